@@ -97,7 +97,7 @@ def text(field: str | bytes) -> str:
     return field if isinstance(field, str) else field.decode("utf-8", "replace")
 
 
-def element_type(code: int, who: str) -> DType:
+def element_type(code: int, who: object) -> DType:
     """Raises InvalidGraph that names `who`."""
     try:
         return from_onnx(code)
@@ -105,7 +105,7 @@ def element_type(code: int, who: str) -> DType:
         raise InvalidGraph(f"{who}: element type {code} is not known; TensorProto.DataType lists those that are") from None
 
 
-def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: str) -> Type | None:
+def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: object) -> Type | None:
     """None where the model leaves the type open. `dim` makes the dimensions from (proto, axis)."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
@@ -175,13 +175,25 @@ _FIELDS = {  # name of the type -> field
 }  # fmt: skip
 
 
+class _Place:
+    """Who has an attribute, and its name: words that only an error needs."""
+
+    __slots__ = ("_name", "_who")
+
+    def __init__(self, who: Callable[[], str], name: str) -> None:
+        self._who, self._name = who, name
+
+    def __str__(self) -> str:
+        return f"{self._who()}, attribute {self._name!r}"
+
+
 class AttributeReader:
     """AttributeProto -> Attr. The three functions read what is nested: graphs, (sparse) tensors, dimensions."""
 
     def __init__(
         self,
         graph: Callable[["pb.GraphProto"], Graph],
-        tensor: Callable[["pb.TensorProto | pb.SparseTensorProto", str], Array],
+        tensor: Callable[["pb.TensorProto | pb.SparseTensorProto", object], Array],
         dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim],
     ) -> None:
         self._graph, self._tensor, self._dim = graph, tensor, dim
@@ -202,7 +214,7 @@ class AttributeReader:
                 raise InvalidGraph(f"{who()}: attribute {name!r} says that it is {kind}, but its value is {came}")
             return Attr(name, kind, value)
         kind = _NAMES.get(code, "UNDEFINED")
-        where = f"{who()}, attribute {name!r}"
+        where = _Place(who, name)
         if kind in ("TENSOR", "SPARSE_TENSOR"):
             if kind == "SPARSE_TENSOR":
                 return Attr(name.removeprefix("sparse_"), "TENSOR", self._tensor(proto.sparse_tensor, where))

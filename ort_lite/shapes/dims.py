@@ -83,10 +83,13 @@ def scaled(dim: Dim, factor: float) -> Dim:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    out: Dim = 1
+    number, out = 1, None
     for dim in dims:
-        out = out * dim
-    return out
+        if isinstance(dim, int):
+            number *= dim
+        else:
+            out = dim if out is None else out * dim
+    return number if out is None else out * number
 
 
 def same(a: Dim, b: Dim) -> bool:
@@ -104,7 +107,10 @@ def differ(a: Dim, b: Dim) -> bool:
 
 def at_least(a: Dim, b: Dim) -> bool:
     """a >= b for every value of the symbols, as far as the terms show."""
-    low = least(a - b if b else a) if type(b) is int else least(a - b)
+    if isinstance(b, int):
+        low = least(a)
+        return low is not None and low >= b
+    low = least(a - b)
     return low is not None and low >= 0
 
 

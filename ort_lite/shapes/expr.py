@@ -138,18 +138,18 @@ class Expr:
         return self is other or (isinstance(other, Expr) and self.terms == other.terms)
 
     def __add__(self, other: Dim) -> Dim:
-        return _sum(self, other, 1)
+        return _plus(self, other) if isinstance(other, int) else _sum(self, other, 1)
 
     __radd__ = __add__
 
     def __sub__(self, other: Dim) -> Dim:
-        return _sum(self, other, -1)
+        return _plus(self, -other) if isinstance(other, int) else _sum(self, other, -1)
 
-    def __rsub__(self, other: Dim) -> Dim:
-        return _sum(other, self, -1)
+    def __rsub__(self, other: int) -> Dim:
+        return _plus(-self, other)
 
-    def __neg__(self) -> Dim:
-        return _sum(0, self, -1)
+    def __neg__(self) -> "Expr":
+        return Expr(tuple([(monomial, -a) for monomial, a in self.terms]))
 
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int):

@@ -45,10 +45,12 @@ def windows(op: Op, dims: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
         return [ceildiv(dim, stride) for dim, stride in zip(dims, strides, strict=True)]
     found = []
     for dim, size, stride, dilation, (begin, end) in zip(dims, kernel, strides, dilations, paddings(op, rank), strict=True):
-        room = dim + (begin + end - extent(size, dilation))
+        more = begin + end - extent(size, dilation)
+        room = dim + more
         if isinstance(room, int) and room < 0:
             raise op.error(f"a window of {extent(size, dilation)} does not fit into {dim} + {begin} + {end}")
-        found.append(floordiv(room, stride) + 1)
+        # The former is `dim` itself where pads make up for the kernel: to compare it with that costs nothing then.
+        found.append(dim + (more + 1) if stride == 1 else floordiv(room, stride) + 1)
     return found
 
 
