@@ -258,7 +258,8 @@ def constant_info(array: Array) -> Info:
     dtype = from_numpy(array.dtype)
     contents = None
     if dtype in _CONTENT_TYPES and array.size <= CONTENTS_LIMIT:
-        contents = tuple(map(int, array.ravel().tolist()))
+        elements = array.ravel().tolist()
+        contents = tuple(map(int, elements)) if dtype == "bool" else tuple(elements)
     return Info(TensorType(dtype, array.shape), contents, array)
 
 

@@ -378,10 +378,9 @@ def _declared(said: Type | None, initializer: Value) -> Type | None:
 
 def _check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> None:
     """Raises InvalidGraph where an initialiser is an input of another type."""
-    declared, shape = info.type.tensor_type.elem_type, info.type.tensor_type.shape
-    array = initializer.constant
-    if array is not None and info.type.tensor_type.HasField("shape"):
-        said_dims = [dim.dim_value for dim in shape.dim[:]]
+    tensor, array = info.type.tensor_type, initializer.constant
+    if array is not None and tensor.HasField("shape"):
+        said_dims = [dim.dim_value for dim in tensor.shape.dim[:]]
         fits = said_dims == list(array.shape) or (
             len(said_dims) == array.ndim and all(a <= 0 or a == b for a, b in zip(said_dims, array.shape, strict=True))
         )
@@ -389,6 +388,7 @@ def _check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> N
             raise InvalidGraph(
                 f"{graph_name(graph)}: initialiser {info.name!r} has shape {list(array.shape)}, but the input of its name {said_dims}"
             )
+    declared = tensor.elem_type
     if declared and initializer.dtype is not None and declared != to_onnx(initializer.dtype):
         came, said = initializer.dtype, element_type(declared, f"value {info.name!r}")
         raise InvalidGraph(

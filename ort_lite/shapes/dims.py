@@ -60,9 +60,10 @@ def less(a: Dim, b: Dim) -> Dim:
     """1 where a < b, else 0; an Expr while that is open."""
     if isinstance(a, int) and isinstance(b, int):
         return int(a < b)
-    if at_least(a, b):
-        return 0
-    return 1 if at_least(b, a + 1) else call("lt", a, b)
+    gap = b - a
+    if at_least(gap, 1):
+        return 1
+    return 0 if at_least(-gap, 0) else call("lt", a, b)
 
 
 def select(condition: Dim, a: Dim, b: Dim) -> Dim:
@@ -83,7 +84,8 @@ def scaled(dim: Dim, factor: float) -> Dim:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    number, out = 1, None
+    number = 1
+    out: Dim | None = None
     for dim in dims:
         if isinstance(dim, int):
             number *= dim

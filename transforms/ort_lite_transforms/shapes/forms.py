@@ -222,16 +222,19 @@ def _check_input(op: Op, index: int, shape: Shape, wanted: Wanted, sizes: dict[s
         raise op.error(f"{_who(op, index)} has rank {rank}; it should have {wanted.rank}{more}, ({' '.join(wanted.tokens)})")
     for axis, token, factors in wanted.named:
         dim = shape[axis]
-        if isinstance(dim, int):
+        if isinstance(dim, int) and (token not in sizes or sizes[token][0] != dim):
             _check_dim(op, (index, axis % rank), dim, token, factors, sizes)
 
 
 def _check_dim(op: Op, place: tuple[int, int], dim: int, token: str, factors: Sequence[str], sizes: dict[str, _Size]) -> None:
-    known = [found for factor in factors if (found := _number(op, factor, sizes)) is not None]
-    if len(known) < len(factors):
-        if len(factors) == 1:
-            sizes[token] = dim, place
-        return
+    known: list[_Size] = []
+    for factor in factors:
+        found = _number(op, factor, sizes)
+        if found is None:
+            if len(factors) == 1:
+                sizes[token] = dim, place
+            return
+        known.append(found)
     wanted = prod([number for number, _ in known])
     if dim != wanted:
         origin = known[-1][1]
