@@ -47,14 +47,14 @@ class Value:
     @property
     def readers(self) -> list["Node"]:
         """The nodes that read this value, each once, in the order in which they began to."""
-        return list(dict.fromkeys([node for node, _ in self.uses]))
+        return list({node: None for node, _ in self.uses})
 
     def is_graph_output(self) -> bool:
         return bool(self._outputs_of)
 
     def can_be_replaced_by(self, other: "Value") -> bool:
         """False where a graph output would lose its name: one of the two comes from no node, or `other` is an output itself."""
-        if not self.is_graph_output():
+        if not self._outputs_of:
             return True
         return self.producer is not None and other.producer is not None and not other.is_graph_output()
 
@@ -67,10 +67,10 @@ class Value:
             raise InvalidGraph(f"graph output {self.name!r} would lose its name to {other.name!r}")
         for node, index in list(self.uses):
             node.replace_input(index, other)
-        if self.is_graph_output():
+        if self._outputs_of:
             self.name, other.name = other.name, self.name
-        for graph in list(self._outputs_of):
-            graph.set_outputs([other if value is self else value for value in graph.outputs])
+            for graph in list(self._outputs_of):
+                graph.set_outputs([other if value is self else value for value in graph.outputs])
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.type}"
@@ -202,10 +202,8 @@ class Node:
         """Bodies of this node, in attribute order; not those nested deeper."""
         found: list[Graph] = []
         for attribute in self.attributes.values():
-            if attribute.type == "GRAPH" and not attribute.ref:
-                found.append(attribute.value)
-            elif attribute.type == "GRAPHS" and not attribute.ref:
-                found.extend(attribute.value)
+            if attribute.type[0] == "G" and not attribute.ref:  # GRAPH or GRAPHS
+                found += [attribute.value] if attribute.type == "GRAPH" else attribute.value
         return found
 
     def reads(self) -> "tuple[Value | None, ...]":
@@ -329,7 +327,7 @@ class Graph:
     def remove(self, node: Node) -> None:
         """Takes the node out and its uses back. Raises InvalidGraph while somebody reads an output of it."""
         for value in node.outputs:
-            if value is not None and (value.uses or value.is_graph_output()):
+            if value is not None and (value.uses or value._outputs_of):
                 who = "a graph output" if value.is_graph_output() else f"read by {value.readers[0]}"
                 raise InvalidGraph(f"{node} cannot be removed: its output {value.name!r} is {who}").about(node)
         for index, value in enumerate(node.inputs):
@@ -400,9 +398,9 @@ class Graph:
 def _producers(node: Node) -> list[Node]:
     """The nodes of the same graph whose outputs the node and its bodies read; with repetitions."""
     return [
-        value.producer
+        producer
         for value in node.reads()
-        if value is not None and value.producer is not None and value.producer.graph is node.graph
+        if value is not None and (producer := value.producer) is not None and producer.graph is node.graph
     ]
 
 

@@ -96,7 +96,7 @@ class Names:
         self._taken.update(graph.initializers)
         for node in graph:
             self._taken.add(node.name)
-            self._taken.update(value.name for value in (*node.inputs, *node.outputs) if value is not None)
+            self._taken.update([value.name for value in (*node.inputs, *node.outputs) if value is not None])
             for body in node.subgraphs():
                 self._collect(body)
 

@@ -41,5 +41,8 @@ def check_node(node: Node, model: Model, rules: ShapeRules) -> None:
     schemas = rules.schemas
     if model.functions and (node.domain, node.op_type, node.overload) in model.functions:
         return
-    if schemas.find(node) is not None or schemas.versions(node) or rules.find(node) is None:
+    schema = schemas.find(node)
+    if schema is not None:
+        schemas.check_against(node, schema)
+    elif schemas.versions(node) or rules.find(node) is None:
         schemas.check_form(node)

@@ -1,6 +1,7 @@
 """The driver of shape inference: it runs rules over graphs and keeps what they find."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 
 from ort_lite.errors import InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
@@ -11,6 +12,7 @@ from ort_lite.inference.rules import (
     Info,
     Op,
     RankUnknown,
+    Seen,
     ShapeRule,
     ShapeRules,
     constant_info,
@@ -59,15 +61,32 @@ class Inference:
         """Whether `dim` depends on a symbol made when there were `count` already."""
         return any(self._made.get(found.name, -1) >= count for found in symbols([dim]))
 
-    def run(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
-        """Infers all nodes of the graph; returns the Infos of its outputs. O(nodes)."""
+    def run(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]:
+        """Infers all nodes of the graph; returns the Infos of its outputs. O(nodes).
+
+        `seen` receives what nodes were given; one that is in there, and is given the same, is not inferred again.
+        """
         for value, info in zip(graph.inputs, inputs, strict=True):
             self.infos[value] = info
         for node in graph:
-            self.node(node)
+            if seen is None:
+                self.node(node)
+            else:
+                self._node_once(node, seen)
         return [self.of(value) for value in graph.outputs]
 
-    def nested(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
+    def _node_once(self, node: Node, seen: Seen) -> None:
+        """As `node`, unless it would find what is there already. A node with bodies reads more than its inputs say."""
+        given = [None if value is None else self.of(value) for value in node.inputs]
+        before = seen.get(node)
+        if before is not None and all(map(is_, given, before)):
+            return
+        made = self.count
+        self.node(node)
+        if self.count == made and not node.subgraphs():  # or a further pass would miss the symbols that it makes anew
+            seen[node] = given
+
+    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]:
         """As `run`, never strict: a body's own provider finds out what is open when it lowers the body."""
         self._bodies += 1
         if self._bodies > _MOST_BODIES:
@@ -76,7 +95,7 @@ class Inference:
             )
         strict, self.strict = self.strict, False
         try:
-            return self.run(graph, inputs)
+            return self.run(graph, inputs, seen)
         finally:
             self.strict = strict
 

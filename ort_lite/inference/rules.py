@@ -28,6 +28,7 @@ from ort_lite.shapes.dims import Shape, product
 from ort_lite.shapes.expr import Dim
 
 CONTENTS_LIMIT = 64
+_LARGE_DIM = 2**24  # from here on a shape may be of more bytes than an address has
 _CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", "uint16", "uint32"})
 
 
@@ -70,6 +71,10 @@ class NumbersUnknown(ContentsUnknown):
     """A rule needs the elements of input `index` as numbers: expressions will not do, as they decide a rank, are floats, ..."""
 
 
+Seen = dict[Node, Sequence[Info | None]]
+"""What the nodes of a body were given in an earlier pass."""
+
+
 class Driver(Protocol):
     """What an Op asks of the inference that it is part of."""
 
@@ -86,7 +91,7 @@ class Driver(Protocol):
 
     def made_since(self, dim: Dim, count: int) -> bool: ...
 
-    def nested(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]: ...
+    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]: ...
 
 
 class Op:
@@ -102,7 +107,8 @@ class Op:
         return self.node.version
 
     def attr(self, name: str, default: Any = None) -> Any:
-        return self.node.attr(name, default)
+        attribute = self.node.attributes.get(name)
+        return default if attribute is None else attribute.value
 
     def has(self, index: int) -> bool:
         """Whether the optional input is given."""
@@ -123,10 +129,10 @@ class Op:
         return info
 
     def dtype(self, index: int) -> DType:
-        info = self.info(index)
-        if info.dtype is None:
+        type_ = self.info(index).type
+        if not isinstance(type_, TensorType):
             raise RankUnknown(index)
-        return info.dtype
+        return type_.dtype
 
     def shape(self, index: int) -> Shape:
         """Raises RankUnknown where it is: the driver then leaves the outputs open."""
@@ -171,7 +177,7 @@ class Op:
     def tensor(self, dtype: DType, shape: Iterable[Dim] | None, contents: Iterable[Dim] | None = None) -> Info:
         """An output. Contents that are too many, do not fill the shape or are of no small integer type are dropped."""
         type_ = TensorType(dtype, None if shape is None else tuple(shape))
-        if self._inference.checked:
+        if type_.shape and self._inference.checked:
             self._check_size(type_)
         if contents is None or type_.shape is None or dtype not in _CONTENT_TYPES:
             return Info(type_)
@@ -181,20 +187,24 @@ class Op:
     def _check_size(self, type_: TensorType) -> None:
         """Raises ShapeInferenceError for dims below 0, and for more bytes than an address has."""
         numbers = [dim for dim in type_.shape or () if isinstance(dim, int)]
-        if numbers and min(numbers) < 0:
-            raise self.error(f"the result would have the shape [{', '.join(map(str, type_.shape or ()))}], which is negative")
-        if numbers and max(numbers) >= 2**24 and prod(number for number in numbers if number) * itemsize(type_.dtype) >= 2**63:
-            raise self.error(f"the result would have the shape [{', '.join(map(str, type_.shape or ()))}]: 2**63 bytes or more")
+        if not numbers or (min(numbers) >= 0 and max(numbers) < _LARGE_DIM):
+            return
+        dims = ", ".join(map(str, type_.shape or ()))
+        if min(numbers) < 0:
+            raise self.error(f"the result would have the shape [{dims}], which is negative")
+        if prod(number for number in numbers if number) * itemsize(type_.dtype) >= 2**63:
+            raise self.error(f"the result would have the shape [{dims}]: 2**63 bytes or more")
 
     def fresh(self) -> Dim:
         """A new symbol for a dimension that only running the program tells."""
         named = next((value for value in self.node.outputs if value is not None), None)
         return self._inference.fresh(self.node.op_type if named is None else named.name)
 
-    def body(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
+    def body(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]:
         """What the outputs of a nested graph are for these inputs. Open where a node of it needs what is not known.
 
-        Raises InvalidGraph where the graph has another number of inputs, or declares them of other types.
+        Several passes over one body share `seen`, at first empty: in later ones only nodes that are given something else are
+        inferred. Raises InvalidGraph where the graph has another number of inputs, or declares them of other types.
         """
         if len(graph.inputs) != len(inputs):
             raise InvalidGraph(
@@ -207,7 +217,7 @@ class Op:
                 raise InvalidGraph(f"{self.node}: {which} is declared {shown(declared)}, but is given {shown(kind)}").about(
                     self.node
                 )
-        return self._inference.nested(graph, inputs)
+        return self._inference.nested(graph, inputs, seen)
 
     def dead_body(self, graph: Graph) -> list[Info]:
         """The outputs of a nested graph that never runs, for their types alone: shapes need not fit there. Empty where they do
@@ -246,8 +256,10 @@ def kinds(infos: Iterable[Info | None]) -> tuple[Kind | None, ...]:
 def constant_info(array: Array) -> Info:
     """The Info of an array; small integer arrays have contents."""
     dtype = from_numpy(array.dtype)
-    small = array.size <= CONTENTS_LIMIT and dtype in _CONTENT_TYPES
-    contents = tuple(map(int, array.ravel().tolist())) if small else None
+    contents = None
+    if dtype in _CONTENT_TYPES and array.size <= CONTENTS_LIMIT:
+        elements = array.ravel().tolist()
+        contents = tuple(map(int, elements)) if dtype == "bool" else tuple(elements)
     return Info(TensorType(dtype, array.shape), contents, array)
 
 

@@ -119,7 +119,12 @@ class Schemas:
         schema = self.find(node)
         if schema is None:
             self._check_domain(node)
-            return
+        else:
+            self.check_against(node, schema)
+
+    @staticmethod
+    def check_against(node: Node, schema: OpSchema) -> None:
+        """As `check_form`, by the schema that `find` found."""
         if schema.deprecated:
             raise InvalidGraph(f"{node}: {schema} is deprecated; a model of opset {node.version} must not use it").about(node)
         inputs, outputs = node.inputs, node.outputs

@@ -117,7 +117,8 @@ class _Loader:
         self._supplied, self._external_names = supplied, set[str]()
         self._proto, self._tensor, self._options = proto, tensor, options
         self._depth = -1  # in messages: the model is 1, its graph 2, each graph nested in an attribute of a node 3 more
-        self._dims = Dims(text(d.dim_param) for info in proto.graph.input for d in info.type.tensor_type.shape.dim)
+        self._input_dims = [(info.name, info.type.tensor_type.shape.dim[:]) for info in proto.graph.input[:]]
+        self._dims = Dims(text(dim.dim_param) for _, dims in self._input_dims for dim in dims)
         self._versions: dict[str, int] = {}
         self._names: list[str | bytes] = []  # of values, nodes, operators and attributes: bytes where they are not UTF-8
         self._made: list[Node] = []  # nodes of the graph at work and of its bodies, a body's before the node that has it
@@ -157,11 +158,16 @@ class _Loader:
             model_version=proto.model_version,
             doc_string=text(proto.doc_string),
             unnamed_dims=self._dims.unnamed,
-            denotations=_denotations(proto.graph),
+            denotations={
+                name: tuple([text(dim.denotation) for dim in dims])
+                for name, dims in self._input_dims
+                if any(dim.denotation for dim in dims)
+            },
         )
         check_functions(model.functions)
-        if strange := [name for name in self._names if not isinstance(name, str)]:
-            raise InvalidProtobuf(f"the model has the name {strange[0]!r}, which is not UTF-8 text")
+        if bytes in map(type, self._names):
+            strange = next(name for name in self._names if not isinstance(name, str))
+            raise InvalidProtobuf(f"the model has the name {strange!r}, which is not UTF-8 text")
         return model
 
     def _graph(self, proto: pb.GraphProto, outer: Scope | None) -> Graph:
@@ -186,8 +192,8 @@ class _Loader:
             if self._proto.ir_version >= 4:
                 initializer.type = _declared(self._type(info), initializer)
                 graph.inputs.append(initializer)
-        declared = {info.name: info for infos in (proto.value_info, proto.output) for info in infos}
-        self._nodes(proto.node, declared, scope)
+        declared = {info.name: info for info in (*proto.value_info[:], *proto.output[:])}
+        self._nodes(proto.node[:], declared, scope)
         graph.set_outputs(self._output(info.name, declared, scope) for info in proto.output)
         if outer is None:
             self._finish(graph)
@@ -195,16 +201,20 @@ class _Loader:
         return graph
 
     def _initializers(self, proto: pb.GraphProto, scope: Scope) -> None:
-        for tensor in proto.initializer:
-            who = f"initialiser {tensor.name!r}"
+        where = graph_name(scope.graph)
+        for tensor in proto.initializer[:]:
+            name = tensor.name
+            who = f"initialiser {name!r}"
             if (type_ := self._left_out(tensor, who)) is not None:
-                scope.graph.add_initializer(scope.declare(Value(tensor.name, type_), graph_name(scope.graph)))
+                scope.graph.add_initializer(scope.declare(Value(name, type_), where))
                 continue
             held = None if self._supplied is None else self._given(self._supplied, tensor, who)
-            self._initializer(tensor.name, self._tensor(tensor, who) if held is None else held, scope)
+            array = self._tensor(tensor, who) if held is None else held
+            scope.graph.add_initializer(scope.declare(Value(name, constant=array), where))
         for sparse in proto.sparse_initializer:
             name = sparse.values.name
-            self._initializer(name, self._tensor(sparse, f"sparse initialiser {name!r}"), scope)
+            array = self._tensor(sparse, f"sparse initialiser {name!r}")
+            scope.graph.add_initializer(scope.declare(Value(name, constant=array), where))
 
     def _given(self, supplied: "Supplied", tensor: pb.TensorProto, who: str) -> Array | None:
         """The array that the caller has for an initialiser with external data."""
@@ -215,26 +225,22 @@ class _Loader:
 
     def _left_out(self, tensor: pb.TensorProto, who: str) -> TensorType | None:
         """The type of an initialiser that the options leave without an array."""
-        options, external = self._options, tensor.data_location == pb.TensorProto.EXTERNAL
+        options = self._options
         if options.load_external_data and not options.skip_raw_data:
             return None
+        external = tensor.data_location == pb.TensorProto.EXTERNAL
         dtype, shape, nbytes = self._tensor.described(tensor, who)
         raw = external or tensor.HasField("raw_data") or tensor.HasField("segment")
         if external and not options.load_external_data:
             return TensorType(dtype, shape)
         return TensorType(dtype, shape) if options.skip_raw_data and raw and nbytes >= options.raw_data_threshold else None
 
-    @staticmethod
-    def _initializer(name: str, array: Array, scope: Scope) -> None:
-        value = scope.declare(Value(name, constant=array), graph_name(scope.graph))
-        scope.graph.add_initializer(value)
-
     def _nodes(self, nodes: Sequence[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
         outputs = []  # of all nodes first: they may come in any order
         for proto in nodes:
             values: list[Value | None] = []
-            for name in proto.output:
+            for name in proto.output[:]:
                 if not name:
                     values.append(None)
                     continue
@@ -253,15 +259,11 @@ class _Loader:
         version = self._versions.get(domain)
         if version is None:
             version = self._versions[domain] = self._implicit_version(domain, proto)
-        inputs: list[Value | None] = []
-        for name in proto.input:
-            value = (scope.values.get(name) or scope.find(name)) if name else None
-            if name and value is None:
-                raise InvalidGraph(f"{_who(proto)}: input {name!r} is no input, initialiser or node output of the model").about(
-                    proto, input=name
-                )
-            inputs.append(value)
-        attributes: list[Attr] = [reader(attribute, lambda: _who(proto)) for attribute in proto.attribute]
+        names, known = proto.input[:], scope.values
+        inputs = [known.get(name) or (scope.find(name) if name else None) for name in names]
+        if None in inputs:
+            _check_found(proto, names, inputs)
+        attributes: list[Attr] = [reader(attribute, lambda: _who(proto)) for attribute in proto.attribute[:]]
         node = Node(
             proto.op_type,
             inputs,
@@ -276,7 +278,7 @@ class _Loader:
             raise InvalidGraph(
                 f"{_who(proto)}: it has an attribute twice; the attributes are {', '.join(a.name for a in attributes)}"
             ).about(proto)
-        self._names += (proto.op_type, proto.name, proto.overload, *node.attributes)
+        self._names += (node.op_type, node.name, node.overload, *node.attributes)
         self._made.append(node)
         return node
 
@@ -307,7 +309,7 @@ class _Loader:
         for name in proto.input:
             value = Value(name, self._type(declared[name]) if name in declared else None)
             graph.inputs.append(scope.declare(value, f"function {proto.name!r}"))
-        self._nodes(proto.node, declared, scope)
+        self._nodes(proto.node[:], declared, scope)
         graph.set_outputs(self._output(name, {}, scope) for name in proto.output)
         self._finish(graph)
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
@@ -346,6 +348,15 @@ class _Loader:
         return read_type(info.type, self._dims, f"value {info.name!r}")
 
 
+def _check_found(proto: pb.NodeProto, names: Sequence[str], inputs: Sequence[Value | None]) -> None:
+    """Raises InvalidGraph for an input that is named, but is nowhere."""
+    for name, value in zip(names, inputs, strict=True):
+        if name and value is None:
+            raise InvalidGraph(f"{_who(proto)}: input {name!r} is no input, initialiser or node output of the model").about(
+                proto, input=name
+            )
+
+
 def _check_typed(value: Value, graph: Graph) -> None:
     """Raises InvalidGraph for an input of the model without a type, or of more bytes than an address has."""
     if value.type is None:
@@ -367,14 +378,17 @@ def _declared(said: Type | None, initializer: Value) -> Type | None:
 
 def _check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> None:
     """Raises InvalidGraph where an initialiser is an input of another type."""
-    declared, shape = info.type.tensor_type.elem_type, info.type.tensor_type.shape
-    array = initializer.constant
-    if array is not None and info.type.tensor_type.HasField("shape"):
-        said_dims = [dim.dim_value for dim in shape.dim]
-        if len(said_dims) != array.ndim or any(a > 0 and a != b for a, b in zip(said_dims, array.shape, strict=True)):
+    tensor, array = info.type.tensor_type, initializer.constant
+    if array is not None and tensor.HasField("shape"):
+        said_dims = [dim.dim_value for dim in tensor.shape.dim[:]]
+        fits = said_dims == list(array.shape) or (
+            len(said_dims) == array.ndim and all(a <= 0 or a == b for a, b in zip(said_dims, array.shape, strict=True))
+        )
+        if not fits:
             raise InvalidGraph(
                 f"{graph_name(graph)}: initialiser {info.name!r} has shape {list(array.shape)}, but the input of its name {said_dims}"
             )
+    declared = tensor.elem_type
     if declared and initializer.dtype is not None and declared != to_onnx(initializer.dtype):
         came, said = initializer.dtype, element_type(declared, f"value {info.name!r}")
         raise InvalidGraph(
@@ -400,11 +414,6 @@ def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
             log.warn(-1, f"the model imports {both}: the last one holds")
         found[domain] = opset.version
     return found
-
-
-def _denotations(graph: pb.GraphProto) -> dict[str, tuple[str, ...]]:
-    found = {info.name: tuple(text(dim.denotation) for dim in info.type.tensor_type.shape.dim) for info in graph.input}
-    return {name: dims for name, dims in found.items() if any(dims)}
 
 
 def _who(proto: pb.NodeProto) -> str:

@@ -12,7 +12,6 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from google.protobuf.message import DecodeError, EncodeError
 
 from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
@@ -98,7 +97,7 @@ def text(field: str | bytes) -> str:
     return field if isinstance(field, str) else field.decode("utf-8", "replace")
 
 
-def element_type(code: int, who: str) -> DType:
+def element_type(code: int, who: object) -> DType:
     """Raises InvalidGraph that names `who`."""
     try:
         return from_onnx(code)
@@ -106,7 +105,7 @@ def element_type(code: int, who: str) -> DType:
         raise InvalidGraph(f"{who}: element type {code} is not known; TensorProto.DataType lists those that are") from None
 
 
-def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: str) -> Type | None:
+def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: object) -> Type | None:
     """None where the model leaves the type open. `dim` makes the dimensions from (proto, axis)."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
@@ -114,7 +113,7 @@ def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimensi
         if not tensor.elem_type:
             return None
         known = tensor.HasField("shape")
-        shape = tuple(dim(d, axis) for axis, d in enumerate(tensor.shape.dim)) if known else None
+        shape = tuple([dim(d, axis) for axis, d in enumerate(tensor.shape.dim[:])]) if known else None
         return TensorType(element_type(tensor.elem_type, who), shape)
     if kind == "sequence_type":
         element = read_type(proto.sequence_type.elem_type, dim, who)
@@ -156,18 +155,10 @@ _PLAIN: dict[int, tuple[str, Callable[["pb.AttributeProto"], Any]]] = {
     1: ("FLOAT", lambda a: a.f),
     2: ("INT", lambda a: a.i),
     3: ("STRING", lambda a: a.s.decode(*TEXT)),
-    6: ("FLOATS", lambda a: _numbers(a.floats, np.float32)),
-    7: ("INTS", lambda a: _numbers(a.ints, np.int64)),
-    8: ("STRINGS", lambda a: _texts(list(a.strings))),
+    6: ("FLOATS", lambda a: a.floats[:]),  # a list; `list(a.floats)` would take twice as long
+    7: ("INTS", lambda a: a.ints[:]),
+    8: ("STRINGS", lambda a: _texts(a.strings[:])),
 }
-
-
-def _numbers(field: Any, dtype: Any) -> list[Any]:
-    """The list of a repeated field; of a long one, as forests have, over an array, which protobuf gives in one piece."""
-    return list(field) if len(field) < _MANY else np.asarray(field, dtype).tolist()
-
-
-_MANY = 64
 
 
 def _texts(strings: list[bytes]) -> list[str]:
@@ -184,13 +175,25 @@ _FIELDS = {  # name of the type -> field
 }  # fmt: skip
 
 
+class _Place:
+    """Who has an attribute, and its name: words that only an error needs."""
+
+    __slots__ = ("_name", "_who")
+
+    def __init__(self, who: Callable[[], str], name: str) -> None:
+        self._who, self._name = who, name
+
+    def __str__(self) -> str:
+        return f"{self._who()}, attribute {self._name!r}"
+
+
 class AttributeReader:
     """AttributeProto -> Attr. The three functions read what is nested: graphs, (sparse) tensors, dimensions."""
 
     def __init__(
         self,
         graph: Callable[["pb.GraphProto"], Graph],
-        tensor: Callable[["pb.TensorProto | pb.SparseTensorProto", str], Array],
+        tensor: Callable[["pb.TensorProto | pb.SparseTensorProto", object], Array],
         dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim],
     ) -> None:
         self._graph, self._tensor, self._dim = graph, tensor, dim
@@ -204,12 +207,14 @@ class AttributeReader:
         if proto.ref_attr_name:
             return Attr(name, _NAMES.get(code, "UNDEFINED"), None, text(proto.ref_attr_name))
         if (plain := _PLAIN.get(code)) is not None:
-            if not _has(proto, plain[0]) and _guessed(proto) not in (0, code):
+            kind, read = plain
+            value = read(proto)
+            if not value and not _has(proto, kind) and _guessed(proto) not in (0, code):
                 came = _NAMES[_guessed(proto)]
-                raise InvalidGraph(f"{who()}: attribute {name!r} says that it is {plain[0]}, but its value is {came}")
-            return Attr(name, plain[0], plain[1](proto))
+                raise InvalidGraph(f"{who()}: attribute {name!r} says that it is {kind}, but its value is {came}")
+            return Attr(name, kind, value)
         kind = _NAMES.get(code, "UNDEFINED")
-        where = f"{who()}, attribute {name!r}"
+        where = _Place(who, name)
         if kind in ("TENSOR", "SPARSE_TENSOR"):
             if kind == "SPARSE_TENSOR":
                 return Attr(name.removeprefix("sparse_"), "TENSOR", self._tensor(proto.sparse_tensor, where))

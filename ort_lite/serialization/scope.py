@@ -21,8 +21,8 @@ class Dims:
 
     def __call__(self, proto: pb.TensorShapeProto.Dimension, axis: int) -> Dim:
         """Sizes of 0 and less count as unknown: some exporters write them where they mean that."""
-        if proto.dim_value > 0:
-            return proto.dim_value
+        if (size := proto.dim_value) > 0:
+            return size
         given = text(proto.dim_param)
         if given.strip() not in _NO_NAME:
             return symbol(given)

@@ -32,6 +32,8 @@ _FIELDS = {
     "uint32": "uint64_data",
     "uint64": "uint64_data",
 }
+_AS_THEY_ARE = frozenset({"float32", "float64", "int32", "int64", "uint64"})
+"""Types whose elements are as their field has them."""
 _FIELD_TYPES = {"float_data": np.float32, "double_data": np.float64, "int64_data": np.int64, "uint64_data": np.uint64}
 
 
@@ -56,37 +58,33 @@ class TensorReader:
         self._lender = Backing(data) if borrow and data is not None else None
         self._aligned, self._limit = aligned, limit
 
-    def __call__(self, proto: "pb.TensorProto | pb.SparseTensorProto", who: str) -> Array:
+    def __call__(self, proto: "pb.TensorProto | pb.SparseTensorProto", who: object) -> Array:
         """The array, of objects for strings; a sparse tensor is made dense."""
         array = self._dense(proto, who) if isinstance(proto, pb.TensorProto) else self._sparse(proto, who)
         array.setflags(write=False)
         return array
 
-    def described(self, proto: pb.TensorProto, who: str) -> tuple[DType, tuple[int, ...], int]:
+    def described(self, proto: pb.TensorProto, who: object) -> tuple[DType, tuple[int, ...], int]:
         """(element type, shape, bytes in the file) of a tensor, checked without reading it; 0 bytes for strings."""
         dtype = element_type(proto.data_type, who)
-        shape = tuple(proto.dims)
-        if shape and min(shape) < 0:
-            raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
-        if len(shape) > _MOST_DIMS:
-            raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {_MOST_DIMS} at most")
-        if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy multiplies them
-            raise InvalidGraph(f"{who}: dimensions {list(shape)} are 2**63 bytes and more, but for the 0")
+        shape = tuple(proto.dims[:])
+        if shape and (min(shape) <= 0 or len(shape) > _MOST_DIMS):
+            _check_dims(shape, dtype, who)
         nbytes = _nbytes(dtype, shape)
         self._check_limit(nbytes, who)
         return dtype, shape, nbytes
 
-    def _check_limit(self, nbytes: int, who: str) -> None:
+    def _check_limit(self, nbytes: int, who: object) -> None:
         if self._limit is not None and nbytes > self._limit:
             raise InvalidGraph(f"{who}: {nbytes:,} bytes; ParseOptions.max_tensor_size_bytes is {self._limit:,}")
 
-    def _dense(self, proto: pb.TensorProto, who: str) -> Array:
+    def _dense(self, proto: pb.TensorProto, who: object) -> Array:
         dtype, shape, nbytes = self.described(proto, who)
         if proto.data_location == pb.TensorProto.EXTERNAL:
             if self._external is None or dtype == "string":
                 raise InvalidGraph(f"{who}: {dtype} in external data cannot be read here")
             entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
-            return from_span(self._external(entries, nbytes, who), dtype, shape, self._aligned)
+            return from_span(self._external(entries, nbytes, str(who)), dtype, shape, self._aligned)
         if dtype == "string":
             texts = np.empty(_counted(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
             texts[:] = [item.decode(*TEXT) for item in proto.string_data]
@@ -107,7 +105,7 @@ class TensorReader:
             return self._lender.lend(begin, end - begin)
         return ByteSpan.owned(self._data[begin:end])
 
-    def _sparse(self, proto: pb.SparseTensorProto, who: str) -> Array:
+    def _sparse(self, proto: pb.SparseTensorProto, who: object) -> Array:
         values, index, shape = self(proto.values, who), self(proto.indices, who), tuple(proto.dims)
         dtype = from_numpy(values.dtype)
         if shape and min(shape) < 0:
@@ -170,9 +168,21 @@ def pack(array: Array, bits: int) -> bytes:
     return bytes(np.bitwise_or.reduce(shifted, axis=1))
 
 
-def _typed(proto: pb.TensorProto, dtype: DType, shape: tuple[int, ...], who: str) -> Array:
+def _check_dims(shape: tuple[int, ...], dtype: DType, who: object) -> None:
+    if min(shape) < 0:
+        raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
+    if len(shape) > _MOST_DIMS:
+        raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {_MOST_DIMS} at most")
+    if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy multiplies them
+        raise InvalidGraph(f"{who}: dimensions {list(shape)} are 2**63 bytes and more, but for the 0")
+
+
+def _typed(proto: pb.TensorProto, dtype: DType, shape: tuple[int, ...], who: object) -> Array:
     field = _FIELDS.get(dtype, "int32_data")
-    values, bits, target = getattr(proto, field), BITS.get(dtype), to_numpy(dtype)
+    values = getattr(proto, field)
+    if dtype in _AS_THEY_ARE:
+        return np.fromiter(values, to_numpy(dtype), _counted(len(values), prod(shape), shape, field, who)).reshape(shape)
+    bits, target = BITS.get(dtype), to_numpy(dtype)
     wanted = _nbytes(dtype, shape) if bits and 8 % bits == 0 else prod(shape) * (2 if dtype.startswith("complex") else 1)
     array = np.fromiter(values, _FIELD_TYPES.get(field, np.int32), _counted(len(values), wanted, shape, field, who))
     if bits and 8 % bits == 0:
@@ -188,7 +198,7 @@ def _nbytes(dtype: DType, shape: tuple[int, ...]) -> int:
     return -(-prod(shape) * BITS[dtype] // 8) if dtype in BITS else prod(shape) * itemsize(dtype)
 
 
-def _counted(got: int, wanted: int, shape: tuple[int, ...], what: str, who: str) -> int:
+def _counted(got: int, wanted: int, shape: tuple[int, ...], what: str, who: object) -> int:
     if got != wanted:
         raise InvalidGraph(f"{who}: dimensions {list(shape)} need {wanted} {what}, there are {got}")
     return got

@@ -28,11 +28,10 @@ def _of_graph(graph: Graph) -> Iterator[TensorSlot]:
 
 def _of_node(node: Node, graph: str) -> Iterator[TensorSlot]:
     for attribute in list(node.attributes.values()):
-        yield from _of_attribute(node.attributes, attribute, f"{node.name}.{attribute.name}", graph)
-        if attribute.ref:
-            continue
-        for body in [attribute.value] if attribute.type == "GRAPH" else attribute.value if attribute.type == "GRAPHS" else ():
-            yield from _of_graph(body)
+        if attribute.type[0] in "TG":  # tensors, types and graphs, which few attributes are
+            yield from _of_attribute(node.attributes, attribute, f"{node.name}.{attribute.name}", graph)
+    for body in node.subgraphs():
+        yield from _of_graph(body)
 
 
 def _of_attribute(attributes: dict[str, Attr], attribute: Attr, name: str, graph: str) -> Iterator[TensorSlot]:

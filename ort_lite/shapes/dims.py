@@ -60,9 +60,10 @@ def less(a: Dim, b: Dim) -> Dim:
     """1 where a < b, else 0; an Expr while that is open."""
     if isinstance(a, int) and isinstance(b, int):
         return int(a < b)
-    if at_least(a, b):
-        return 0
-    return 1 if at_least(b, a + 1) else call("lt", a, b)
+    gap = b - a
+    if at_least(gap, 1):
+        return 1
+    return 0 if at_least(-gap, 0) else call("lt", a, b)
 
 
 def select(condition: Dim, a: Dim, b: Dim) -> Dim:
@@ -83,10 +84,14 @@ def scaled(dim: Dim, factor: float) -> Dim:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    out: Dim = 1
+    number = 1
+    out: Dim | None = None
     for dim in dims:
-        out = out * dim
-    return out
+        if isinstance(dim, int):
+            number *= dim
+        else:
+            out = dim if out is None else out * dim
+    return number if out is None else out * number
 
 
 def same(a: Dim, b: Dim) -> bool:
@@ -104,7 +109,10 @@ def differ(a: Dim, b: Dim) -> bool:
 
 def at_least(a: Dim, b: Dim) -> bool:
     """a >= b for every value of the symbols, as far as the terms show."""
-    low = least(a - b if b else a) if type(b) is int else least(a - b)
+    if isinstance(b, int):
+        low = least(a)
+        return low is not None and low >= b
+    low = least(a - b)
     return low is not None and low >= 0
 
 

@@ -6,6 +6,8 @@ Everything is kept canonical: terms in order, nothing that is a constant an Expr
 import os
 import struct
 from collections.abc import Callable
+from functools import lru_cache
+from operator import attrgetter
 from threading import Lock
 from typing import Any, Union
 from weakref import WeakValueDictionary
@@ -138,23 +140,26 @@ class Expr:
         return self is other or (isinstance(other, Expr) and self.terms == other.terms)
 
     def __add__(self, other: Dim) -> Dim:
-        return _sum(self, other, 1)
+        return _plus(self, other) if isinstance(other, int) else _sum(self, other, 1)
 
     __radd__ = __add__
 
     def __sub__(self, other: Dim) -> Dim:
-        return _sum(self, other, -1)
+        return _plus(self, -other) if isinstance(other, int) else _sum(self, other, -1)
 
-    def __rsub__(self, other: Dim) -> Dim:
-        return _sum(other, self, -1)
+    def __rsub__(self, other: int) -> Dim:
+        return _plus(-self, other)
 
-    def __neg__(self) -> Dim:
-        return _sum(0, self, -1)
+    def __neg__(self) -> "Expr":
+        return Expr(tuple([(monomial, -a) for monomial, a in self.terms]))
 
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int):
             if other == 1:
                 return self
+            if len(self.terms) == 1 and other:
+                ((monomial, a),) = self.terms
+                return Expr(((monomial, a * other),))
             return Expr(tuple([(monomial, a * other) for monomial, a in self.terms])) if other else 0
         if len(self.terms) == len(other.terms) == 1:  # most: a dimension, or a product of some
             ((left, a),), ((right, b),) = self.terms, other.terms
@@ -256,13 +261,12 @@ def _least_of(op: str, args: tuple[Dim, ...]) -> int | None:
     return scale(known[0], _int(args[1])) if op == "scale" else min(known)
 
 
-def _name(atom: Atom) -> str:
-    return atom.name
+_name: Callable[[Atom], str] = attrgetter("name")
 
 
 def _order(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
     """Higher degrees first, then by name."""
-    return -len(term[0]), [atom.name for atom in term[0]]
+    return -len(term[0]), list(map(_name, term[0]))
 
 
 def _int(dim: Dim) -> int:
@@ -350,6 +354,7 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     return tuple(left)
 
 
+@lru_cache(maxsize=1024)
 def call(op: str, *args: Dim) -> Expr:
-    """The operation on arguments that no rule simplifies."""
+    """The operation on arguments that no rule simplifies. Programs have the same few again and again: they are one object."""
     return Expr((((Call(op, args),), 1),))

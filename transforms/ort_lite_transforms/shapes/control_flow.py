@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference import UNKNOWN, Info, Op, shape_rule
+from ort_lite.inference.rules import Seen
 from ort_lite.inference.schema import kind_of
 from ort_lite.shapes import Dim, Shape, maximum, same
 from ort_lite_transforms.shapes.operands import agreed, replaced
@@ -140,8 +141,9 @@ def _settled(op: Op, body: Graph, before: list[Info], state: list[Info], behind:
     `before` and `behind` are the body's other inputs.
     """
     joining = _Joining(op)
+    seen: Seen = {}
     while True:
-        found = op.body(body, [*before, *state, *behind])
+        found = op.body(body, [*before, *state, *behind], seen)
         after = [joining.infos(a, b) for a, b in zip(state, found, strict=False)]
         if all(a is b for a, b in zip(state, after, strict=True)):
             return state, found

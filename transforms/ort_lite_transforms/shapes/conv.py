@@ -38,17 +38,19 @@ def windows(op: Op, dims: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
     rank = len(dims)
     if len(kernel) != rank:
         raise op.error(f"kernel_shape {list(kernel)} should be {rank} numbers")
-    if op.at_load and any(isinstance(size, int) and size < 1 for size in kernel):
+    if op.at_load and [size for size in kernel if isinstance(size, int) and size < 1]:
         raise op.error(f"kernel_shape {list(kernel)} should be 1 or more")
     strides, dilations = per_axis(op, "strides", rank, 1), per_axis(op, "dilations", rank, 1)
     if is_same(op):
         return [ceildiv(dim, stride) for dim, stride in zip(dims, strides, strict=True)]
     found = []
     for dim, size, stride, dilation, (begin, end) in zip(dims, kernel, strides, dilations, paddings(op, rank), strict=True):
-        room = dim + (begin + end - extent(size, dilation))
+        more = begin + end - extent(size, dilation)
+        room = dim + more
         if isinstance(room, int) and room < 0:
             raise op.error(f"a window of {extent(size, dilation)} does not fit into {dim} + {begin} + {end}")
-        found.append(floordiv(room, stride) + 1)
+        # The former is `dim` itself where pads make up for the kernel: to compare it with that costs nothing then.
+        found.append(dim + (more + 1) if stride == 1 else floordiv(room, stride) + 1)
     return found
 
 
@@ -64,8 +66,10 @@ def convolved(op: Op, x: Shape, w: Shape) -> list[Dim]:
 def _kernel(op: Op, w: Shape) -> Sequence[Dim]:
     """The size of the kernel, which the attribute may say once more."""
     given: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
-    wrong = any(isinstance(dim, int) and size != dim for size, dim in zip(given, w[2:], strict=False))
-    if op.at_load and (wrong or len(given) != len(w) - 2):
+    if op.at_load and (
+        len(given) != len(w) - 2
+        or [dim for size, dim in zip(given, w[2:], strict=True) if isinstance(dim, int) and size != dim]
+    ):
         raise op.error(f"kernel_shape {list(given)} is not that of the weight, {[str(dim) for dim in w[2:]]}")
     return given
 

@@ -98,11 +98,24 @@ Unsqueeze | ..., _?
 """
 
 
-class Form(Record):
-    """A line: the tokens of each input, and attributes that are axes."""
+class Wanted(Record):
+    """What an input should be: the tokens; `whole`, where one of them says it all, or the dims that have names."""
 
-    inputs: tuple[tuple[str, ...], ...]
-    axes: tuple[str, ...]
+    tokens: tuple[str, ...]
+    whole: str
+    rank: int
+    """Without what `...` stands for."""
+    more: bool
+    """Whether there is a `...`."""
+    named: tuple[tuple[int, str, tuple[str, ...]], ...]
+    """(axis, from the end behind a `...`; token; its factors)."""
+
+
+class Form(Record):
+    """A line: what each input should be, and attributes that are axes, each with how many axes more the result has."""
+
+    inputs: tuple[Wanted, ...]
+    axes: tuple[tuple[str, int], ...]
 
 
 @cache
@@ -112,9 +125,22 @@ def _forms() -> dict[str, list[tuple[int, Form]]]:
     for line in _TEXT.strip().splitlines():
         head, inputs, *axes = (part.strip() for part in line.split("|"))
         name, _, since = head.partition("@")
-        form = Form(tuple(tuple(one.split()) for one in inputs.split(", ")), tuple(axes[0].split()) if axes else ())
+        names = axes[0].split() if axes else ()
+        form = Form(
+            tuple([_wanted(tuple(one.split())) for one in inputs.split(", ")]),
+            tuple([(axis.rstrip("+"), int(axis.endswith("+"))) for axis in names]),
+        )
         found.setdefault(name, []).insert(0, (int(since or 1), form))
     return found
+
+
+def _wanted(tokens: tuple[str, ...]) -> Wanted:
+    whole = tokens[0] if tokens[0] in _WHOLE else ""
+    more = "..." in tokens
+    before = tokens.index("...") if more else len(tokens)
+    places = [(axis if axis < before else axis - len(tokens), token) for axis, token in enumerate(tokens)]
+    named = tuple([(axis, token, tuple(token.split("*"))) for axis, token in places if token not in ("_", "...")])
+    return Wanted(tokens, whole, len(tokens) - more, more, () if whole else named)
 
 
 def checked(rule: ShapeRule) -> ShapeRule:
@@ -136,18 +162,21 @@ def checked(rule: ShapeRule) -> ShapeRule:
     return ShapeRule(rule.op_type, rule.since, rule.domain, check_first, rule.types)
 
 
+_Size = tuple[int, str | tuple[int, int]]
+"""A number, and where it is from: words, or (input, axis)."""
+
+
 def _check(op: Op, form: Form) -> None:
-    sizes: dict[str, tuple[int, str]] = {}
-    for index, tokens in enumerate(form.inputs):
-        shape = _shape(op, index)
+    sizes: dict[str, _Size] = {}
+    for index, (info, wanted) in enumerate(zip(op.inputs, form.inputs, strict=False)):
+        shape = None if info is None else info.shape
         if shape is not None:
-            _check_input(op, index, shape, tokens, sizes)
-    first = _shape(op, 0)
-    for name in form.axes if first is not None else ():
-        given = op.attr(name.rstrip("+"))
-        rank = len(first or ()) + name.endswith("+")
-        for axis in given if isinstance(given, list) else () if given is None else (given,):
-            op.axis(axis, rank)
+            _check_input(op, index, shape, wanted, sizes)
+    if form.axes and (first := _shape(op, 0)) is not None:
+        for name, more in form.axes:
+            given = op.attr(name)
+            for axis in given if isinstance(given, list) else () if given is None else (given,):
+                op.axis(axis, len(first) + more)
 
 
 def _shape(op: Op, index: int) -> Shape | None:
@@ -182,50 +211,53 @@ def _fits(shape: Shape, other: Shape | None, same: bool) -> bool:
     return all(a == b or (not same and a == 1) for a, b in pairs if isinstance(a, int) and isinstance(b, int))
 
 
-def _check_input(op: Op, index: int, shape: Shape, tokens: Sequence[str], sizes: dict[str, tuple[int, str]]) -> None:
-    whole = _WHOLE.get(tokens[0])
-    if whole is not None:
-        if not whole(op, shape):
-            raise op.error(
-                f"{_who(op, index)} has shape [{', '.join(map(str, shape))}], rank {len(shape)}; it {_SAID[tokens[0]]}"
-            )
+def _check_input(op: Op, index: int, shape: Shape, wanted: Wanted, sizes: dict[str, _Size]) -> None:
+    rank = len(shape)
+    if wanted.whole:
+        if not _WHOLE[wanted.whole](op, shape):
+            raise op.error(f"{_who(op, index)} has shape [{', '.join(map(str, shape))}], rank {rank}; it {_SAID[wanted.whole]}")
         return
-    fixed = [token for token in tokens if token != "..."]
-    if len(shape) < len(fixed) or (len(shape) > len(fixed) and len(fixed) == len(tokens)):
-        more = " or more" if len(fixed) < len(tokens) else ""
-        raise op.error(f"{_who(op, index)} has rank {len(shape)}; it should have {len(fixed)}{more}, ({' '.join(tokens)})")
-    before = tokens.index("...") if "..." in tokens else len(tokens)
-    places = [*range(before), *range(len(shape) - (len(fixed) - before), len(shape))]
-    for axis, token in zip(places, fixed, strict=True):
+    if rank < wanted.rank or (rank > wanted.rank and not wanted.more):
+        more = " or more" if wanted.more else ""
+        raise op.error(f"{_who(op, index)} has rank {rank}; it should have {wanted.rank}{more}, ({' '.join(wanted.tokens)})")
+    for axis, token, factors in wanted.named:
         dim = shape[axis]
-        if token != "_" and isinstance(dim, int):
-            _check_dim(op, index, axis, dim, token, sizes)
+        if isinstance(dim, int) and (token not in sizes or sizes[token][0] != dim):
+            _check_dim(op, (index, axis % rank), dim, token, factors, sizes)
 
 
-def _check_dim(op: Op, index: int, axis: int, dim: int, token: str, sizes: dict[str, tuple[int, str]]) -> None:
-    who = f"dimension {axis} of {_who(op, index)}"
-    known = [_number(op, factor, sizes) for factor in token.split("*")]
-    factors = [number for number in known if number is not None]
-    if len(factors) < len(known):
-        if len(known) == 1:
-            sizes[token] = dim, f" of {who}"
-        return
-    wanted = prod(number for number, _ in factors)
+def _check_dim(op: Op, place: tuple[int, int], dim: int, token: str, factors: Sequence[str], sizes: dict[str, _Size]) -> None:
+    known: list[_Size] = []
+    for factor in factors:
+        found = _number(op, factor, sizes)
+        if found is None:
+            if len(factors) == 1:
+                sizes[token] = dim, place
+            return
+        known.append(found)
+    wanted = prod([number for number, _ in known])
     if dim != wanted:
-        said = f"but {token} is {wanted}{factors[-1][1]}" if factors[-1][1] else f"it should be {wanted}"
-        raise op.error(f"{who} is {dim}, {said}")
+        origin = known[-1][1]
+        origin = origin if isinstance(origin, str) else f" of {_dimension(op, origin)}"
+        said = f"but {token} is {wanted}{origin}" if origin else f"it should be {wanted}"
+        raise op.error(f"{_dimension(op, place)} is {dim}, {said}")
 
 
-def _number(op: Op, factor: str, sizes: dict[str, tuple[int, str]]) -> tuple[int, str] | None:
-    """(what a name stands for, where that is from); None: not known yet."""
-    if factor.isdigit():
-        return int(factor), ""
+def _number(op: Op, factor: str, sizes: dict[str, _Size]) -> _Size | None:
+    """What a name stands for; None: not known yet."""
     if factor in sizes:
         return sizes[factor]
+    if factor.isdigit():
+        return int(factor), ""
     if factor == "D" and "hidden_size" in op.node.attributes:
         return (2 if op.attr("direction") == "bidirectional" else 1), " by its direction"
     given = op.attr(factor, 1 if factor in ("group", "offset_group") else None)
     return (given, " by its attribute") if isinstance(given, int) else None
+
+
+def _dimension(op: Op, place: tuple[int, int]) -> str:
+    index, axis = place
+    return f"dimension {axis} of {_who(op, index)}"
 
 
 def _who(op: Op, index: int) -> str:

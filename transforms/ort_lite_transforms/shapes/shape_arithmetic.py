@@ -35,7 +35,7 @@ def constant_of_shape(op: Op) -> list[Info]:
         op.needs(ContentsUnknown(0))
         count = length_of(op, 0)
         return [op.tensor(dtype, None if count is None else fresh_shape(op, count))]
-    if any(isinstance(dim, int) and dim < 0 for dim in dims):
+    if [dim for dim in dims if isinstance(dim, int) and dim < 0]:
         raise op.error(f"dimensions {list(dims)} are negative")
     value, total = op.attr("value"), product(dims)
     if op.at_load and value is not None and value.size != 1:
