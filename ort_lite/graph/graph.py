@@ -354,13 +354,13 @@ class Graph:
 
     def captures(self) -> list[Value]:
         """Values of outer graphs read here or deeper, each once, in order of appearance. O(size)."""
-        own = {*self.inputs, *self.initializers.values()}
+        own: set[Value | None] = {*self.inputs, *self.initializers.values()}
         found: dict[Value, None] = {}
         for node in self:
             for value in node.reads():
                 if value is not None and value not in own:
                     found[value] = None
-            own.update(value for value in node.outputs if value is not None)
+            own.update(node.outputs)
         found.update((value, None) for value in self.outputs if value not in own)
         return [value for value in found if value not in own]
 

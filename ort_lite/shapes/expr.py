@@ -354,7 +354,7 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     return tuple(left)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def call(op: str, *args: Dim) -> Expr:
     """The operation on arguments that no rule simplifies. Programs have the same few again and again: they are one object."""
     return Expr((((Call(op, args),), 1),))

@@ -2,6 +2,8 @@
 
 from math import ceil, isfinite
 
+import numpy as np
+
 from ort_lite.dtypes import DType, from_numpy, from_onnx
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Info, NumbersUnknown, Op, constant_info, shape_rule
 from ort_lite.shapes import Dim, ceildiv, maximum, product
@@ -97,10 +99,10 @@ def eye_like(op: Op) -> list[Info]:
 @shape_rule("Constant")
 def constant(op: Op) -> list[Info]:
     """The attribute's array. Spec: ONNX Constant-21."""
-    import numpy as np
-
     if len(op.node.attributes) > 1 and len(given := [name for name in op.node.attributes if not name.startswith("__")]) > 1:
         raise op.error(f"it has the values {', '.join(given)}; one is expected")
+    if isinstance(array := op.attr("value"), np.ndarray):
+        return [constant_info(array)]
     for name, dtype in (
         ("value", None),
         ("value_int", np.int64),
