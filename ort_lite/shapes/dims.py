@@ -87,10 +87,12 @@ def product(dims: Iterable[Dim]) -> Dim:
     number = 1
     out: Dim | None = None
     for dim in dims:
-        if isinstance(dim, int):
-            number *= dim
-        else:
+        if not isinstance(dim, int):
             out = dim if out is None else out * dim
+        elif dim == 0:
+            return 0
+        else:
+            number *= dim
     return number if out is None else out * number
 
 
