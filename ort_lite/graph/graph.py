@@ -54,7 +54,7 @@ class Value:
 
     def can_be_replaced_by(self, other: "Value") -> bool:
         """False where a graph output would lose its name: one of the two comes from no node, or `other` is an output itself."""
-        if not self._outputs_of:
+        if not self.is_graph_output():
             return True
         return self.producer is not None and other.producer is not None and not other.is_graph_output()
 
@@ -202,8 +202,10 @@ class Node:
         """Bodies of this node, in attribute order; not those nested deeper."""
         found: list[Graph] = []
         for attribute in self.attributes.values():
-            if attribute.type[0] == "G" and not attribute.ref:  # GRAPH or GRAPHS
-                found += [attribute.value] if attribute.type == "GRAPH" else attribute.value
+            if attribute.type == "GRAPH" and not attribute.ref:
+                found.append(attribute.value)
+            elif attribute.type == "GRAPHS" and not attribute.ref:
+                found.extend(attribute.value)
         return found
 
     def reads(self) -> "tuple[Value | None, ...]":
@@ -327,7 +329,7 @@ class Graph:
     def remove(self, node: Node) -> None:
         """Takes the node out and its uses back. Raises InvalidGraph while somebody reads an output of it."""
         for value in node.outputs:
-            if value is not None and (value.uses or value._outputs_of):
+            if value is not None and (value.uses or value.is_graph_output()):
                 who = "a graph output" if value.is_graph_output() else f"read by {value.readers[0]}"
                 raise InvalidGraph(f"{node} cannot be removed: its output {value.name!r} is {who}").about(node)
         for index, value in enumerate(node.inputs):

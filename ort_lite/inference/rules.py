@@ -107,8 +107,7 @@ class Op:
         return self.node.version
 
     def attr(self, name: str, default: Any = None) -> Any:
-        attribute = self.node.attributes.get(name)
-        return default if attribute is None else attribute.value
+        return self.node.attr(name, default)
 
     def has(self, index: int) -> bool:
         """Whether the optional input is given."""

@@ -28,8 +28,7 @@ def _of_graph(graph: Graph) -> Iterator[TensorSlot]:
 
 def _of_node(node: Node, graph: str) -> Iterator[TensorSlot]:
     for attribute in list(node.attributes.values()):
-        if attribute.type[0] in "TG":  # tensors, types and graphs, which few attributes are
-            yield from _of_attribute(node.attributes, attribute, f"{node.name}.{attribute.name}", graph)
+        yield from _of_attribute(node.attributes, attribute, f"{node.name}.{attribute.name}", graph)
     for body in node.subgraphs():
         yield from _of_graph(body)
 

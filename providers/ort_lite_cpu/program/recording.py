@@ -80,7 +80,7 @@ class RecordedRun(SegmentRun):
             lease.fit(self.needs)
         job, lease.job = lease.job, _RecordedJob(lease.job, self, bound)  # type: ignore[assignment]  # what `run` calls of it
         try:
-            super()._run_anew(bound, places, lease, options)
+            self._run_anew(bound, places, lease, options)
         finally:
             lease.job, lease.attached = job, None
 

@@ -85,11 +85,12 @@ class SegmentRun:
         job = lease.job
         sliced = None if options is None else bound.stoppable(self.segment)
         table = bound.table_address if sliced is None else sliced.address
+        settled = bound.tries >= TRIES  # asked before `brief` is read: a job keeps what it is told
         # Whoever ends a run with options needs the GIL for it.
         job.attach(table, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data)
         if options is not None:
             failed = _run_halting(job, bound.count, options)
-        elif bound.tries < TRIES:
+        elif not settled:
             failed = _timed(job, bound)
         else:
             failed = job.run(0, bound.count)
@@ -130,9 +131,9 @@ def _timed(job: Job, bound: Bound) -> int:
     """Runs, and finds out whether it is worth while to release the GIL."""
     begin = perf_counter_ns()
     failed = job.run(0, bound.count)
-    bound.tries += 1
     bound.least_us = min(bound.least_us, (perf_counter_ns() - begin) / 1000)
     bound.brief = bound.cost_us < NEVER_BRIEF_US and bound.least_us < WORTH_RELEASING_US
+    bound.tries += 1
     return failed
 
 

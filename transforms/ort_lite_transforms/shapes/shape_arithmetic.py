@@ -101,8 +101,6 @@ def constant(op: Op) -> list[Info]:
     """The attribute's array. Spec: ONNX Constant-21."""
     if len(op.node.attributes) > 1 and len(given := [name for name in op.node.attributes if not name.startswith("__")]) > 1:
         raise op.error(f"it has the values {', '.join(given)}; one is expected")
-    if isinstance(array := op.attr("value"), np.ndarray):
-        return [constant_info(array)]
     for name, dtype in (
         ("value", None),
         ("value_int", np.int64),
