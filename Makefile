@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PLUGINS := openvino onnxruntime xla serve
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo demo-ray wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins test-ray $(ACCELERATORS:%=test-plugin-%) site lint format clean
+.PHONY: help demo demo-ray wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins test-ray $(ACCELERATORS:%=test-plugin-%) compare site lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
@@ -29,6 +29,8 @@ help:
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"
 	@echo "make wheels        build dist/: ort-lite, and kernel packs for ARCHITECTURES ($(ARCHITECTURES))"
 	@echo "make check-wheels  build those for this machine's level, and try them in an environment that has no compiler"
+	@echo "make compare BASE=<commit> [ONLY=models,operators,startup,size] [FULL=1] [MODELS=DIR] [FILTER=TEXT]"
+	@echo "                   report what became slower or larger than in another commit"
 	@echo "make site          build the documentation into build/site; a warning is an error"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make format        let ruff format and fix the sources"
@@ -105,6 +107,12 @@ JAVA := $(shell command -v java)
 test-examples: .venv-examples/installed
 	@test -n "$(JAVA)" || echo "make test-examples: no Java is installed: the example of Spark is left out" >&2
 	.venv-examples/bin/python -m pytest -p tests.no_skips -n $(WORKERS) --dist loadfile $(if $(JAVA),,-k 'not spark') examples/tests
+
+# On a machine that does nothing else. The page is left in build/compare.
+compare: $(VENV)/installed-test
+	@test -n "$(BASE)" || { echo "make compare: name the commit to compare with: make compare BASE=HEAD~1" >&2; exit 2; }
+	$(BIN)/python -m tests.benchmarks.compare $(BASE) $(if $(ONLY),--only $(ONLY)) $(if $(FULL),--full) \
+		$(if $(MODELS),--models $(MODELS)) $(if $(FILTER),--filter "$(FILTER)")
 
 # In $(VENV): the page of the command line is what ort-lite's own parser says, and the tests run what the pages show.
 site: $(VENV)/installed-docs

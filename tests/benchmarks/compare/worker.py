@@ -1,0 +1,69 @@
+"""Time runs of one session after another, as told by lines of JSON on standard input.
+
+Runs in the environment of either version, so it imports NumPy and the public API alone, and nothing of this repository. Each command
+is answered by one line:
+
+    {"open": "model.onnx", "feeds": "model.npz", "threads": 1}     {"seconds": 0.03}: of a first run, or {"error": "..."}
+    {"run": 200}                                                   {"seconds": 0.0004}: median of 200 runs, after one that is not timed
+"""
+
+import gc
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from ort_lite import InferenceSession, SessionOptions
+
+
+def feeds_of(path: str) -> dict[str, Any]:
+    """Return the arrays of an .npz file; texts become object arrays."""
+    with np.load(path) as arrays:
+        return {name: arrays[name].astype(object) if arrays[name].dtype.kind == "U" else arrays[name] for name in arrays.files}
+
+
+def open_session(model: str, threads: int) -> Any:
+    options = SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 3
+    return InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def median_run(session: Any, feeds: dict[str, Any], count: int) -> float:
+    """Return the median of `count` runs in seconds. One run before them wakes threads and fills caches."""
+    times, clock, run = [0.0] * count, time.perf_counter, session.run
+    run(None, feeds)
+    for k in range(count):
+        start = clock()
+        run(None, feeds)
+        times[k] = clock() - start
+    return sorted(times)[count // 2]
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no answer
+    session, feeds = None, {}
+    for line in sys.stdin:
+        command = json.loads(line)
+        answer: dict[str, Any] = {}
+        try:
+            if "open" in command:
+                session = None  # releases the session before, so that each model is alone
+                gc.collect()
+                feeds = feeds_of(command["feeds"])
+                session = open_session(command["open"], command["threads"])
+                session.run(None, feeds)
+                answer["seconds"] = median_run(session, feeds, 3)
+            else:
+                answer["seconds"] = median_run(session, feeds, command["run"])
+        except Exception as error:  # noqa: BLE001  any error of a version is an answer
+            answer["error"] = f"{type(error).__name__}: {error}"
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
