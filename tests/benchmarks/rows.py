@@ -69,11 +69,15 @@ PRODUCTS = {"GEMM 512": (512, 512, 512), "GEMM 3136x64x64": (3136, 64, 64), "GEM
 
 
 class Row(Record):
-    """A line of the table."""
+    """A model to measure. The fields after `feeds` are those of a model of one operator, as tests/benchmarks/operators.txt has them."""
 
     name: str
     model: bytes
     feeds: dict[str, Array]
+    operator: str = ""
+    shapes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    dtype: str = "float32"
 
 
 def rows() -> Iterator[Row]:
