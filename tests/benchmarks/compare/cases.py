@@ -1,5 +1,6 @@
 """What is compared: models and operators as files that both versions load, and which of them a start is measured with."""
 
+import hashlib
 import importlib.resources
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +47,8 @@ def write_cases(folder: Path, more: Path | None = None) -> list[Case]:
 
 
 def _write(folder: Path, kind: str, name: str, model: bytes, feeds: dict[str, Any]) -> Case:
-    stem = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in f"{kind}-{name}")
+    readable = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
+    stem = f"{kind}-{readable[:80]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"  # distinct, and short enough for a file
     case = Case(kind, name, folder / f"{stem}.onnx", folder / f"{stem}.npz")
     case.model.write_bytes(model)
     _save(case.feeds, feeds)
