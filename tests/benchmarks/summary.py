@@ -1,0 +1,62 @@
+"""The performance record in few numbers: for each CPU the geometric mean of the ratios, and the rows that are slower than a rival."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ort_lite.record import Record
+from tests.benchmarks.record import Measurement
+from tests.benchmarks.rows import row_names
+
+SLOWER = 0.98
+"""A ratio below it is a loss; above it, the difference is noise."""
+
+
+class Comparison(Record):
+    """All rows against one rival with one number of threads. Rows whose results differ are in neither `mean` nor `count`."""
+
+    mean: float
+    count: int
+    slower: Mapping[str, float]
+    """Ratios below SLOWER, by the name of the row."""
+
+
+class CpuSummary(Record):
+    """One CPU. `name` is unique; `comparisons` are by rival ("onnxruntime", "openvino") and number of threads, where measured."""
+
+    name: str
+    features: tuple[str, ...]
+    measurements: tuple[Measurement, ...]
+    comparisons: Mapping[tuple[str, int], Comparison]
+
+
+def cpu_summaries(measurements: Iterable[Measurement]) -> Iterator[CpuSummary]:
+    """Yield a summary of the benchmark rows for each CPU, sorted by name. Operators and other models are left out."""
+    names = set(row_names())
+    for name, of_cpu in by_cpu(m for m in measurements if m.kind == "model" and m.name in names):
+        pairs = dict.fromkeys((m.rival, m.threads) for m in of_cpu)
+        comparisons = {pair: comparison([m for m in of_cpu if (m.rival, m.threads) == pair]) for pair in sorted(pairs)}
+        yield CpuSummary(name, of_cpu[0].features, of_cpu, comparisons)
+
+
+def by_cpu(measurements: Iterable[Measurement]) -> Iterator[tuple[str, tuple[Measurement, ...]]]:
+    """Yield a unique name and the measurements of each CPU. CPUs of one name are distinguished by their features."""
+    found: dict[tuple[str, tuple[str, ...]], list[Measurement]] = {}
+    for measurement in measurements:
+        found.setdefault((measurement.cpu, measurement.features), []).append(measurement)
+    names = [name for name, _ in found]
+    for (name, features), held in sorted(found.items()):
+        own = f" ({', '.join(features) or 'features unknown'})" if names.count(name) > 1 else ""
+        yield name + own, tuple(held)
+
+
+def comparison(measurements: Sequence[Measurement]) -> Comparison:
+    """Summarize measurements against one rival with one number of threads, at least one of them with a ratio."""
+    ratios = {m.title: m.ratio for m in measurements if m.ratio is not None}
+    slower = {title: ratios[title] for title in sorted(ratios, key=lambda title: ratios[title]) if ratios[title] < SLOWER}
+    return Comparison(geometric_mean(ratios.values()), len(ratios), slower)
+
+
+def geometric_mean(ratios: Iterable[float]) -> float:
+    """The geometric mean of positive numbers; NaN without any."""
+    logarithms = [math.log(ratio) for ratio in ratios]
+    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
