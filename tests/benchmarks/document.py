@@ -17,7 +17,6 @@ CHOSEN = ("light_resnet50", "attention block, 12 heads, 128 x 384", "GEMM 512", 
 """Rows in docs/why.md, the slow ones among them."""
 SLOWEST = 10
 
-Line = list[str]
 Cells = Mapping[tuple[str, str, int], Measurement]
 """By title, rival and number of threads."""
 
@@ -55,9 +54,9 @@ def why(measurements: Sequence[Measurement]) -> str:
     for summary in cpu_summaries(measurements):
         cells = _cells(summary.measurements)
         for rival in _rivals(summary.measurements):
-            means = {t: f"{c.mean:.2f}" for (r, t), c in summary.comparisons.items() if r == rival}
+            means = {t: _mean(found).strip("*") for (r, t), found in summary.comparisons.items() if r == rival}
             ratios = [_pair([_ratio(cells.get((name, rival, t))) for t in means]) for name in CHOSEN]
-            lines.append([summary.name, RIVALS.get(rival, rival), _pair(means.values()), *ratios])
+            lines.append([summary.name, _rival(rival), _pair(means.values()), *ratios])
     return table(["CPU", "compared with", MEAN, *CHOSEN], lines, texts=2)
 
 
@@ -73,8 +72,8 @@ def _glance(summaries: Iterable[CpuSummary]) -> str:
     lines = []
     for summary in summaries:
         means = (summary.comparisons.get(pair) for pair in pairs)
-        lines.append([summary.name, *("" if found is None else f"**{found.mean:.2f}**" for found in means)])
-    text = table(["CPU", *(f"{RIVALS.get(rival, rival)}, {_threads(count)}" for rival, count in pairs)], lines)
+        lines.append([summary.name, *map(_mean, means)])
+    text = table(["CPU", *(f"{_rival(rival)}, {_threads(count)}" for rival, count in pairs)], lines)
     return f"Geometric means of the ratios.\n\n{text}"
 
 
@@ -84,9 +83,9 @@ def _cpu_section(measurements: Sequence[Measurement], summary: CpuSummary | None
         yield f"Vector features: {', '.join(measurements[0].features)}."
     if summary is not None:
         yield _facts(summary.measurements, summary.comparisons)
-        yield _figures(summary.measurements, [name for name in row_names() if name in {m.name for m in summary.measurements}])
-    own = row_names()
-    others = [m for m in measurements if m.kind == "model" and m.name not in own]
+        names = {m.name for m in summary.measurements}
+        yield _figures(summary.measurements, [name for name in row_names() if name in names])
+    others = [m for m in measurements if m.kind == "model" and m.name not in row_names()]
     operators = [m for m in measurements if m.kind == "operator"]
     if others:
         yield f"### Other models\n\n{_facts(others, _comparisons(others))}"
@@ -111,15 +110,15 @@ def _facts(measurements: Sequence[Measurement], comparisons: Mapping[tuple[str, 
         items.append(f"- {_versions(rival, of_rival)}{_noise(rival, of_rival)}")
         for (other, threads), found in comparisons.items():
             if other == rival:
-                items.append(f"    - {_losses(rival, threads, found, limit)}")
+                items.append(f"    - {_losses(rival, threads, found, limit, code=measurements[0].kind == 'operator')}")
     return "\n".join(items)
 
 
 def _versions(rival: str, measurements: Sequence[Measurement]) -> str:
     """Every combination of versions, dates and settings among the measurements, each once."""
-    texts = {}
+    texts: dict[str, None] = {}
     for m in measurements:
-        text = f"ort-lite {m.version} compared with {RIVALS.get(rival, rival)} {m.rival_version.partition('-')[0]}".rstrip()
+        text = f"ort-lite {m.version} compared with {_rival(rival)} {m.rival_version.partition('-')[0]}".rstrip()
         text += f" on {m.date}" * bool(m.date) + f", NumPy {m.numpy}" * bool(m.numpy)
         text += f", {m.cores} cores" if m.cores else ""
         texts[text + (f", {m.seconds:g} s for each row and number of threads" if m.seconds else "")] = None
@@ -131,12 +130,12 @@ def _noise(rival: str, measurements: Sequence[Measurement]) -> str:
     return f" The noise exceeds {NOISE:.0%} in {noisy} of {known} measurements." if noisy else ""
 
 
-def _losses(rival: str, threads: int, found: Comparison, limit: int) -> str:
+def _losses(rival: str, threads: int, found: Comparison, limit: int, code: bool) -> str:
     """Name the rows that are slower than the rival, the slowest first."""
-    start = f"Slower than {RIVALS.get(rival, rival)} with {_threads(threads)}"
+    start = f"Slower than {_rival(rival)} with {_threads(threads)}"
     if not found.slower:
         return f"{start}: none of {found.count}."
-    shown = [f"{title} ({ratio:.2f})" for title, ratio in list(found.slower.items())[:limit]]
+    shown = [f"{_name(title, code)} ({ratio:.2f})" for title, ratio in list(found.slower.items())[:limit]]
     rest = f"; and {len(found.slower) - limit} more" if len(found.slower) > limit else ""
     return f"{start}, {len(found.slower)} of {found.count}: {'; '.join(shown)}{rest}."
 
@@ -145,17 +144,12 @@ def _figures(measurements: Sequence[Measurement], titles: Iterable[str]) -> str:
     """A table with a line for each title, and their mean. Columns that are empty throughout are left out."""
     cells, rivals = _cells(measurements), _rivals(measurements)
     counts = sorted({m.threads for m in measurements})
-    columns = [
-        "",
-        *(
-            name
-            for n in counts
-            for name in (f"ort-lite, {_threads(n)}", *(f"{RIVALS.get(r, r)}, {_threads(n)}" for r in rivals))
-        ),
-    ]
+    columns = [""]
+    for n in counts:
+        columns += [f"{name}, {_threads(n)}" for name in ("ort-lite", *map(_rival, rivals))]
     lines = []
     for title in titles:
-        line = [_code(title) if measurements[0].kind == "operator" else title]
+        line = [_name(title, code=measurements[0].kind == "operator")]
         for n in counts:
             found = [cells.get((title, rival, n)) for rival in rivals]
             line += [_time(next((m.ours for m in found if m is not None), None)), *map(_cell, found)]
@@ -163,7 +157,7 @@ def _figures(measurements: Sequence[Measurement], titles: Iterable[str]) -> str:
     comparisons, mean = _comparisons(measurements), [MEAN]
     for n in counts:
         means = (comparisons.get((rival, n)) for rival in rivals)
-        mean += ["", *("" if found is None else f"**{found.mean:.2f}**" for found in means)]
+        mean += ["", *map(_mean, means)]
     kept = [k for k in range(len(columns)) if k == 0 or any(line[k] for line in lines)]
     return table([columns[k] for k in kept], ([line[k] for k in kept] for line in [*lines, mean]))
 
@@ -181,6 +175,10 @@ def _cell(found: Measurement | None) -> str:
     return f"{_ratio(found)}{time}{noise}"
 
 
+def _mean(found: Comparison | None) -> str:
+    return "" if found is None or found.mean is None else f"**{found.mean:.2f}**"
+
+
 def _ratio(found: Measurement | None) -> str:
     if found is None:
         return ""
@@ -189,23 +187,30 @@ def _ratio(found: Measurement | None) -> str:
 
 def _pair(cells: Iterable[str]) -> str:
     cells = list(cells)
-    return DIFFERS if set(cells) == {DIFFERS} else ", ".join(cells)
+    if set(cells) <= {DIFFERS, ""}:
+        return max(cells, default="")
+    return ", ".join(cells)
 
 
 def _noisy(found: Measurement) -> bool:
     return found.noise is not None and round(abs(found.noise - 1), DECIMALS) > NOISE
 
 
+def _name(title: str, code: bool) -> str:
+    """The name of a row. Those of operators hold characters that Markdown would take for its own."""
+    return f"`{title}`" if code else title
+
+
 def _time(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds * 1e3:.4g} ms"
 
 
+def _rival(name: str) -> str:
+    return RIVALS.get(name, name)
+
+
 def _threads(count: int) -> str:
     return f"{count} thread{'s' * (count > 1)}"
-
-
-def _code(text: str) -> str:
-    return f"`{text}`"
 
 
 def _order(rival: str) -> tuple[int, str]:

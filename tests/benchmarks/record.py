@@ -121,9 +121,11 @@ def parse(line: str) -> Measurement:
     unknown, missing = sorted(fields.keys() - set(FIELDS)), [name for name in REQUIRED if name not in fields]
     if unknown or missing:
         raise InvalidRecord(f"unknown field {unknown[0]!r}" if unknown else f"no field {missing[0]!r}")
+    values: dict[str, Any] = {}
     for name, value in fields.items():
         _check_type(name, value)
-    measurement = Measurement(**{name: tuple(value) if name in LISTS else value for name, value in fields.items()})
+        values[name] = tuple(value) if name in LISTS else value
+    measurement = Measurement(**values)
     _check_values(measurement)
     return measurement
 

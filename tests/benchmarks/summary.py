@@ -12,9 +12,12 @@ SLOWER = 0.98
 
 
 class Comparison(Record):
-    """All rows against one rival with one number of threads. Rows whose results differ are in neither `mean` nor `count`."""
+    """All rows against one rival with one number of threads.
 
-    mean: float
+    Rows whose results differ are in neither `mean` nor `count`. Without others, `mean` is None.
+    """
+
+    mean: float | None
     count: int
     slower: Mapping[str, float]
     """Ratios below SLOWER, by the name of the row."""
@@ -50,13 +53,13 @@ def by_cpu(measurements: Iterable[Measurement]) -> Iterator[tuple[str, tuple[Mea
 
 
 def comparison(measurements: Sequence[Measurement]) -> Comparison:
-    """Summarize measurements against one rival with one number of threads, at least one of them with a ratio."""
+    """Summarize measurements against one rival with one number of threads."""
     ratios = {m.title: m.ratio for m in measurements if m.ratio is not None}
     slower = {title: ratios[title] for title in sorted(ratios, key=lambda title: ratios[title]) if ratios[title] < SLOWER}
     return Comparison(geometric_mean(ratios.values()), len(ratios), slower)
 
 
-def geometric_mean(ratios: Iterable[float]) -> float:
-    """The geometric mean of positive numbers; NaN without any."""
+def geometric_mean(ratios: Iterable[float]) -> float | None:
+    """The geometric mean of positive numbers, None without any."""
     logarithms = [math.log(ratio) for ratio in ratios]
-    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
+    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else None

@@ -12,7 +12,6 @@ repository stay as they are; --document names a page to regenerate from it.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -128,4 +127,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
