@@ -115,14 +115,15 @@ def _facts(measurements: Sequence[Measurement], comparisons: Mapping[tuple[str, 
 
 
 def _versions(rival: str, measurements: Sequence[Measurement]) -> str:
-    """Every combination of versions, dates and settings among the measurements, each once."""
+    """A sentence for every combination of versions, dates and settings among the measurements."""
     texts: dict[str, None] = {}
     for m in measurements:
-        text = f"ort-lite {m.version} compared with {_rival(rival)} {m.rival_version.partition('-')[0]}".rstrip()
-        text += f" on {m.date}" * bool(m.date) + f", NumPy {m.numpy}" * bool(m.numpy)
-        text += f", {m.cores} cores" if m.cores else ""
-        texts[text + (f", {m.seconds:g} s for each row and number of threads" if m.seconds else "")] = None
-    return "; ".join(sorted(texts)) + "."
+        text = f"ort-lite {m.version} was compared with {_rival(rival)} {m.rival_version.partition('-')[0]}".rstrip()
+        text += f" on {m.date}" * bool(m.date) + f", with NumPy {m.numpy}" * bool(m.numpy)
+        text += f", on {m.cores} cores" if m.cores else ""
+        text += f", for {m.seconds:g} s a row with each number of threads" if m.seconds else ""
+        texts[f"{text}."] = None
+    return " ".join(sorted(texts))
 
 
 def _noise(rival: str, measurements: Sequence[Measurement]) -> str:

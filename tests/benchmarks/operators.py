@@ -86,6 +86,11 @@ def operators() -> Iterator[Row]:
         yield operator.row()
 
 
+def operator_names() -> set[str]:
+    """Return the names of all operators without making the models."""
+    return {operator.name for operator in table()}
+
+
 def table(path: Path = TABLE) -> list[Operator]:
     """Read the table. Raises ValueError that names the number of a line that is wrong."""
     found: dict[str, tuple[int, Operator]] = {}

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 from ort_lite.record import Record
 from tests.benchmarks.record import Measurement
 from tests.benchmarks.rows import row_names
 
 SLOWER = 0.98
-"""A ratio below it is a loss; above it, the difference is noise."""
+"""A ratio that is shown as less is a loss; from here on, the difference is noise."""
 
 
 class Comparison(Record):
@@ -20,7 +21,7 @@ class Comparison(Record):
     mean: float | None
     count: int
     slower: Mapping[str, float]
-    """Ratios below SLOWER, by the name of the row."""
+    """Ratios below SLOWER by the name of the row, the lowest first."""
 
 
 class CpuSummary(Record):
@@ -46,16 +47,25 @@ def by_cpu(measurements: Iterable[Measurement]) -> Iterator[tuple[str, tuple[Mea
     found: dict[tuple[str, tuple[str, ...]], list[Measurement]] = {}
     for measurement in measurements:
         found.setdefault((measurement.cpu, measurement.features), []).append(measurement)
-    names = [name for name, _ in found]
     for (name, features), held in sorted(found.items()):
-        own = f" ({', '.join(features) or 'features unknown'})" if names.count(name) > 1 else ""
-        yield name + own, tuple(held)
+        others = [other for same, other in found if same == name and other != features]
+        yield name + (_distinction(features, others) if others else ""), tuple(held)
+
+
+def _distinction(features: Sequence[str], others: Iterable[Sequence[str]]) -> str:
+    """Name the features that not all CPUs of one name have: " with avx_vnni"."""
+    if not features:
+        return " with unknown features"
+    known = [set(features), *(set(other) for other in others if other)]
+    own = [feature for feature in features if feature not in set.intersection(*known)]
+    missing = sorted(set.union(*known) - set(features))
+    return f" with {', '.join(own)}" if own else f" without {', '.join(missing)}" if missing else " with known features"
 
 
 def comparison(measurements: Sequence[Measurement]) -> Comparison:
     """Summarize measurements against one rival with one number of threads."""
     ratios = {m.title: m.ratio for m in measurements if m.ratio is not None}
-    slower = {title: ratios[title] for title in sorted(ratios, key=lambda title: ratios[title]) if ratios[title] < SLOWER}
+    slower = {title: ratio for title, ratio in sorted(ratios.items(), key=itemgetter(1)) if round(ratio, 2) < SLOWER}
     return Comparison(geometric_mean(ratios.values()), len(ratios), slower)
 
 

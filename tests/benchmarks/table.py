@@ -7,8 +7,8 @@
     python -m tests.benchmarks.table --render                   # only regenerate the pages
 
 Takes minutes, on a machine that does nothing else. With --only, rows whose names contain a text are measured. A measurement replaces
-that of the same row, CPU, rival and number of threads; all others stay. With --record, another file is updated and the pages of the
-repository stay as they are; --document names a page to regenerate from it.
+that of the same row, CPU, rival and number of threads. Others stay, except those of operators that are no longer in the table. With
+--record, another file is updated, and the pages of the repository stay as they are. --document names a page to regenerate from it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from ort_lite.commands.benchmark.machine import cores, cpu
 from ort_lite.commands.benchmark.rivals import RIVALS, Rival, rival
 from ort_lite.errors import told
 from tests.benchmarks.document import PAGES, performance, regenerate
-from tests.benchmarks.operators import operators
+from tests.benchmarks.operators import operator_names, operators
 from tests.benchmarks.record import DECIMALS, RECORD, Measurement, merge, read, rounded, write
 from tests.benchmarks.rows import Row, rows
 
@@ -87,7 +87,8 @@ def of_folder(folder: Path) -> Iterator[Row]:
 def update(arguments: argparse.Namespace) -> None:
     """Measure, and write the record after each row: an interruption loses no measurement."""
     against = rival(arguments.against)
-    record = read(arguments.record) if arguments.record.exists() else []
+    known = operator_names()
+    record = [m for m in read(arguments.record) if m.kind == "model" or m.title in known] if arguments.record.exists() else []
     chosen = operators() if arguments.operators else of_folder(arguments.models) if arguments.models else rows()
     seconds = arguments.seconds if arguments.seconds is not None else SECONDS["operator" if arguments.operators else "model"]
     for row in chosen:

@@ -2,12 +2,16 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
+from ort_lite.commands.benchmark.rivals import Rival
 from tests.benchmarks import table
 from tests.benchmarks.document import BEGIN, END, PAGES, performance, why, with_body
-from tests.benchmarks.record import merge, read
+from tests.benchmarks.operators import operator_names
+from tests.benchmarks.record import merge, read, write
 from tests.benchmarks.rows import row_names, rows
 from tests.framework.measurements import measured, operator
 
@@ -56,7 +60,7 @@ def test_losing_rows_are_named() -> None:
 def test_a_cpu_without_times_has_ratios_alone() -> None:
     text = performance([measured(ours=None, theirs=None, noise=None, version="commit 1234")])
     assert "|  | onnxruntime, 1 thread |\n| --- | ---: |\n| GEMM 512 | 2.00 |\n" in text
-    assert "- ort-lite commit 1234 compared with onnxruntime.\n" in text
+    assert "- ort-lite commit 1234 was compared with onnxruntime.\n" in text
 
 
 def test_operators_and_other_models_have_sections_of_their_own() -> None:
@@ -102,6 +106,24 @@ def test_the_command_updates_a_record_and_a_page(tmp_path: Path, monkeypatch: py
     page.write_text(PAGE)
     run(monkeypatch, "--render", *files)
     assert page.read_text() == text
+
+
+def test_a_row_that_the_rival_cannot_run_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object) -> NoReturn:
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr(table, "rival", lambda name: Rival(name, SimpleNamespace(__version__="1"), fail))
+    record = tmp_path / "record.jsonl"
+    write([operator("Range", "old"), operator("Range", "(){0}", "()<2000", "(){1}", dtype="int64"), measured("mine")], record)
+    run(monkeypatch, "--operators", "--only", "Range", "--against", "openvino", "--record", str(record))
+    assert "Range (){0} ()<2000 (){1} int64, 2  openvino: RuntimeError: no such operator" in capsys.readouterr().out
+    assert [m.title for m in read(record)] == ["mine", "Range (){0} ()<2000 (){1} int64"], "the table has no line for the other"
+
+
+def test_operators_of_the_record_are_those_of_the_table() -> None:
+    assert {m.title for m in read() if m.kind == "operator"} <= operator_names()
 
 
 def test_another_record_leaves_the_pages_of_the_repository(

@@ -87,7 +87,7 @@ def test_a_cpu_is_summarized_by_means_and_losses() -> None:
         measured("GEMM 512", 1, 0.5),
         measured("light_vgg19", 1, 8.0),
         measured("200 tiny nodes", 1, None),
-        measured("MLP of one row", 1, 0.98),
+        measured("MLP of one row", 1, 0.976),
         measured("GEMM 512", 2, 0.97),
         measured("GEMM 512", 2, 3.0, rival="openvino"),
         measured("my own model", 1, 0.1),
@@ -98,7 +98,7 @@ def test_a_cpu_is_summarized_by_means_and_losses() -> None:
     assert (alpha.name, beta.name) == ("Alpha", "Beta")
     one = alpha.comparisons["onnxruntime", 1]
     assert one.count == 3
-    assert one.mean == pytest.approx((0.5 * 8.0 * 0.98) ** (1 / 3))
+    assert one.mean == pytest.approx((0.5 * 8.0 * 0.976) ** (1 / 3))
     assert dict(one.slower) == {"GEMM 512": 0.5}
     assert dict(alpha.comparisons["onnxruntime", 2].slower) == {"GEMM 512": 0.97}
     assert alpha.comparisons["openvino", 2].mean == pytest.approx(3.0)
@@ -112,5 +112,12 @@ def test_a_mean_without_ratios_is_none() -> None:
 
 
 def test_cpus_of_one_name_are_told_apart_by_their_features() -> None:
-    found = [measured(features=("avx2", "fma")), measured(), measured(cpu="Beta")]
-    assert [name for name, _ in by_cpu(found)] == ["Alpha (features unknown)", "Alpha (avx2, fma)", "Beta"]
+    def names(*features: tuple[str, ...]) -> list[str]:
+        return [name for name, _ in by_cpu([measured(cpu="Beta"), *(measured(features=own) for own in features)])]
+
+    assert names(("avx2",)) == ["Alpha", "Beta"]
+    assert names(("avx2",), ("avx2", "fma")) == ["Alpha without fma", "Alpha with fma", "Beta"]
+    assert names(("avx2", "amx"), ("avx2", "fma"), ("avx2",)) == [
+        "Alpha without amx, fma", "Alpha with amx", "Alpha with fma", "Beta",
+    ]  # fmt: skip
+    assert names((), ("avx2",)) == ["Alpha with unknown features", "Alpha with known features", "Beta"]
