@@ -50,7 +50,7 @@ class Input(Record):
 
 
 class Operator(Record):
-    """A line of the table. `inputs` and `attributes` are as the line has them, `name` is the whole line."""
+    """A line of the table. `inputs` and `attributes` are as the line has them."""
 
     operator: str
     inputs: tuple[str, ...]
@@ -60,8 +60,8 @@ class Operator(Record):
 
     @property
     def name(self) -> str:
-        count = [f"->{self.outputs}"] * (self.outputs > 1)
-        return " ".join([self.operator, *self.inputs, *self.attributes, *count, self.dtype])
+        """The line without the number of outputs. It is unique."""
+        return " ".join([self.operator, *self.inputs, *self.attributes, self.dtype])
 
     def row(self) -> Row:
         """The same model and feeds each time."""
@@ -86,9 +86,14 @@ def operators() -> Iterator[Row]:
         yield operator.row()
 
 
+def operator_names() -> set[str]:
+    """Return the names of all operators without making the models."""
+    return {operator.name for operator in table()}
+
+
 def table(path: Path = TABLE) -> list[Operator]:
     """Read the table. Raises ValueError that names the number of a line that is wrong."""
-    found: dict[Operator, int] = {}
+    found: dict[str, tuple[int, Operator]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         text = line.partition("#")[0].split()
         if not text:
@@ -97,10 +102,10 @@ def table(path: Path = TABLE) -> list[Operator]:
             operator = parse(text)
         except ValueError as error:
             raise ValueError(f"{path.name}, line {number}: {error}") from error
-        if operator in found:
-            raise ValueError(f"{path.name}, line {number}: the same as line {found[operator]}")
-        found[operator] = number
-    return list(found)
+        if operator.name in found:
+            raise ValueError(f"{path.name}, line {number}: the same as line {found[operator.name][0]}")
+        found[operator.name] = number, operator
+    return [operator for _, operator in found.values()]
 
 
 def parse(words: list[str]) -> Operator:
