@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = command_parser().parsed(argv)
     command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
     if arguments.command == "exec":
-        done: int = command.main(arguments)  # what the program raises is its own
+        done: int = command.main(arguments)  # returns only if the command cannot run
         return done
     from ort_lite.commands.compiling import Shown
 
