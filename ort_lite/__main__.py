@@ -8,7 +8,6 @@ from importlib import import_module
 
 from ort_lite.commands.parser import command_parser
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OrtLiteError
-from ort_lite.native.progress import heard_by
 
 _INTERRUPTED = 130
 _GIVEN = InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OSError
@@ -26,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         done: int = command.main(arguments)  # returns only if the command cannot run
         return done
     from ort_lite.commands.compiling import Shown
+    from ort_lite.native.progress import heard_by
 
     try:
         with heard_by(Shown()):

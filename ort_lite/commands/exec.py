@@ -8,7 +8,6 @@ PYTHONPATH, which every child process inherits; ort_lite/compat/site/sitecustomi
 import mmap
 import os
 import signal
-import subprocess
 import sys
 import sysconfig
 from argparse import Namespace
@@ -83,6 +82,8 @@ def _python() -> list[str]:
         raise _Refused(
             _USAGE, "Python's options -E, -I and -S turn off what makes the program use ort_lite; start ort-lite without them"
         )
+    import subprocess  # takes as long as the rest of this module; other commands do not need it
+
     options: list[str] = vars(subprocess)["_args_from_interpreter_flags"]()  # private, and what multiprocessing calls
     return [sys.executable, *options]
 
