@@ -168,6 +168,14 @@ def test_options_that_turn_the_switch_off_are_refused(folder: Path, flag: str) -
     assert done.stderr.startswith("ort-lite exec: Python's options -E, -I and -S turn off")
 
 
+@pytest.mark.parametrize("flag", ["-E", "-I"])
+def test_a_python_that_ignores_pythonpath_keeps_its_onnxruntime(folder: Path, flag: str) -> None:
+    """A limit, which the documentation states."""
+    done = run("python", flag, "-c", "import importlib.util; print(importlib.util.find_spec('onnxruntime').origin)")
+    assert "ort_lite" not in done.stdout
+    assert done.stdout.endswith("site-packages/onnxruntime/__init__.py\n")
+
+
 def test_a_native_program_that_has_onnxruntime_built_in_is_reported(folder: Path) -> None:
     native = folder / "env"
     native.write_bytes(Path(shutil.which("env") or "").read_bytes() + b"libonnxruntime_providers_cuda.so")
