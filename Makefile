@@ -144,11 +144,11 @@ $(VENV)/installed-browser: $(VENV)/installed-test
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test,browser]"
 	touch $@
 
-# Of the package that ships OCR's models nothing but the models is used: without what it would import.
+# RapidOCR and Magika require onnxruntime, which is left out: ort-lite takes its place.
 .venv-examples/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-sample/pyproject.toml
 	$(PYTHON) -m venv .venv-examples
 	.venv-examples/bin/python -m pip install --disable-pip-version-check --quiet -e ".[examples]" -e plugins/ort-lite-sample
-	.venv-examples/bin/python -m pip install --disable-pip-version-check --quiet --no-deps rapidocr-onnxruntime==1.4.4
+	.venv-examples/bin/python -m pip install --disable-pip-version-check --quiet --no-deps rapidocr-onnxruntime==1.4.4 magika==1.0.3
 	touch $@
 
 $(VENV)/installed-docs: $(VENV)/created pyproject.toml ort_lite/_version.py

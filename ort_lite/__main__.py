@@ -8,7 +8,6 @@ from importlib import import_module
 
 from ort_lite.commands.parser import command_parser
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OrtLiteError
-from ort_lite.native.progress import heard_by
 
 _INTERRUPTED = 130
 _GIVEN = InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OSError
@@ -17,14 +16,16 @@ _GIVEN = InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OSError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status. 0: done. 1: it failed, or what it looked for is wrong. 2: something that was given is wrong: arguments, files,
-    a model. 130: Ctrl-C, as shells have it. What went wrong is printed, in one line where it is no list.
+    a model. 130: Ctrl-C, as shells have it. `exec` has those of its command. What went wrong is printed, in one line where it is no
+    list.
     """
     arguments = command_parser().parsed(argv)
     command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
     if arguments.command == "exec":
-        done: int = command.main(arguments)  # what the program raises is its own
+        done: int = command.main(arguments)  # returns only if the command cannot run
         return done
     from ort_lite.commands.compiling import Shown
+    from ort_lite.native.progress import heard_by
 
     try:
         with heard_by(Shown()):

@@ -115,11 +115,9 @@ def command_parser() -> Parser:
     step.add_argument("--check", action="store_true", help="prove after each step that nothing else changed")
     _json(step)
 
-    execute = commands.add_parser("exec", help="run a Python program that imports onnxruntime on ort-lite")
-    execute.add_argument(
-        "-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="a module, and its arguments"
+    _exec(
+        commands.add_parser("exec", help="run a command on ort-lite: its Python programs that import onnxruntime get ort_lite")
     )
-    execute.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM.py ...", help="a program, and its arguments")
 
     providers = commands.add_parser("providers", help="list the execution providers that are installed")
     _json(providers)
@@ -154,6 +152,20 @@ def command_parser() -> Parser:
 
     _cache(commands.add_parser("cache", help="look after the folder of compiled kernels"))
     return parser
+
+
+def _exec(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "ort-lite exec [-h] COMMAND ...\n       ort-lite exec [-h] -m MODULE ..."
+    parser.description = (
+        "Run a command. Python programs that import onnxruntime get ort_lite, in the command itself and in every process that it "
+        "starts. All arguments after COMMAND or MODULE are passed to it. The exit status is the command's own, 126 if it cannot be "
+        "executed, or 127 if it is not found."
+    )
+    command = "a Python script (program.py), or a command such as python, bash or one that pip installed"
+    parser.add_argument(
+        "-m", dest="module", nargs=argparse.REMAINDER, help="a Python module and its arguments, as in `python -m`"
+    )
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="COMMAND ...", help=command)
 
 
 def _view(parser: argparse.ArgumentParser) -> None:

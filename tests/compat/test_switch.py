@@ -1,10 +1,9 @@
-"""Programs that import onnxruntime get ort_lite: in this process, with a module table of the test's own, and by `ort-lite exec`."""
+"""Programs that import onnxruntime get ort_lite: in this process, with a module table of the test's own."""
 
 import importlib
 import importlib.metadata
 import importlib.util
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,24 +21,6 @@ from ort_lite import errors
 from ort_lite.compat import switch
 
 MODEL = '<ir_version: 10, opset_import: ["": 21]> g (float[N] x) => (float[N] y) { y = Add(x, x) }'
-PROGRAM = """
-import multiprocessing, os, sys
-import onnx.parser
-import numpy as np
-import onnxruntime as ort
-
-def version(_):
-    import onnxruntime
-    return onnxruntime.__version__
-
-if __name__ == "__main__":
-    session = ort.InferenceSession(onnx.parser.parse_model(sys.argv[1]).SerializeToString())
-    print(session.run(None, {"x": np.ones(2, np.float32)})[0].tolist(), sys.argv[2:], os.path.basename(sys.argv[0]))
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        print(pool.map(version, [0]), ort.__version__)
-    import helper_beside_it
-    sys.exit(7)
-"""
 
 
 @pytest.fixture
@@ -226,40 +207,3 @@ def test_once_more_changes_nothing(switched: ModuleType) -> None:
     ort_lite.install_as_onnxruntime()
     assert sys.meta_path.count(switch.FINDER) == 1
     assert importlib.import_module("onnxruntime") is switched
-
-
-def test_a_program_and_its_children_run_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    (tmp_path / "helper_beside_it.py").write_text("print('beside')")
-    command = [sys.executable, "-m", "ort_lite", "exec", str(tmp_path / "program.py"), MODEL, "-m", "--flag"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    served = f"1.31.1+ort.lite.{ort_lite.__version__}"
-    assert done.stdout.splitlines() == ["[2.0, 2.0] ['-m', '--flag'] program.py", f"['{served}'] {served}", "beside"], (
-        done.stderr
-    )
-    assert done.returncode == 7
-
-
-def test_a_module_runs_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(
-        "import sys, onnxruntime\nprint(onnxruntime.__version__, sys.argv[1:])\nraise ValueError('its own')"
-    )
-    command = [sys.executable, "-m", "ort_lite", "exec", "-m", "program", "--flag"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout == f"1.31.1+ort.lite.{ort_lite.__version__} ['--flag']\n", done.stderr
-    assert done.returncode == 1
-    assert done.stderr.endswith("ValueError: its own\n")
-
-
-@pytest.mark.parametrize(
-    ("given", "why"), [([], "which program"), (["nosuch.py"], "nosuch.py is neither a file nor a command")]
-)
-def test_no_program_is_said(
-    given: list[str], why: str, switched: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from ort_lite.__main__ import main
-
-    monkeypatch.setenv("PYTHONPATH", "")
-    monkeypatch.setattr(sys, "argv", sys.argv)
-    assert main(["exec", *given]) == 2
-    assert why in capsys.readouterr().err

@@ -1,16 +1,39 @@
-"""Turns the switch in every Python that a program under `ort-lite exec` starts: its PYTHONPATH begins with this folder.
+"""Make Python processes under `ort-lite exec` import ort_lite as onnxruntime: their PYTHONPATH begins with this folder.
 
-What another `sitecustomize` of that Python would have done is done after it. A Python that has no ort_lite keeps its onnxruntime.
+Any Python 3 may come here, of other environments too. One that cannot import ort_lite keeps its own onnxruntime, and says so in one
+line when it imports it. The environment's own `sitecustomize` runs afterwards.
 """
 
 import os
 import sys
 from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
+from importlib.util import module_from_spec
+
+
+class _Notice:
+    """A finder that finds nothing: it says once that an import of onnxruntime does not get ort_lite, and why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname == "onnxruntime" and self.reason and sys.stderr:
+            text = "ort-lite exec: {} uses its own onnxruntime, as it cannot import ort_lite: {}\n"
+            sys.stderr.write(text.format(sys.executable, self.reason))
+            self.reason = ""
+
+
+def _switch() -> None:
+    try:
+        from ort_lite.compat.switch import install_as_onnxruntime
+    except Exception as error:  # noqa: BLE001  an older Python may fail in any way, and has to start all the same
+        sys.meta_path.insert(0, _Notice(str(error) or type(error).__name__))
+    else:
+        install_as_onnxruntime()
 
 
 def _next() -> None:
-    """Runs the `sitecustomize` that this one hides; its folder leaves the path, as nothing else is in it."""
+    """Run the `sitecustomize` that this one hides. This folder leaves `sys.path`: it has nothing else in it."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     spec = PathFinder.find_spec(__name__, sys.path)
@@ -19,8 +42,7 @@ def _next() -> None:
         spec.loader.exec_module(module)
 
 
-if find_spec("ort_lite") is not None:
-    from ort_lite.compat.switch import install_as_onnxruntime
-
-    install_as_onnxruntime()
-_next()
+try:
+    _switch()
+finally:
+    _next()
