@@ -25,7 +25,7 @@ def image_decoder(op: NodeLowering) -> None:
             from PIL import Image
         except ImportError:
             raise RuntimeException(
-                f"{op.node} (CPUExecutionProvider): Pillow decodes images and is not installed; pip install ort-lite[image]"
+                f"{op.node} (CPUExecutionProvider): decoding images needs Pillow: pip install pillow"
             ).about(op.node) from None
         with Image.open(io.BytesIO(encoded.tobytes())) as image:
             decoded = np.array(image.convert("L" if pixels == "Grayscale" else "RGB"))
