@@ -19,7 +19,17 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "plugins/*/*.md", "tests/data/*/*.md", "examples/data/*/*.md")
     for page in ROOT.glob(pattern)
 )
-INSTALL_ADVICE = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "plugins", "ort_lite", "providers", "transforms"]
+INSTALL_ADVICE = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs",
+    "examples",
+    "plugins",
+    "ort_lite",
+    "providers",
+    "transforms",
+]
 FROM_AN_INDEX = re.compile(r"pip3? install (?:[^\n`;&|]*\s)?[\"']?ort-lite")
 MAY_NAME_THE_INDEX = {
     "docs/releasing.md",
