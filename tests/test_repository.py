@@ -19,6 +19,22 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "plugins/*/*.md", "tests/data/*/*.md", "examples/data/*/*.md")
     for page in ROOT.glob(pattern)
 )
+INSTALL_ADVICE = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs",
+    "examples",
+    "plugins",
+    "ort_lite",
+    "providers",
+    "transforms",
+]
+FROM_AN_INDEX = re.compile(r"pip3? install (?:[^\n`;&|]*\s)?[\"']?ort-lite")
+MAY_NAME_THE_INDEX = {
+    "docs/releasing.md",
+    "docs/start.md",  # until its install line is rewritten; CHANGELOG.md joins INSTALL_ADVICE with it
+}
 COMMITTED_DATA_LIMIT = 300_000
 DIGITS = ROOT / "examples" / "digits"
 EXAMPLE_DATA = sorted([*DIGITS.iterdir(), *(ROOT / "examples" / "data").glob("*/*")])
@@ -51,6 +67,29 @@ def test_marks_that_silence_tools_are_few() -> None:
     skips, ignores = "# fmt:" + " skip", "# type:" + " ignore"
     assert sum(page.read_text(encoding="utf-8").count(skips) for page in sources.values()) <= 60
     assert sum(page.read_text(encoding="utf-8").count(ignores) for name, page in sources.items() if name not in untyped) <= 8
+
+
+@pytest.mark.parametrize("place", INSTALL_ADVICE)
+def test_nothing_installs_ort_lite_from_a_package_index(place: str) -> None:
+    """The project is on no index, where anybody could register its names."""
+    files = [path for path in (ROOT / place).rglob("*") if path.is_file()] or [ROOT / place]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8", errors="replace") for path in files}
+    assert [name for name, text in texts.items() if name not in MAY_NAME_THE_INDEX and FROM_AN_INDEX.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pip install ort-lite", True),
+        ('pip install "ort-lite[kernels]"', True),
+        ("pip install --upgrade numpy 'ort-lite-kernels'", True),
+        ("pip install ./plugins/ort-lite-serve", False),
+        ("pip install -e . && ort-lite providers", False),
+        ("`pip install .` installs ort-lite", False),
+    ],
+)
+def test_a_name_on_an_index_is_told_from_a_folder(text: str, found: bool) -> None:
+    assert bool(FROM_AN_INDEX.search(text)) == found
 
 
 def test_the_readme_fits_a_screen() -> None:

@@ -214,7 +214,7 @@ def _image(path: Path, arg: NodeArg) -> Any:
     try:
         from PIL import Image
     except ModuleNotFoundError:
-        raise InvalidArgument(f"{path}: reading images takes Pillow: pip install ort-lite[image]") from None
+        raise InvalidArgument(f"{path}: reading images needs Pillow: pip install pillow") from None
     shape = arg.shape
     if len(shape) != 4:
         raise InvalidArgument(f"--input {arg.name}={path}: an image becomes four dimensions, but the input has {shape}")

@@ -16,4 +16,4 @@ def main(arguments: Namespace) -> None:
     for entry in entry_points(group=GROUP, name="serve"):
         entry.load()(arguments, lambda path: model.session(arguments, path), print_text)
         return
-    raise InvalidArgument("serving is a distribution of its own: pip install ort-lite-serve")
+    raise InvalidArgument("the server is a package of its own: in a clone of ort-lite, pip install ./plugins/ort-lite-serve")

@@ -20,6 +20,7 @@ background  as never, but kernels that cannot be done without are compiled, and 
 WAIT, NEVER, BACKGROUND = WAYS = ("wait", "never", "background")
 
 _PACKAGES = ("numba", "llvmlite")
+_PACK = "a kernel pack (docs/kernel-packs.md)"
 
 
 @cache
@@ -48,9 +49,9 @@ def check_compiler(specs: Sequence[Spec], folder: str, compile: str) -> None:
     which = f"kernel {specs[0].name}" + (f" and {len(specs) - 1} more" if len(specs) > 1 else "")
     where = f"{'are' if len(specs) > 1 else 'is'} neither in a kernel pack nor in the cache ({folder or 'no folder'})"
     if compile == NEVER:
-        advice = f"run `ort-lite warmup` with the model first, install a kernel pack, or set {OPTION} to 'wait'"
+        advice = f"run `ort-lite warmup` with the model first, install {_PACK}, or set {OPTION} to 'wait'"
         raise KernelMissing(f"{which} {where}, and {OPTION} is 'never': {advice}", tuple(specs))
-    why = f"{OPTION} is {compile!r}, but {lacks}, which would compile, is not installed: install it, or a kernel pack"
+    why = f"{OPTION} is {compile!r}, but {lacks}, which would compile, is not installed: install it, or {_PACK}"
     raise KernelMissing(f"{which} {where}; {why}", tuple(specs))
 
 

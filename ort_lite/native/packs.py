@@ -28,7 +28,6 @@ from ort_lite.native.elf import BrokenObject, Object, Place, Relocation
 from ort_lite.native.spec import base
 
 PACKAGE = "ort_lite_kernels"
-_DISTRIBUTION = PACKAGE.replace("_", "-")
 MAGIC = b"ort-lite kernels"
 _HEAD = struct.Struct(f"<16s{SIZE}sQI")
 _ENTRY = struct.Struct(f"<QI{SIZE}s")
@@ -78,7 +77,7 @@ class Pack:
         offset, size, expected = _ENTRY.unpack_from(self._bytes, self._entries + number * _ENTRY.size)
         body = self._bytes[offset : offset + size]
         if digest(body) != expected:
-            warn(0, f"{self.file}: kernel {key} is damaged. Install {_DISTRIBUTION} again.")
+            warn(0, f"{self.file}: kernel {key} is damaged. Install the pack again: docs/kernel-packs.md")
             return None
         return body
 
@@ -92,7 +91,8 @@ def installed() -> Pack | None:
     try:
         return Pack(file, own_base())
     except (OSError, StalePack) as error:
-        warn(0, f"{file} {error}: kernels are compiled, or taken from the cache. Install {_DISTRIBUTION} {__version__}.")
+        advice = f"Install a pack of ort-lite {__version__}: docs/kernel-packs.md"
+        warn(0, f"{file} {error}: kernels are compiled, or taken from the cache. {advice}")
         return None
 
 

@@ -24,7 +24,8 @@ def test_where_no_server_is_installed_one_line_says_what_to_do(
     monkeypatch.setattr(serve, "entry_points", lambda **_: ())
     assert main(["serve", "model.onnx"]) == 2
     assert capsys.readouterr().err == (
-        "ort-lite serve: InvalidArgument: serving is a distribution of its own: pip install ort-lite-serve\n"
+        "ort-lite serve: InvalidArgument: the server is a package of its own: in a clone of ort-lite, "
+        "pip install ./plugins/ort-lite-serve\n"
     )
 
 

@@ -79,7 +79,7 @@ def test_a_damaged_object_is_told_and_not_used(file: Path, caplog: pytest.LogCap
     assert pack.find(max(KEYS)) is None
     assert pack.find(min(KEYS)) == KEYS[min(KEYS)]
     assert [record.message for record in caplog.records] == [
-        f"{file}: kernel {max(KEYS)} is damaged. Install ort-lite-kernels again."
+        f"{file}: kernel {max(KEYS)} is damaged. Install the pack again: docs/kernel-packs.md"
     ]
 
 
@@ -169,7 +169,7 @@ def test_a_stale_pack_is_told_once_and_the_rest_goes_on(
     assert [record.message.partition(": ")[0] for record in caplog.records] == [
         f"{installation} was made by another version of ort-lite, or for another Python or compiler"
     ]
-    assert "Install ort-lite-kernels 0.0.9" in caplog.text
+    assert "Install a pack of ort-lite 0.0.9: docs/kernel-packs.md" in caplog.text
 
 
 def test_without_a_compiler_an_error_names_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

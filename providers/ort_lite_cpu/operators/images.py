@@ -24,9 +24,8 @@ def image_decoder(op: NodeLowering) -> None:
         try:
             from PIL import Image
         except ImportError:
-            raise RuntimeException(
-                f"{op.node} (CPUExecutionProvider): Pillow decodes images and is not installed; pip install ort-lite[image]"
-            ).about(op.node) from None
+            advice = "decoding images needs Pillow: pip install pillow"
+            raise RuntimeException(f"{op.node} (CPUExecutionProvider): {advice}").about(op.node) from None
         with Image.open(io.BytesIO(encoded.tobytes())) as image:
             decoded = np.array(image.convert("L" if pixels == "Grayscale" else "RGB"))
         if pixels == "Grayscale":

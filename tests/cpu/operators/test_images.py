@@ -38,7 +38,7 @@ def test_gray_is_one_channel_of_luminance() -> None:
 
 def test_without_pillow_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(RuntimeException, match=r"ImageDecoder 'node' .*pip install ort-lite\[image\]"):
+    with pytest.raises(RuntimeException, match=r"ImageDecoder 'node' .*pip install pillow"):
         run_op("ImageDecoder", [np.zeros(4, np.uint8)])
 
 
