@@ -2,6 +2,9 @@
 
 Messages say who (node or input), what came, what was expected and what to do. The class names of onnxruntime's C API
 (`InvalidArgument`, `NoSuchFile`, `NotImplemented`, ...) are kept, so that `except` clauses written for it go on working.
+onnxruntime raises several classes for the same mistake: `Fail` or `InvalidArgument` depending on the kernel, and RuntimeError from
+everything that its Python binding calls besides `run`. Here one class is caught by each of these names
+(docs/migrating-from-onnxruntime.md has the table).
 """
 
 from collections.abc import Iterable
@@ -21,8 +24,8 @@ class Named(Protocol):
 FIELDS = ("node", "operator", "provider", "input", "expected", "got")
 
 
-class OrtLiteError(Exception):
-    """Base class. What the message says is in fields too, "" where it does not say it.
+class OrtLiteError(RuntimeError):
+    """Base class: a RuntimeError, as is whatever fails in `run_with_iobinding` of onnxruntime. What the message says is in fields too, "" where it does not say it.
 
     `node` (its name), `operator` (its type) and `provider` say where; `input` is the name of a feed or of a node's input; `expected`
     and `got` are the words of the message for what was wanted and what came. `status` is onnxruntime's code, and its name.
@@ -74,18 +77,18 @@ class InvalidArgument(OrtLiteError, ValueError):
     status = (2, "INVALID_ARGUMENT")
 
 
-class InvalidCall(InvalidArgument, RuntimeError):
-    """An InvalidArgument where onnxruntime raises a RuntimeError: in what is called beside `run`."""
-
-
 class InvalidType(InvalidArgument, TypeError):
     """An InvalidArgument where onnxruntime raises a TypeError."""
 
 
 class NoSuchFile(OrtLiteError, FileNotFoundError):
-    """The model or a file of its external data does not exist."""
+    """A file does not exist."""
 
     status = (3, "NO_SUCHFILE")
+
+
+class NoExternalData(Fail, NoSuchFile):
+    """A file of external data does not exist: onnxruntime's Fail."""
 
 
 class NoModel(OrtLiteError):
@@ -100,8 +103,8 @@ class EngineError(OrtLiteError):
     status = (5, "ENGINE_ERROR")
 
 
-class InvalidProtobuf(OrtLiteError):
-    """The bytes are not a serialised ModelProto."""
+class InvalidProtobuf(InvalidArgument):
+    """The bytes are not a serialised ModelProto. For no bytes at all onnxruntime raises InvalidArgument."""
 
     status = (7, "INVALID_PROTOBUF")
 
@@ -128,8 +131,11 @@ class InvalidParams(OrtLiteError):
     """The bytes are not a saved parameter dictionary or tensor; names the byte offset, what is there and what was expected."""
 
 
-class InvalidGraph(OrtLiteError):
-    """The model breaks a rule of the ONNX specification: cycle, undefined input, two producers, ..."""
+class InvalidGraph(Fail, InvalidArgument):
+    """The model breaks a rule of the ONNX specification: cycle, undefined input, two producers, ...
+
+    onnxruntime raises Fail for a cycle, and InvalidArgument for an undefined input.
+    """
 
     status = (10, "INVALID_GRAPH")
 
@@ -184,14 +190,27 @@ class ModelLoadCanceled(OrtLiteError):
     status = (12, "MODEL_LOAD_CANCELED")
 
 
-class RuntimeException(OrtLiteError, RuntimeError):
+class RuntimeException(OrtLiteError):
     """A node failed while running; the message names it and its provider."""
 
     status = (6, "RUNTIME_EXCEPTION")
 
 
-class RunTerminated(RuntimeException):
-    """A run was ended before it was done. Providers that stop raise this; a session tells which of the two below it was."""
+class NodeFailure(Fail, InvalidArgument, RuntimeException):
+    """A node cannot compute what came in a run: the shapes of its inputs do not fit each other.
+
+    onnxruntime raises Fail or InvalidArgument, depending on the operator, and RuntimeException for a few.
+    """
+
+
+class InvalidData(NodeFailure):
+    """A node cannot compute from the elements that came: an index is out of range, an integer is divided by 0."""
+
+    status = InvalidArgument.status
+
+
+class RunTerminated(Fail, RuntimeException):
+    """A run was ended before it was done: onnxruntime's Fail. Providers that stop raise this; a session tells which of the two below it was."""
 
 
 class Cancelled(RunTerminated):

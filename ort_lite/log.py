@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, InvalidType
 
 VERBOSE, INFO, WARNING = 0, 1, 2
 _LEVELS = (10, 20, 30, 40, 50)  # of the module logging
@@ -82,7 +82,8 @@ def _say(whose: Whose, severity: int, message: str) -> None:
 def set_default_logger_severity(severity: int) -> None:
     """Sets the level of the logger. Raises InvalidArgument outside 0 to 4."""
     if severity not in range(len(_LEVELS)):
-        raise InvalidArgument(f"logger severity {severity!r}: expected 0 (verbose), 1, 2 (warning), 3 or 4 (fatal)")
+        kind = InvalidArgument if isinstance(severity, int) else InvalidType
+        raise kind(f"logger severity {severity!r}: expected 0 (verbose), 1, 2 (warning), 3 or 4 (fatal)")
     logger().setLevel(_LEVELS[severity])
 
 

@@ -6,7 +6,7 @@ Its Python interface registers its own arena alone; here an allocator may be any
 from collections.abc import Mapping
 from typing import Any
 
-from ort_lite.errors import InvalidArgument, InvalidCall
+from ort_lite.errors import InvalidArgument
 from ort_lite.memory.arenas import Growth, MemorySource
 from ort_lite.memory.environment import ENVIRONMENT
 from ort_lite.options.enums import NamedNumber
@@ -106,7 +106,7 @@ class OrtArenaCfg:
         else:
             given = dict(zip(_CONFIG, values, strict=False))
         if unknown := [name for name in given if name not in _CONFIG]:
-            raise InvalidCall(f"OrtArenaCfg knows no {', '.join(unknown)}; it knows {', '.join(_CONFIG)}")
+            raise InvalidArgument(f"OrtArenaCfg knows no {', '.join(unknown)}; it knows {', '.join(_CONFIG)}")
         self.values = {name: int(given.get(name, default)) for name, default in _CONFIG.items()}
         self.max_mem = self.values["max_mem"]
         self.arena_extend_strategy = self.values["arena_extend_strategy"]

@@ -7,16 +7,7 @@ from operator import index
 from typing import Any, Protocol
 
 from ort_lite import errors
-from ort_lite.errors import (
-    Cancelled,
-    DeadlineExceeded,
-    InvalidArgument,
-    InvalidCall,
-    InvalidType,
-    ModelLoadCanceled,
-    RunTerminated,
-    hint,
-)
+from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, ModelLoadCanceled, RunTerminated, hint
 from ort_lite.options.adapting import TakesAdapters
 from ort_lite.options.chosen import ChoosesProviders
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
@@ -228,20 +219,20 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
     def add_initializer(self, name: str, value: Any) -> None:
         """Uses `value`, an OrtValue or an array, in place of the model's initialiser `name`; sessions may share one array.
 
-        It must not change while a session lives. Raises InvalidCall for what is neither.
+        It must not change while a session lives. Raises InvalidArgument for what is neither.
         """
         if not hasattr(value, "numpy") and not (hasattr(value, "dtype") and hasattr(value, "shape")):
-            raise InvalidCall(f"add_initializer: {name!r} came as {type(value).__name__}, expected an OrtValue or an array")
+            raise InvalidArgument(f"add_initializer: {name!r} came as {type(value).__name__}, expected an OrtValue or an array")
         self._initializers[name] = value
 
     def add_external_initializers(self, names: Sequence[str], ortvalues: Sequence[Any]) -> None:
         """Uses values in place of initialisers whose data is in files, which need not be there then. The values must not change.
 
-        Raises InvalidCall for lists of different lengths and for a name that has one already; making the session raises Fail for
+        Raises InvalidArgument for lists of different lengths and for a name that has one already; making the session raises Fail for
         one that the model lacks, or has inline, and for another type or shape.
         """
         if len(names) != len(ortvalues):
-            raise InvalidCall(
+            raise InvalidArgument(
                 f"add_external_initializers: {len(names)} names and {len(ortvalues)} values; expected one for each"
             )
         _add_new(self._external_arrays, dict(zip(names, ortvalues, strict=True)), "add_external_initializers")
@@ -251,13 +242,13 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
     ) -> None:
         """Uses the bytes of `buffers`, as many as `lengths` say, in place of the files that the model's external data is in.
 
-        `names` are the locations as the model gives them. Bytes are kept, other buffers copied. Raises InvalidCall for lists of
+        `names` are the locations as the model gives them. Bytes are kept, other buffers copied. Raises InvalidArgument for lists of
         different lengths, a name that has one already and a buffer that is shorter; making the session raises Fail for a location
         that has none.
         """
         if not len(names) == len(buffers) == len(lengths):
             counts = f"{len(names)} names, {len(buffers)} buffers and {len(lengths)} lengths"
-            raise InvalidCall(f"add_external_initializers_from_files_in_memory: {counts}; expected one for each")
+            raise InvalidArgument(f"add_external_initializers_from_files_in_memory: {counts}; expected one for each")
         made = {name: _bytes(name, *pair) for name, *pair in zip(names, buffers, lengths, strict=True)}
         _add_new(self._external_files, made, "add_external_initializers_from_files_in_memory")
 
@@ -355,27 +346,27 @@ class RunOptions(TakesAdapters, _Checked):
 
 def _add_new(known: dict[str, Any], given: Mapping[str, Any], who: str) -> None:
     if twice := known.keys() & given.keys():
-        raise InvalidCall(f"{who}: {min(twice)!r} was added before")
+        raise InvalidArgument(f"{who}: {min(twice)!r} was added before")
     known.update(given)
 
 
 def _bytes(name: str, buffer: Any, length: int) -> bytes:
     held = buffer if isinstance(buffer, bytes) else memoryview(buffer).tobytes()
     if not 0 <= length <= len(held):
-        raise InvalidCall(f"the buffer of {name!r} has {len(held)} bytes; got a length of {length}")
+        raise InvalidArgument(f"the buffer of {name!r} has {len(held)} bytes; got a length of {length}")
     return held if length == len(held) else held[:length]
 
 
 def _set_entry(entries: dict[str, str], key: str, value: str) -> None:
     if not key:
-        raise InvalidCall(f"config entry {key!r} = {value!r}: the key must not be empty")
+        raise InvalidArgument(f"config entry {key!r} = {value!r}: the key must not be empty")
     entries[key] = str(value)
 
 
 def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
     if key not in entries:
         owner = "SessionOptions" if what == "session" else "RunOptions"
-        raise InvalidCall(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
+        raise InvalidArgument(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
     return entries[key]
 
 

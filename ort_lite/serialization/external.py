@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ort_lite.errors import InvalidArgument, InvalidGraph, NoSuchFile
+from ort_lite.errors import InvalidArgument, InvalidGraph, NoExternalData
 from ort_lite.serialization.spans import Backing, ByteSpan
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ExternalData:
         return [os.path.realpath(folder) for folder in (self.folder, beside, *self._roots) if folder is not None]
 
     def read(self, entries: dict[str, str], nbytes: int, who: str) -> ByteSpan:
-        """The `nbytes` wanted. Raises InvalidGraph, InvalidArgument or NoSuchFile."""
+        """The `nbytes` wanted. Raises InvalidGraph, InvalidArgument or NoExternalData."""
         location = entries.get("location", "")
         held = None if self._supplied is None else self._supplied.backing(location, who)
         path = location if held is not None else self._path(location, who)
@@ -111,5 +111,5 @@ def _mapped(path: str, location: str, who: str) -> Backing:
                     known = _alive.setdefault(same, Backing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path))
                 return known
     except OSError as error:
-        raise NoSuchFile(f"{who}: external data file {path} cannot be opened: {error.strerror}") from error
+        raise NoExternalData(f"{who}: external data file {path} cannot be opened: {error.strerror}") from error
     raise InvalidGraph(f"{who}: external data {location!r} is not a regular file")

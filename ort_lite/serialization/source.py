@@ -3,7 +3,7 @@
 import os
 from typing import BinaryIO
 
-from ort_lite.errors import Fail, InvalidArgument, NoSuchFile
+from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile
 from ort_lite.record import Record
 from ort_lite.serialization.proto import OUTLINE_FROM, parse, pb
 from ort_lite.serialization.wire import Span
@@ -27,7 +27,7 @@ class ParsedSource(Record):
 def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
     """`in_place` leaves the tensors of a caller's buffer where they are, if its bytes are contiguous.
 
-    Raises NoSuchFile, InvalidProtobuf, Fail for a file that cannot be read, InvalidArgument for anything else.
+    Raises NoSuchFile, InvalidProtobuf, Fail for a file that cannot be read, InvalidType for anything else.
     """
     if isinstance(model, pb.ModelProto):
         return ParsedSource(model)
@@ -37,7 +37,7 @@ def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
     data = model.read() if hasattr(model, "read") else model
     if not isinstance(data, (bytes, bytearray, memoryview)):
         expected = "a path, bytes, a ModelProto or a file opened in binary mode"
-        raise InvalidArgument(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
+        raise InvalidType(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
     view = memoryview(data)
     return _parsed(view, "the model", in_place=in_place and data is model and view.contiguous)
 
@@ -57,7 +57,9 @@ def _contents(path: str) -> memoryview:
             import mmap
 
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+    except IsADirectoryError as error:
+        raise InvalidProtobuf(f"{path} is no ONNX model: it is a folder") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
         words = f"Load model from {path} failed. File doesn't exist"
         raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}").about(words=words) from error
     except (OSError, ValueError) as error:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
-from ort_lite.errors import Fail, InvalidCall
+from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.options import config_keys
 from ort_lite.tensors.device_tensor import device_named
 
@@ -80,7 +80,7 @@ class Compatible:
         ]
         if missing:
             came = ", ".join(map(repr, feed_input_names)) or "nothing"
-            raise InvalidCall(f"missing inputs {', '.join(map(repr, missing))}; fed were {came}").about(
+            raise InvalidArgument(f"missing inputs {', '.join(map(repr, missing))}; fed were {came}").about(
                 input=missing[0], got=came
             )
 
@@ -95,10 +95,10 @@ class Compatible:
     ) -> None:
         """Runs with values in the order of their names. `fetches` gets the outputs; values that it has are written to.
 
-        Raises InvalidCall where names and values are not as many.
+        Raises InvalidArgument where names and values are not as many.
         """
         if len(feed_names) != len(feeds) or len(fetches) > len(fetch_names) or len(fetch_names) != len(fetch_devices):
-            raise InvalidCall(
+            raise InvalidArgument(
                 f"run_with_ortvaluevector: {len(feed_names)} names for {len(feeds)} feeds, {len(fetch_names)} names for "
                 f"{len(fetches)} fetches on {len(fetch_devices)} devices"
             )
@@ -162,11 +162,11 @@ class Compatible:
         return []
 
     def set_tuning_results(self, results: Sequence[Mapping[str, Any]], *, error_on_invalid: bool = False) -> None:
-        """Results are for nobody here: a warning, or with `error_on_invalid` InvalidCall."""
+        """Results are for nobody here: a warning, or with `error_on_invalid` InvalidArgument."""
         if results:
             text = f"set_tuning_results: {len(results)} results are for providers that this session does not have"
             if error_on_invalid:
-                raise InvalidCall(text)
+                raise InvalidArgument(text)
             log.warn(-1, text)
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:

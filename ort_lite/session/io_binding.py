@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.errors import InvalidArgument, InvalidCall
+from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.session.metadata import NodeArg
@@ -214,7 +214,7 @@ class IOBinding:
     def _check(self, kind: str, name: str) -> None:
         if name not in self._known[kind]:
             names = ", ".join(sorted(map(repr, self._known[kind])))
-            raise InvalidCall(f"the model has no {kind} {name!r}; it has {names or 'none'}")
+            raise InvalidArgument(f"the model has no {kind} {name!r}; it has {names or 'none'}")
 
 
 def provider_of(devices: Mapping[Device, ExecutionProvider], device: Device) -> ExecutionProvider:

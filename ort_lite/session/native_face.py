@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import InvalidCall
+from ort_lite.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from ort_lite.options.options import RunOptions
@@ -71,8 +71,8 @@ class NativeFace:
         return made
 
     def initialize_session(self, providers: Sequence[str], provider_options: Sequence[Any], disabled: Any = ()) -> None:
-        """Raises InvalidCall: a session is ready once it is made."""
-        raise InvalidCall("initialize_session: the session is ready already; set_providers() prepares it for others")
+        """Raises InvalidArgument: a session is ready once it is made."""
+        raise InvalidArgument("initialize_session: the session is ready already; set_providers() prepares it for others")
 
     def is_webgpu_graph_capture_enabled(self) -> bool:
         """Providers capture nothing of their own accord."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, ort_name, to_numpy, to_onnx
-from ort_lite.errors import InvalidArgument, InvalidCall, InvalidType
+from ort_lite.errors import InvalidArgument, InvalidType
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.device_tensor import DeviceTensor, device_named
@@ -57,7 +57,7 @@ class OrtValue:
         """Shares the array's memory, read as an ONNX element type of the same size: uint16 as bfloat16."""
         dtype = dtype_of(onnx_element_type)
         if to_numpy(dtype).itemsize != data.dtype.itemsize or dtype == "string":
-            raise InvalidCall(f"an array of {data.dtype} cannot be read as {dtype}: its elements have another size")
+            raise InvalidArgument(f"an array of {data.dtype} cannot be read as {dtype}: its elements have another size")
         return cls(np.ascontiguousarray(data).view(to_numpy(dtype)).reshape(data.shape))
 
     @classmethod
@@ -104,9 +104,9 @@ class OrtValue:
         return cls(sparse_tensor._get_c_tensor())
 
     def as_sparse_tensor(self) -> "SparseTensor":
-        """Raises InvalidCall where the value is none."""
+        """Raises InvalidArgument where the value is none."""
         if not self.is_sparse_tensor():
-            raise InvalidCall(f"the OrtValue holds {self.data_type()}, expected a sparse tensor")
+            raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a sparse tensor")
         return cast("SparseTensor", self._held)
 
     def _get_c_value(self) -> "OrtValue":
@@ -195,7 +195,7 @@ class OrtValue:
         array = array_of(data)
         if array.shape != tuple(self.shape()) or from_numpy(array.dtype) != self._dtype():
             came = f"{array.dtype}{list(array.shape)}"
-            raise InvalidCall(f"update_inplace: got {came}, the value is {self._dtype()}{self.shape()}")
+            raise InvalidArgument(f"update_inplace: got {came}, the value is {self._dtype()}{self.shape()}")
         if (tensor := self.device_tensor) is not None:
             from ort_lite.session.device_values import fill
 
@@ -236,13 +236,13 @@ class OrtValue:
 
     def _tensor(self) -> NDArray | Array | DeviceTensor:
         if not self.is_tensor():
-            raise InvalidCall(f"the OrtValue holds {self.data_type()}, expected a tensor")
+            raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a tensor")
         return cast("NDArray | Array | DeviceTensor", self._held)
 
     def _counted(self) -> NDArray:
         tensor = self._tensor()
         if not isinstance(tensor, NDArray):
-            raise InvalidCall(f"{self._dtype()} has no DLDataType")
+            raise InvalidArgument(f"{self._dtype()} has no DLDataType")
         return tensor
 
     def _dtype(self) -> DType:

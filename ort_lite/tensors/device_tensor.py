@@ -4,7 +4,7 @@ from math import prod
 from typing import Any
 
 from ort_lite.dtypes import DType, to_numpy
-from ort_lite.errors import InvalidCall
+from ort_lite.errors import InvalidArgument
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 
 
@@ -34,7 +34,7 @@ class DeviceTensor:
 
 def device_named(device_type: Any, device_id: int = 0) -> Device:
     """onnxruntime's two words for a device, of the CPU's name case does not count; or what has both in one: a Device, or an
-    OrtDevice. Raises InvalidCall for another library's object, whose number names no provider.
+    OrtDevice. Raises InvalidArgument for another library's object, whose number names no provider.
     """
     if isinstance(device_type, Device):
         return device_type
@@ -44,7 +44,7 @@ def device_named(device_type: Any, device_id: int = 0) -> Device:
     if callable(number):
         if int(number()) == 0:
             return CPU
-        raise InvalidCall(f"{device_type!r} is a kind of device by number; expected its name, as bind_output(name, 'npu', 1)")
+        raise InvalidArgument(f"{device_type!r} is a kind of device by number; expected its name, as bind_output(name, 'npu', 1)")
     kind = str(device_type)
     return Device("cpu" if kind.lower() == "cpu" else kind, int(device_id))
 

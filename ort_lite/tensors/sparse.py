@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy, ort_name
-from ort_lite.errors import InvalidCall, InvalidType
+from ort_lite.errors import InvalidArgument, InvalidType
 from ort_lite.options.enums import NamedNumber
 from ort_lite.record import Record
 
@@ -88,13 +88,13 @@ class SparseTensor:
     ) -> "SparseTensor":
         """`values` (n,); `coo_indices` int64, (n,) positions in the flattened tensor, or (n, 2), of a matrix.
 
-        Raises InvalidCall for shapes that do not fit each other, an index outside of the tensor, and another device than the CPU.
+        Raises InvalidArgument for shapes that do not fit each other, an index outside of the tensor, and another device than the CPU.
         """
         shape, values, index = _shape(dense_shape), _values(values, 1), _indices("coo_indices", coo_indices, np.int64)
         _on_cpu(ort_device)
         count = values.shape[0]
         if index.ndim > 2 or index.size not in (count, 2 * count):
-            raise InvalidCall(
+            raise InvalidArgument(
                 f"coo_indices are of shape {list(index.shape)}; expected [{count}] or [{count}, 2] for {count} values"
             )
         if index.size == count:
@@ -102,7 +102,7 @@ class SparseTensor:
         else:
             limits, index = shape, index.reshape(-1, 2)
             if len(shape) != 2:
-                raise InvalidCall(f"coo_indices of shape {list(index.shape)} are for a matrix; dense_shape is {list(shape)}")
+                raise InvalidArgument(f"coo_indices of shape {list(index.shape)} are for a matrix; dense_shape is {list(shape)}")
         _within("coo_indices", index.reshape(count, -1), limits)
         return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_COO, shape, values, SparseCooView(index))
 
@@ -112,7 +112,7 @@ class SparseTensor:
     ) -> "SparseTensor":
         """A matrix: `values` (n,), `inner_indices` (n,) their columns, `outer_indices` (rows + 1,) where each row's begin.
 
-        Raises what `sparse_coo_from_numpy` raises, and InvalidCall for rows that begin before the row above.
+        Raises what `sparse_coo_from_numpy` raises, and InvalidArgument for rows that begin before the row above.
         """
         shape, values = _shape(dense_shape), _values(values, 1)
         columns, rows = (
@@ -121,16 +121,16 @@ class SparseTensor:
         )
         _on_cpu(ort_device)
         if len(shape) != 2:
-            raise InvalidCall(f"dense_shape is {list(shape)}; expected two dimensions: CSR is of matrices")
+            raise InvalidArgument(f"dense_shape is {list(shape)}; expected two dimensions: CSR is of matrices")
         expected = [values.shape, (shape[0] + 1,)]
         if [columns.shape, rows.shape] != expected:
             came = f"{list(columns.shape)} and {list(rows.shape)}"
-            raise InvalidCall(
+            raise InvalidArgument(
                 f"inner_indices and outer_indices are of shape {came}; expected {' and '.join(map(str, map(list, expected)))}"
             )
         _within("inner_indices", columns.reshape(-1, 1), shape[1:])
         if rows[0] != 0 or rows[-1] != len(values) or (np.diff(rows) < 0).any():
-            raise InvalidCall(
+            raise InvalidArgument(
                 f"outer_indices are {rows.tolist()}; expected numbers that rise from 0 to {len(values)}, the count of values"
             )
         return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_CSRC, shape, values, SparseCsrView(columns, rows))
@@ -141,14 +141,14 @@ class SparseTensor:
     ) -> "SparseTensor":
         """`values` have three dimensions or more, `block_indices`, int32, (2, n) where n is the size of the third and those behind it.
 
-        Raises InvalidCall where that is not so, and for another device than the CPU.
+        Raises InvalidArgument where that is not so, and for another device than the CPU.
         """
         shape, values = _shape(dense_shape), _values(values, 3)
         index = _indices("block_indices", block_indices, np.int32)
         _on_cpu(ort_device)
         blocks = prod(values.shape[2:])
         if index.shape != (2, blocks):
-            raise InvalidCall(f"block_indices are of shape {list(index.shape)}; expected [2, {blocks}]")
+            raise InvalidArgument(f"block_indices are of shape {list(index.shape)}; expected [2, {blocks}]")
         return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE, shape, values, SparseBlockSparseView(index))
 
     # What it is
@@ -157,7 +157,7 @@ class SparseTensor:
         return self._values
 
     def as_coo_view(self) -> SparseCooView:
-        """Raises InvalidCall for another format, as the two views below."""
+        """Raises InvalidArgument for another format, as the two views below."""
         return self._viewed(SparseCooView, "COO")
 
     def as_csrc_view(self) -> SparseCsrView:
@@ -168,7 +168,7 @@ class SparseTensor:
 
     def _viewed(self, kind: type[_AnyView], name: str) -> _AnyView:
         if not isinstance(self._view, kind):
-            raise InvalidCall(f"this sparse tensor does not contain {name} format; it is {self._format.name}")
+            raise InvalidArgument(f"this sparse tensor does not contain {name} format; it is {self._format.name}")
         return self._view
 
     # The names that onnxruntime's native class has for the views
@@ -179,8 +179,8 @@ class SparseTensor:
         return self
 
     def to_cuda(self, ort_device: Any) -> "SparseTensor":
-        """Raises InvalidCall: sparse tensors are on the CPU alone."""
-        raise InvalidCall(
+        """Raises InvalidArgument: sparse tensors are on the CPU alone."""
+        raise InvalidArgument(
             f"to_cuda({ort_device!r}): sparse tensors are on the CPU alone; make it dense and copy that to the device"
         )
 
@@ -200,11 +200,11 @@ class SparseTensor:
     def dense(self) -> Array:
         """A new array of `dense_shape`, empty texts or zeros where there is no value. O(elements of the dense tensor).
 
-        Raises InvalidCall for the block-sparse format, whose blocks no operator of ONNX reads, and for more than 2 GiB.
+        Raises InvalidArgument for the block-sparse format, whose blocks no operator of ONNX reads, and for more than 2 GiB.
         """
         dtype = self._values.dtype
         if prod(self._shape) * dtype.itemsize > _DENSE_LIMIT:
-            raise InvalidCall(f"a sparse tensor of shape {self.dense_shape()} is too large to make dense: 2 GiB at most")
+            raise InvalidArgument(f"a sparse tensor of shape {self.dense_shape()} is too large to make dense: 2 GiB at most")
         made = np.full(self._shape, "", dtype) if dtype.kind in "OUST" else np.zeros(self._shape, dtype)
         match self._view:
             case SparseCooView(held) if held.ndim == 2:
@@ -214,7 +214,7 @@ class SparseTensor:
             case SparseCsrView(columns, rows):
                 made[np.repeat(np.arange(len(rows) - 1), np.diff(rows)), columns] = self._values
             case _:
-                raise InvalidCall(f"{self._format.name} is not made dense; pass the tensor as COO or CSR")
+                raise InvalidArgument(f"{self._format.name} is not made dense; pass the tensor as COO or CSR")
         return made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -230,7 +230,7 @@ class SparseTensor:
 def _shape(given: Sequence[int]) -> tuple[int, ...]:
     shape = tuple(int(dim) for dim in given)
     if any(dim < 0 for dim in shape):
-        raise InvalidCall(f"dense_shape is {list(shape)}; expected dimensions of 0 and more")
+        raise InvalidArgument(f"dense_shape is {list(shape)}; expected dimensions of 0 and more")
     return shape
 
 
@@ -238,11 +238,11 @@ def _values(given: Any, least: int) -> Array:
     """Of one dimension, or of `least` at least."""
     values = np.ascontiguousarray(given)
     if values.ndim != least if least == 1 else values.ndim < least:
-        raise InvalidCall(f"values are of shape {list(np.shape(given))}; expected {least} dimension{'s or more' * (least > 1)}")
+        raise InvalidArgument(f"values are of shape {list(np.shape(given))}; expected {least} dimension{'s or more' * (least > 1)}")
     try:
         from_numpy(values.dtype)
     except KeyError:
-        raise InvalidCall(f"values are of type {values.dtype}, which ONNX lacks") from None
+        raise InvalidArgument(f"values are of type {values.dtype}, which ONNX lacks") from None
     return _read_only(values)
 
 
@@ -263,13 +263,13 @@ def _read_only(array: Array) -> Array:
 def _within(name: str, index: Array, limits: Sequence[int]) -> None:
     """`index` (n, axes), each below the limit of its axis."""
     if index.size and ((index < 0) | (index >= np.array(limits))).any():
-        raise InvalidCall(f"{name}: an index is outside of {list(limits)}")
+        raise InvalidArgument(f"{name}: an index is outside of {list(limits)}")
 
 
 def _on_cpu(device: Any) -> None:
     kind = getattr(device, "device_type", None)
     if kind is not None and int(kind() if callable(kind) else kind) != 0:
-        raise InvalidCall(f"a sparse tensor on {device!r}: they are on the CPU alone")
+        raise InvalidArgument(f"a sparse tensor on {device!r}: they are on the CPU alone")
 
 
 __all__ = ["OrtSparseFormat", "SparseBlockSparseView", "SparseCooView", "SparseCsrView", "SparseTensor"]

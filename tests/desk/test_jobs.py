@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ort_lite.commands.desk.jobs import Job, Jobs
-from ort_lite.errors import InvalidCall, OutOfMemory
+from ort_lite.commands.desk.jobs import Busy, Job, Jobs
+from ort_lite.errors import OutOfMemory
 from ort_lite.native.progress import Logged, piece
 
 
@@ -55,7 +55,7 @@ def test_a_job_that_is_to_end_ends_before_its_next_step() -> None:
     jobs = Jobs()
     job = jobs.start(call)
     assert begun.wait(10)
-    with pytest.raises(InvalidCall, match="one thing at a time"):
+    with pytest.raises(Busy, match="one thing at a time"):
         jobs.start(call)
     assert not jobs.close(0.01)
     go.set()

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi import _pybind_state as native
 
 import ort_lite
-from ort_lite.errors import Fail, InvalidArgument, InvalidCall, NoSuchFile, NotImplemented
+from ort_lite.errors import Fail, InvalidArgument, NoSuchFile, NotImplemented
 from ort_lite.onnxruntime.capi import onnxruntime_pybind11_state as ours_native
 from tests.tensors.test_sparse import outcome
 
@@ -327,10 +327,10 @@ def test_files_in_memory_that_are_too_short() -> None:
     with pytest.raises(ort_lite.errors.InvalidGraph, match="which has 20: cut short"):
         added(external(), {}, {"w.bin": W.tobytes()[:20]})
     options = ort_lite.SessionOptions()
-    with pytest.raises(InvalidCall, match="has 2 bytes; got a length of 3"):
+    with pytest.raises(InvalidArgument, match="has 2 bytes; got a length of 3"):
         options.add_external_initializers_from_files_in_memory(["w"], [b"12"], [3])
     options.add_external_initializers(["w"], [W])
-    with pytest.raises(InvalidCall, match="'w' was added before"):
+    with pytest.raises(InvalidArgument, match="'w' was added before"):
         options.add_external_initializers(["w"], [W])
     with pytest.raises(InvalidArgument, match="a Model has its data already"):
         ort_lite.InferenceSession(ort_lite.load(MODEL), options)

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import ort_lite
-from ort_lite.errors import InvalidCall, InvalidType
+from ort_lite.errors import InvalidArgument, InvalidType
 
 VALUES = np.array([1, 2, 3], np.float32)
 FLAT, PAIRS = np.array([3, 5, 15]), np.array([[0, 3], [1, 1], [3, 3]])
@@ -92,7 +92,7 @@ def test_sparse_tensors_are_onnxruntimes(name: str) -> None:
     ],
 )
 def test_what_onnxruntime_takes_and_should_not(message: str, make: Callable[[Any], Any]) -> None:
-    with pytest.raises(InvalidCall, match=message):
+    with pytest.raises(InvalidArgument, match=message):
         make(ort_lite.SparseTensor)
 
 
@@ -101,9 +101,9 @@ def test_block_sparse() -> None:
     made = ort_lite.SparseTensor.blocksparse_from_numpy([8, 8], blocks, where)
     assert np.shares_memory(made.values(), blocks)
     assert made.as_blocksparse_view().indices().tolist() == where.tolist()
-    with pytest.raises(InvalidCall, match="is not made dense"):
+    with pytest.raises(InvalidArgument, match="is not made dense"):
         made.dense()
-    with pytest.raises(InvalidCall, match=r"shape \[2, 2\]; expected \[2, 3\]"):
+    with pytest.raises(InvalidArgument, match=r"shape \[2, 2\]; expected \[2, 3\]"):
         ort_lite.SparseTensor.blocksparse_from_numpy([8, 8], blocks, where[:, :2])
 
 
@@ -127,7 +127,7 @@ def test_fed_to_a_session_they_are_dense() -> None:
         for feed in (made, value):
             assert (session.run(None, {"x": feed})[0] == dense).all()
     huge = sparse.sparse_coo_from_numpy([2**20, 2**20], VALUES, FLAT)
-    with pytest.raises(InvalidCall, match="too large to make dense"):
+    with pytest.raises(InvalidArgument, match="too large to make dense"):
         huge.dense()
 
 

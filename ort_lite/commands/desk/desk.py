@@ -47,7 +47,7 @@ class Desk:
         return model.providers(self._given) or plugins.available_providers()
 
     def start(self, body: bytes) -> dict[str, Any]:
-        """Begins what the request asks for. Raises InvalidArgument, InvalidCall."""
+        """Begins what the request asks for. Raises InvalidArgument; Busy while another piece of work runs."""
         wish = wish_of(body, self.models, [each["name"] for each in self._providers])
         return self._jobs.start(partial(done, wish=wish, path=self.models[wish.model], given=self._given)).as_dict()
 

@@ -5,11 +5,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from ort_lite.errors import Cancelled, InvalidCall, OrtLiteError
+from ort_lite.errors import Cancelled, InvalidArgument, OrtLiteError
 from ort_lite.native.progress import Progress, heard_by
 from ort_lite.options.options import RunOptions
 
 State = Literal["running", "done", "failed", "ended"]
+
+
+class Busy(InvalidArgument):
+    """Another piece of work runs."""
 
 
 class Job:
@@ -72,10 +76,10 @@ class Jobs:
         self.last: Job | None = None
 
     def start(self, call: Callable[[Job], dict[str, Any]]) -> Job:
-        """Raises InvalidCall while another runs."""
+        """Raises Busy while another runs."""
         with self._lock:
             if self.last is not None and self.last.state == "running":
-                raise InvalidCall("the desk does one thing at a time: wait for it, or end it")
+                raise Busy("the desk does one thing at a time: wait for it, or end it")
             job = self.last = Job(1 if self.last is None else self.last.number + 1)
             job.thread = threading.Thread(target=job.work, args=(call,), name=f"desk job {job.number}", daemon=True)
             job.thread.start()

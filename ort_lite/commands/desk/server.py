@@ -13,7 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ort_lite.commands.desk.desk import Desk
-from ort_lite.errors import InvalidArgument, InvalidCall
+from ort_lite.commands.desk.jobs import Busy
+from ort_lite.errors import InvalidArgument
 
 LOOPBACK = "127.0.0.1"
 LARGEST = 1 << 20
@@ -90,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         except Refused as error:
             self.close_connection = True  # a body that nobody read may be on its way
             status, answer = error.status, {"error": str(error)}
-        except InvalidCall as error:
+        except Busy as error:
             status, answer = HTTPStatus.CONFLICT, {"error": str(error)}
         except InvalidArgument as error:
             status, answer = HTTPStatus.BAD_REQUEST, {"error": str(error)}

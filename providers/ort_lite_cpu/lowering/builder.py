@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import DType, itemsize, to_numpy
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NodeFailure
 from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.native.extents import Extent, contract
@@ -224,7 +224,7 @@ class Builder:
         node = self.owner if node is NOWHERE else node
         if isinstance(condition, int):
             if not condition:
-                raise InvalidArgument(f"{node} (CPUExecutionProvider): {message.format(*numbers)}").about(node)
+                raise NodeFailure(f"{node} (CPUExecutionProvider): {message.format(*numbers)}").about(node)
             return
         if condition not in self._required:
             self._required.add(condition)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_lite.dtypes import Array, DType
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NodeFailure
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
@@ -264,9 +264,9 @@ class NodeLowering:
         self.lowering.require(self.node, condition, message, numbers)
 
     def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
-        """As `require`, for two shapes that must be equal. Raises InvalidArgument for shapes of two ranks."""
+        """As `require`, for two shapes that must be equal. Raises NodeFailure for shapes of two ranks."""
         if len(a) != len(b):
-            raise InvalidArgument(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}").about(
+            raise NodeFailure(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}").about(
                 self.node
             )
         for x, y in zip(a, b, strict=True):

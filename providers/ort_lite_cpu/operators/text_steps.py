@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import OrtLiteError, RuntimeException
+from ort_lite.errors import InvalidData, OrtLiteError
 from ort_lite.graph import Node, TensorType
 from ort_lite.inference import Info
 from ort_lite.shapes import symbol
@@ -67,7 +67,7 @@ class TextStep:
             raise
         except Exception as error:
             node = self.stages[done][0] if done < len(self.stages) else self._node
-            raise RuntimeException(f"{node} (CPUExecutionProvider): {error}").about(node) from error
+            raise InvalidData(f"{node} (CPUExecutionProvider): {error}").about(node) from error
 
 
 def emit_view(op: NodeLowering, view: Dims) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.errors import NodeFailure, OutOfMemory
 from ort_lite.graph import Node
 from ort_lite.memory.arenas import aligned_empty
 from ort_lite.memory.planning import packing
@@ -97,14 +97,14 @@ class Binder:
         self._descriptor_bytes = segment.descriptor_starts * 8
 
     def bind(self, values: Sequence[int]) -> Bound:
-        """`values` of the segment's leaves, in order. Raises InvalidArgument where a requirement fails."""
+        """`values` of the segment's leaves, in order. Raises NodeFailure where a requirement fails."""
         segment = self.segment
         slots = segment.initial.copy()
         slots[segment.leaf_slots] = values
         _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
         for k in np.flatnonzero(slots[segment.requirement_slots] == 0).tolist():
             requirement, numbers = segment.requirements[k], slots[segment.number_slots[k]].tolist()
-            raise InvalidArgument(f"{requirement.node} (CPUExecutionProvider): {requirement.message.format(*numbers)}").about(
+            raise NodeFailure(f"{requirement.node} (CPUExecutionProvider): {requirement.message.format(*numbers)}").about(
                 requirement.node
             )
         sizes = (slots[segment.size_slots] + (ALIGNMENT - 1)) & -ALIGNMENT
@@ -147,8 +147,8 @@ class Binder:
             )
         return offsets, int((offsets + sizes).max(initial=0))
 
-    def _impossible(self, node: Node, what: str, values: Sequence[int]) -> InvalidArgument:
+    def _impossible(self, node: Node, what: str, values: Sequence[int]) -> NodeFailure:
         pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
-        return InvalidArgument(
+        return NodeFailure(
             f"{node} (CPUExecutionProvider): a result would have {what}{' for ' * bool(pairs)}{pairs}"
         ).about(node)

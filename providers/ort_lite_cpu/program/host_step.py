@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.errors import OrtLiteError, RuntimeException
+from ort_lite.errors import InvalidData, OrtLiteError, RuntimeException
 from ort_lite_cpu.lowering.lowered import HostStep, Wiring
 from ort_lite_cpu.lowering.tensor import Tensor
 
@@ -24,7 +24,7 @@ def run_host_step(step: HostStep, places: list[Any]) -> None:
     except OrtLiteError:
         raise
     except Exception as error:
-        raise RuntimeException(f"{step.node} (CPUExecutionProvider): {error}").about(step.node) from error
+        raise InvalidData(f"{step.node} (CPUExecutionProvider): {error}").about(step.node) from error
     if len(results) < len(step.outputs):
         raise _broken(step, f"gave {len(results)} results, expected {len(step.outputs)}")
     for number, place, take in takers:

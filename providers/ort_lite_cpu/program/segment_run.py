@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from ort_lite.errors import InvalidArgument, OutOfMemory, RuntimeException
+from ort_lite.errors import InvalidData, NodeFailure, OutOfMemory
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
@@ -111,7 +111,7 @@ class SegmentRun:
 
         descriptor = bound.descriptors[int(self.segment.descriptor_starts[index]) :].tolist()
         failure = Failure(instruction, descriptor, memory, status)
-        kind = InvalidArgument if instruction.spec.function is jumps.refuse else RuntimeException
+        kind = NodeFailure if instruction.spec.function is jumps.refuse else InvalidData
         return kind(f"{instruction.node} (CPUExecutionProvider): {failure}").about(instruction.node)
 
 
