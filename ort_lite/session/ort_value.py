@@ -78,6 +78,8 @@ class OrtValue:
         if memory_info is not None:
             device_type, device_id = memory_info.device_type, memory_info.device_id
         provider = _provider_on(device_type, device_id)
+        if min(shape, default=0) < 0:
+            raise InvalidArgument(f"a shape of {list(shape)}; expected sizes of 0 or more")
         zeros = np.empty(shape, to_numpy(dtype_of(element_type)))
         zeros[...] = "" if zeros.dtype.kind == "O" else 0
         return cls(zeros) if provider is None else cls.on(provider, zeros)

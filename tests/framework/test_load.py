@@ -57,10 +57,14 @@ class TestSources:
         maps = Path("/proc/self/maps")
         assert not maps.exists() or str(path) not in maps.read_text()
 
-    @pytest.mark.parametrize("name", ["absent.onnx", "absent/model.onnx", "."])
+    @pytest.mark.parametrize("name", ["absent.onnx", "absent/model.onnx"])
     def test_a_path_that_leads_to_no_file_is_named(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(NoSuchFile, match="cannot be loaded"):
             load(tmp_path / name)
+
+    def test_a_folder_is_no_model(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidProtobuf, match="is no ONNX model: it is a folder"):
+            load(tmp_path)
 
     @pytest.mark.parametrize(
         ("source", "message"),

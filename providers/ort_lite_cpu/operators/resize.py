@@ -20,6 +20,7 @@ from ort_lite_cpu.types import NATIVE_TYPES
 WIDE = frozenset({"int32", "int64", "uint32", "uint64"})
 BOOL = frozenset({"bool"})
 MODES = ("nearest", "linear", "cubic")
+CROP = "tf_crop_and_resize"
 COORDINATES = (
     "half_pixel",
     "half_pixel_symmetric",
@@ -27,51 +28,58 @@ COORDINATES = (
     "align_corners",
     "asymmetric",
     "tf_half_pixel_for_nn",
-    "tf_crop_and_resize",
+    CROP,
 )
+TIE = 1e-6
+"""Coordinates that are so near to the middle between two positions are in the middle: what onnxruntime does."""
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-def source_coordinate(i: int, n: int, m: int, length: float, scale: float, start: float, end: float, how: Static) -> float:
-    """Where output position i of m lies among the n input positions. `length` is n * scale, before it was rounded to m.
+def source_coordinate(i: int, n: int, m: int, scale: Any, start: float, end: float, how: Static) -> Any:
+    """The coordinate of output position i of m among the n input positions, in the precision of `scale`.
 
-    Spec: ONNX Resize-19, coordinate_transformation_mode. Corners are aligned with the m positions that there are where the axis
-    grows, as onnxruntime aligns them, so that the last one is the last of x; with `length` where it shrinks, as ONNX's tests do.
+    Spec: ONNX Resize-19, coordinate_transformation_mode. Corners are aligned with the m positions that there are, as PyTorch and
+    onnxruntime align them: decision 0081.
     """
-    x = float(i)
-    if (how == "align_corners" or how == "tf_crop_and_resize") and scale > 1.0:
-        length = float(m)
+    x, half = like(scale, i), like(scale, 0.5)
     if how == "asymmetric":
         return x / scale
     if how == "align_corners":
-        return x * (n - 1) / (length - 1.0) if length != 1.0 else 0.0
+        return x * like(scale, n - 1) / like(scale, m - 1) if m != 1 else like(scale, 0)
     if how == "pytorch_half_pixel":
-        return (x + 0.5) / scale - 0.5 if m > 1 else 0.0
+        return (x + half) / scale - half if m > 1 else like(scale, 0)
     if how == "tf_half_pixel_for_nn":
-        return (x + 0.5) / scale
+        return (x + half) / scale
     if how == "half_pixel_symmetric":
-        return n / 2.0 * (1.0 - m / length) + (x + 0.5) / scale - 0.5
+        edge = like(scale, n) / like(scale, 2) * (like(scale, 1) - like(scale, m) / (scale * like(scale, n)))
+        return like(scale, edge + (i + 0.5) / scale - 0.5)
     if how == "tf_crop_and_resize":
+        first, last = like(scale, start), like(scale, end)
         if m > 1:
-            return start * (n - 1) + x * (end - start) * (n - 1) / (length - 1.0)
-        return 0.5 * (start + end) * (n - 1)
-    return (x + 0.5) / scale - 0.5
+            return first * like(scale, n - 1) + x * (last - first) * like(scale, n - 1) / like(scale, m - 1)
+        return half * (first + last) * like(scale, n - 1)
+    return (x + half) / scale - half
 
 
-def floor_of(v: float) -> int:
+def as_coordinate(v: Any, mode: Static) -> Any:
+    """v as the coordinates are computed: in float32 for the nearest, as PyTorch and onnxruntime do, else in float64."""
+    return cast(v, "f32") if mode == "nearest" else cast(v, "f64")
+
+
+def floor_of(v: Any) -> int:
     whole: int = cast(v, "i64")  # of what is no such number the smallest: callers keep what comes of it inside of x
     return whole - 1 if v < whole else whole
 
 
-def nearest_of(v: float, how: Static) -> int:
+def nearest_of(v: Any, how: Static) -> int:
     down = floor_of(v)
     if how == "floor":
         return down
     if how == "ceil":
         return down if v == down else down + 1
     if how == "round_prefer_ceil":
-        return down + 1 if v - down >= 0.5 else down
-    return down + 1 if v - down > 0.5 else down
+        return down + 1 if v - down >= 0.5 - TIE else down
+    return down + 1 if v - down > 0.5 + TIE else down
 
 
 def weight(distance: float, a: float, mode: Static) -> float:
@@ -102,6 +110,7 @@ def resize_axis(
     end: float,
     a: float,
     outside: float,
+    unchanged: int,
     mode: Static,
     how: Static,
     nearest: Static,
@@ -112,14 +121,14 @@ def resize_axis(
 ) -> int:
     """y (outer, m, inner) from x (outer, n, inner). The scale is `given`, or where that is 0 above / below.
 
-    outside: what lies outside of x when cropping. exclude: samples outside of x have no weight; else they repeat its edge.
+    outside: what lies outside of x when cropping. unchanged: 1 where the positions are those of x.
+    exclude: samples outside of x have no weight; else they repeat its edge.
     n is positive where m is: the lowering of Resize.
     """
-    scale = given if given != 0.0 else float(above) / float(below)
-    length = given * n if given != 0.0 else float(above * n) / float(below)
+    scale = as_coordinate(given, mode) if given != 0.0 else as_coordinate(above, mode) / as_coordinate(below, mode)
     for row in span(outer * m, part, parts):
         base = (row // m) * n * inner
-        c = source_coordinate(row % m, n, m, length, scale, start, end, how)
+        c = like(scale, row % m) if unchanged else source_coordinate(row % m, n, m, scale, start, end, how)
         out = row * inner
         if how == "tf_crop_and_resize" and (c < 0.0 or c > n - 1):
             for j in range(inner):
@@ -186,6 +195,9 @@ def resize(op: NodeLowering) -> None:
     if mode != "nearest":
         x = as_float(op, x)
     rules = _rules(op, mode, how)
+    # PyTorch and onnxruntime interpolate linearly only where a size changes, whatever the scales are.
+    copies = mode == "linear" and how != CROP
+    rules["unchanged"] = product([equal(n, m) for n, m in zip(x.shape, shape, strict=True)]) if copies else 0
     dims = list(x.shape)
     for axis in order:
         if same(dims[axis], shape[axis]) and regions[axis] == (0.0, 1.0) and scales[axis].given in (0.0, 1.0):

@@ -41,11 +41,14 @@ def reflected(v: Any, n: int, align: Static) -> Any:
     return low + rest if cast(times, "i64") % 2 == 0 else low + length - rest
 
 
-def inside(v: Any, n: int, padding: Static, align: Static) -> Any:
-    """The coordinate after padding: outside ones move to the edge, are mirrored, or stay where they are ("zeros")."""
+def inside(v: Any, n: int, padding: Static, align: Static, taps: Static) -> Any:
+    """The coordinate after padding: outside ones move to the edge, are mirrored, or stay where they are ("zeros").
+
+    With four taps and "border" they stay too: the pixels that they read are moved, as in PyTorch (decision 0081).
+    """
     low = like(v, 0 if align else -0.5)
     high = like(v, n - 1) - low
-    if padding == "zeros" or (v >= low and v <= high):
+    if padding == "zeros" or (padding == "border" and taps == 4) or (v >= low and v <= high):
         return v
     if padding == "border":
         return min(max(v, like(v, 0)), like(v, n - 1))
@@ -104,11 +107,11 @@ def grid_sample(
     """
     for row in span(n * points, part, parts):
         at = row * axes
-        u = inside(near(position(grid[at], width, align), taps), width, padding, align)
-        v = inside(near(position(grid[at + 1], height, align), taps), height, padding, align)
+        u = inside(near(position(grid[at], width, align), taps), width, padding, align, taps)
+        v = inside(near(position(grid[at + 1], height, align), taps), height, padding, align, taps)
         w = like(u, 0)
         if axes == 3:
-            w = inside(near(position(grid[at + 2], depth, align), taps), depth, padding, align)
+            w = inside(near(position(grid[at + 2], depth, align), taps), depth, padding, align, taps)
         u0, v0, w0 = floor(u), floor(v), floor(w)
         first = (taps - 1) // 2
         left, top, front = cast(u0, "i64") - first, cast(v0, "i64") - first, cast(w0, "i64")
