@@ -44,7 +44,9 @@ def device_named(device_type: Any, device_id: int = 0) -> Device:
     if callable(number):
         if int(number()) == 0:
             return CPU
-        raise InvalidArgument(f"{device_type!r} is a kind of device by number; expected its name, as bind_output(name, 'npu', 1)")
+        raise InvalidArgument(
+            f"{device_type!r} is a kind of device by number; expected its name, as bind_output(name, 'npu', 1)"
+        )
     kind = str(device_type)
     return Device("cpu" if kind.lower() == "cpu" else kind, int(device_id))
 

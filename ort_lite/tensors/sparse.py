@@ -102,7 +102,9 @@ class SparseTensor:
         else:
             limits, index = shape, index.reshape(-1, 2)
             if len(shape) != 2:
-                raise InvalidArgument(f"coo_indices of shape {list(index.shape)} are for a matrix; dense_shape is {list(shape)}")
+                raise InvalidArgument(
+                    f"coo_indices of shape {list(index.shape)} are for a matrix; dense_shape is {list(shape)}"
+                )
         _within("coo_indices", index.reshape(count, -1), limits)
         return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_COO, shape, values, SparseCooView(index))
 
@@ -238,7 +240,9 @@ def _values(given: Any, least: int) -> Array:
     """Of one dimension, or of `least` at least."""
     values = np.ascontiguousarray(given)
     if values.ndim != least if least == 1 else values.ndim < least:
-        raise InvalidArgument(f"values are of shape {list(np.shape(given))}; expected {least} dimension{'s or more' * (least > 1)}")
+        raise InvalidArgument(
+            f"values are of shape {list(np.shape(given))}; expected {least} dimension{'s or more' * (least > 1)}"
+        )
     try:
         from_numpy(values.dtype)
     except KeyError:

@@ -41,7 +41,13 @@ def test_resize(case: tuple[Shape, list[float] | list[int], dict[str, Any]], see
     known = attributes  # onnx.reference counts axes from the front alone
     if "axes" in attributes:
         known = {**attributes, "axes": [axis % len(shape) for axis in attributes["axes"]]}
-    [wanted] = reference("Resize", inputs, known, 19, "", 1)
+    if attributes["coordinate_transformation_mode"] == "align_corners" and inputs[2] is not None:
+        # The reference aligns corners with the length before it is rounded (decision 0081); sizes are rounded.
+        sizes = np.floor(np.float32(shape) * inputs[2]).astype(np.int64)
+        assume(sizes.all())
+        [wanted] = reference("Resize", [x, None, None, sizes], known, 19, "", 1)
+    else:
+        [wanted] = reference("Resize", inputs, known, 19, "", 1)
     if attributes["coordinate_transformation_mode"] == "pytorch_half_pixel":
         assume(1 not in wanted.shape[2:])  # of one element, the reference has not the coordinate that the specification has
     check("Resize", inputs, [wanted], how, opset=19, rtol=1e-4, atol=1e-4, **attributes)

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import onnxruntime
 from onnx import helper, numpy_helper
 
+import ort_lite
 from ort_lite.dtypes import Array, from_numpy, to_onnx
 
 
@@ -40,3 +42,29 @@ def ort_op(
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return list(session.run(None, given))
+
+
+def both(nodes: Sequence[str], feeds: Mapping[str, Array], opset: int) -> tuple[list[Any], list[Any]]:
+    """The outputs y0, y1, ... of these nodes, in ONNX's text format: those of ort_lite and those of onnxruntime."""
+    inputs = ", ".join(f"{dtype_text(array)} {name}" for name, array in feeds.items())
+    outputs = ", ".join(f"float y{k}" for k in range(len(nodes)))
+    body = " ".join(nodes)
+    model = text_model(body, inputs, outputs, opset)
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    apis: list[Any] = [ort_lite, onnxruntime]
+    results = []
+    for api in apis:
+        session = api.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        results.append(session.run(None, dict(feeds)))
+    return results[0], results[1]
+
+
+def dtype_text(array: Array) -> str:
+    """The array's type in ONNX's text format, as in float[2, 3]."""
+    return f"{ {'float32': 'float', 'int64': 'int64'}[array.dtype.name] }{list(array.shape)}"
+
+
+def text_model(body: str, inputs: str, outputs: str, opset: int) -> onnx.ModelProto:
+    """A model of nodes, inputs and outputs in ONNX's text format."""
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": {opset}]> g ({inputs}) => ({outputs}) {{ {body} }}')

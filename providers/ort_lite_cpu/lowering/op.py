@@ -266,9 +266,7 @@ class NodeLowering:
     def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
         """As `require`, for two shapes that must be equal. Raises NodeFailure for shapes of two ranks."""
         if len(a) != len(b):
-            raise NodeFailure(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}").about(
-                self.node
-            )
+            raise NodeFailure(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}").about(self.node)
         for x, y in zip(a, b, strict=True):
             self.require(equal(x, y), message + ": {0} against {1}", x, y)
 

@@ -195,8 +195,8 @@ def resize(op: NodeLowering) -> None:
     if mode != "nearest":
         x = as_float(op, x)
     rules = _rules(op, mode, how)
-    # PyTorch and onnxruntime interpolate linearly only where a size changes, whatever the scales are.
-    copies = mode == "linear" and how != CROP
+    # PyTorch and onnxruntime copy where no size changes, whatever the scales are; PyTorch does not for cubic and antialiasing.
+    copies = mode != "cubic" and how != CROP and not rules["antialias"]
     rules["unchanged"] = product([equal(n, m) for n, m in zip(x.shape, shape, strict=True)]) if copies else 0
     dims = list(x.shape)
     for axis in order:

@@ -10,11 +10,15 @@ from ort_lite_cpu.registry import MOVABLE, REAL, operator
 
 
 def comes_before(x: Ptr, i: int, j: int, base: int, inner: int, largest: Static) -> bool:
-    """Whether element i is taken before element j; of equal ones the first."""
+    """Whether element i is taken before element j; of equal ones the first. NaN is larger than any number (decision 0081)."""
     a, b = x[base + i * inner], x[base + j * inner]
-    if a == b:
+    if a > b:
+        return bool(largest)
+    if a < b:
+        return not largest
+    if (a != a) == (b != b):
         return i < j
-    return bool(a > b) if largest else bool(a < b)
+    return bool(a != a) if largest else bool(b != b)
 
 
 def sift(x: Ptr, heap: Ptr, at: int, n: int, first: int, base: int, inner: int, largest: Static) -> int:

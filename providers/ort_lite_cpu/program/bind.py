@@ -149,6 +149,6 @@ class Binder:
 
     def _impossible(self, node: Node, what: str, values: Sequence[int]) -> NodeFailure:
         pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
-        return NodeFailure(
-            f"{node} (CPUExecutionProvider): a result would have {what}{' for ' * bool(pairs)}{pairs}"
-        ).about(node)
+        return NodeFailure(f"{node} (CPUExecutionProvider): a result would have {what}{' for ' * bool(pairs)}{pairs}").about(
+            node
+        )
