@@ -25,8 +25,9 @@ FIELDS = ("node", "operator", "provider", "input", "expected", "got")
 
 
 class OrtLiteError(RuntimeError):
-    """Base class: a RuntimeError, as is whatever fails in `run_with_iobinding` of onnxruntime. What the message says is in fields too, "" where it does not say it.
+    """Base class: a RuntimeError, as is whatever fails in `run_with_iobinding` of onnxruntime.
 
+    What the message says is in fields too, "" where it does not say it.
     `node` (its name), `operator` (its type) and `provider` say where; `input` is the name of a feed or of a node's input; `expected`
     and `got` are the words of the message for what was wanted and what came. `status` is onnxruntime's code, and its name.
     """
@@ -210,7 +211,10 @@ class InvalidData(NodeFailure):
 
 
 class RunTerminated(Fail, RuntimeException):
-    """A run was ended before it was done: onnxruntime's Fail. Providers that stop raise this; a session tells which of the two below it was."""
+    """A run was ended before it was done: onnxruntime's Fail.
+
+    Providers that stop raise this; a session tells which of the two below it was.
+    """
 
 
 class Cancelled(RunTerminated):

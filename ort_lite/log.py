@@ -82,7 +82,8 @@ def _say(whose: Whose, severity: int, message: str) -> None:
 def set_default_logger_severity(severity: int) -> None:
     """Sets the level of the logger. Raises InvalidArgument outside 0 to 4."""
     if severity not in range(len(_LEVELS)):
-        kind = InvalidArgument if isinstance(severity, int) else InvalidType
+        given: Any = severity
+        kind = InvalidArgument if isinstance(given, int) else InvalidType
         raise kind(f"logger severity {severity!r}: expected 0 (verbose), 1, 2 (warning), 3 or 4 (fatal)")
     logger().setLevel(_LEVELS[severity])
 

@@ -84,7 +84,8 @@ KERNELS: dict[str, Mistake] = {
     ),
     "Div by zero int": run("(int64[N] x, int64[N] w) => (int64[N] y) { y = Div(x, w) }", x=ints(1), w=ints(0)),
     "BatchNormalization": run(
-        "(float[N,C] x, float[A] s, float[A] b, float[A] m, float[A] v) => (float[N,C] y) { y = BatchNormalization(x, s, b, m, v) }",
+        "(float[N,C] x, float[A] s, float[A] b, float[A] m, float[A] v) => "
+        "(float[N,C] y) { y = BatchNormalization(x, s, b, m, v) }",
         x=ones(2, 3),
         s=ones(4),
         b=ones(4),

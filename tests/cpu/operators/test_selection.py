@@ -36,6 +36,15 @@ def test_of_equal_ones_the_first_come_first(elements: list[int], data: st.DataOb
     check_op("TopK", np.array(elements, np.int32), ints(k), outputs=2, expected=top)
 
 
+@pytest.mark.parametrize(("largest", "order"), [(1, [1, 3, 2, 4, 0]), (0, [0, 4, 2, 1, 3])])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nan_is_larger_than_any_number(dtype: str, largest: int, order: list[int]) -> None:
+    x = np.array([-np.inf, np.nan, np.inf, np.nan, 2]).astype(dtype)
+    for k in (3, 5):
+        expected = [x[order[:k]], np.array(order[:k])]
+        check_op("TopK", x, ints(k), largest=largest, outputs=2, constants=[1], expected=expected)
+
+
 def test_k_was_an_attribute() -> None:
     check_op("TopK", ramp((2, 5)), k=2, opset=1, outputs=2, expected=top(ramp((2, 5)), ints(2)))
 
