@@ -154,7 +154,8 @@ def test_devices_that_make_no_sense() -> None:
         with pytest.raises(InvalidArgument, match="add_provider_for_devices"):
             options.add_provider_for_devices(devices, {})
     options.add_provider("NoSuchThingExecutionProvider", {})
-    with pytest.raises(InvalidArgument, match="NoSuchThing"):
+    options.add_session_config_entry("ort_lite.strict", "1")
+    with pytest.raises(ProviderError, match="NoSuchThing"):
         ort_lite.InferenceSession(MODEL, options)
 
 
