@@ -101,10 +101,10 @@ def ran(providers: Any = None, **config: str) -> tuple[list[list[float]], dict[s
 def test_an_installed_provider_changes_no_plain_session(request: pytest.FixtureRequest) -> None:
     before = ran()
     request.getfixturevalue("template")
-    assert ort_lite.get_available_providers() == [NPU, "CPUExecutionProvider"]
+    assert plugins.available_providers() == [NPU, "CPUExecutionProvider"]
     assert ran() == before
     assert set(before[1].values()) == {"CPUExecutionProvider"}
-    for listed in ([NPU], ort_lite.get_available_providers()):
+    for listed in ([NPU], plugins.available_providers()):
         assert NPU in ran(listed)[1].values()
 
 

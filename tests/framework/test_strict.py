@@ -148,7 +148,7 @@ def test_the_second_of_two_that_want_the_same_nodes_is_assigned_none(path: str) 
 def test_a_provider_may_be_required_alone_or_exempt(path: str) -> None:
     with pytest.raises(ProviderError, match="IdleExecutionProvider is required and is assigned no node"):
         ort_lite.InferenceSession(path, options(), [("IdleExecutionProvider", {"required": True})])
-    exempt = [("IdleExecutionProvider", {"required": False}), "WholeExecutionProvider"]
+    exempt: list[Any] = [("IdleExecutionProvider", {"required": False}), "WholeExecutionProvider"]
     assert ort_lite.InferenceSession(path, options(), exempt, strict=True).get_providers()[0] == "IdleExecutionProvider"
 
 
