@@ -213,7 +213,7 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
 
     @property
     def strict(self) -> bool:
-        """Whether every listed provider is required. Raises InvalidArgument for a config entry that is neither "0" nor "1"."""
+        """True if every listed provider is required. Raises InvalidArgument for a config entry that is neither "0" nor "1"."""
         value = self.config(STRICT, "0")
         if value not in ("0", "1"):
             raise InvalidArgument(f"session config entry {STRICT} is {value!r}; expected '1' or '0'")

@@ -21,7 +21,7 @@ def check_used(chosen: Selection, assignment: Assignment) -> list[str]:
     if not chosen.listed:
         return []
     used = {place.provider for place in assignment.placements.values()}
-    found = []
+    messages = []
     for (label, provider), policy in zip(assignment.providers.items(), chosen.policies, strict=True):
         if label in used or provider.name == DEFAULT:
             continue
@@ -29,12 +29,12 @@ def check_used(chosen: Selection, assignment: Assignment) -> list[str]:
         if policy.required:
             text = f"{label} is required and is assigned no node: {why}; change the model or its options, or {WITHOUT_IT}"
             raise ProviderError(text).about(provider=provider.name)
-        found.append(f"{label} is assigned no node: {why}")
-    return found
+        messages.append(f"{label} is assigned no node: {why}")
+    return messages
 
 
 def _reasons(label: str, assignment: Assignment) -> str:
-    """Why the provider runs no node: the most frequent kinds of reasons, with how many nodes and an example of each."""
+    """Return the most frequent kinds of reasons why the provider runs no node, each with its number of nodes and an example."""
     reasons = [each for place in assignment.placements.values() for each in place.reasons if each.provider == label]
     if not reasons:
         return "no node is left of the model once it is optimized"

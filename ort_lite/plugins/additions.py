@@ -17,29 +17,29 @@ Key = tuple[str, str]
 
 def added_rules(rules: Iterable[ShapeRule | RuleFamily], known: ShapeRules) -> list[ShapeRule | RuleFamily]:
     """Return the rules for operators that `known` has neither a rule nor a schema for; a warning names the others."""
-    found: list[ShapeRule | RuleFamily] = []
+    added: list[ShapeRule | RuleFamily] = []
     for rule in rules:
         keys = set(rule.keys) if isinstance(rule, RuleFamily) else {(rule.domain, rule.op_type)}
         taken = {key for key in keys if known.knows(*key)}
         _warn("shape rule", taken)
         if isinstance(rule, RuleFamily) and keys != taken:
-            found.append(rule.replace(keys=keys - taken))
+            added.append(rule.replace(keys=keys - taken))
         elif not taken:
-            found.append(rule)
-    return found
+            added.append(rule)
+    return added
 
 
 def added_schemas(schemas: Iterable[OpSchema | SchemaSource], known: ShapeRules) -> list[OpSchema | SchemaSource]:
     """Return the schemas of operators that `known` has neither a rule nor a schema for; a warning names others, except in files."""
-    found: list[OpSchema | SchemaSource] = []
+    added: list[OpSchema | SchemaSource] = []
     for schema in schemas:
         if not isinstance(schema, OpSchema):
-            found.append(_AddedSource(schema, known))
+            added.append(_AddedSource(schema, known))
         elif known.knows(schema.domain, schema.op_type):
             _warn("schema", {(schema.domain, schema.op_type)})
         else:
-            found.append(schema)
-    return found
+            added.append(schema)
+    return added
 
 
 class _AddedSource:

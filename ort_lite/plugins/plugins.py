@@ -182,7 +182,7 @@ class Registry:
         return [transform for answer in self._answers_to("ort_lite_transforms", installed) for transform in answer]
 
     def fusions(self, installed: Collection[str] = ()) -> "list[Transform]":
-        """As `transforms`: all transforms for the partitions of providers that ask for them."""
+        """All transforms for the partitions of providers that ask for them, from the same plugins as in `transforms`."""
         return [transform for answer in self._answers_to("ort_lite_fusions", installed) for transform in answer]
 
     def shape_rules(self) -> ShapeRules:

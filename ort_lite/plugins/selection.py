@@ -64,12 +64,12 @@ class Selection(Record):
 
 
 class _Process:
-    """What sessions of this process do that list no providers; which installed providers the log has named as left out."""
+    """The default providers of this process, and the sets of installed providers that its log has named as left out."""
 
     def __init__(self) -> None:
         self.default: tuple[ProviderEntry, ...] | None = (DEFAULT,)
-        """None: all that are installed. Replaced as a whole, so that sessions made meanwhile see the one or the other."""
-        self.told: set[frozenset[str]] = set()
+        """None: all that are installed. It is replaced as a whole: a session in another thread sees the old value or the new one."""
+        self.logged: set[frozenset[str]] = set()
         self.lock = locks.lock()
 
 
@@ -154,8 +154,8 @@ def _tell_left_out(used: Collection[str], options: SessionOptions) -> None:
         return
     names = [name for name in plugins.announced_providers() if name not in (*used, DEFAULT)]
     with _PROCESS.lock:
-        new = bool(names) and frozenset(names) not in _PROCESS.told
-        _PROCESS.told.add(frozenset(names))
+        new = bool(names) and frozenset(names) not in _PROCESS.logged
+        _PROCESS.logged.add(frozenset(names))
     if new:
         how = "providers=[...] or ort_lite.set_default_providers"
         log.info(options, f"installed providers that are left out: {', '.join(names)} ({how} enables them)")
@@ -289,7 +289,7 @@ def _check_known(name: str) -> None:
 
 
 def _missing(name: str) -> str:
-    """How a name is wrong that no installed provider has: what programs for onnxruntime list, or perhaps a typing error."""
+    """Return what to say of a name that no provider has: one that onnxruntime knows is right, another may be mistyped."""
     if name in KNOWN:
         return "not installed"
     installed = plugins.installed_providers()
