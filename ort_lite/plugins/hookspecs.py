@@ -38,9 +38,9 @@ def ort_lite_providers() -> "Iterable[type[ExecutionProvider]]":
 def ort_lite_transforms() -> "Iterable[Transform]":
     """Rewrite rules (`@rule`) and graph passes (`@graph_pass`), in the order in which they are to be tried.
 
-    Of installed plugins those are asked that a session's config entry `ort_lite.transforms` names, by their entry points. Each
-    transform keeps the meaning of the graph; `SessionOptions.graph_optimization_level` says which run. They run
-    before providers are asked: what they make should be nodes of operators that every provider of the model's knows.
+    Each keeps the meaning of the graph; `SessionOptions.graph_optimization_level` says which run. They run before providers are
+    asked: what they make should be nodes of operators that every provider of the model's knows. The hook of an installed plugin is
+    called once a session's config entry `ort_lite.transforms` names its entry point.
     """
     return ()
 
@@ -48,8 +48,9 @@ def ort_lite_transforms() -> "Iterable[Transform]":
 def ort_lite_fusions() -> "Iterable[Transform]":
     """Transforms that make one node of several, in the order in which they are to be tried, and such as follow on them.
 
-    Of installed plugins those are asked that `ort_lite.transforms` names. They run inside the partitions of providers that ask for them (`ExecutionProvider.fusions`), so that they
-    take no node from a provider that knows its parts alone. A transform may be in `ort_lite_transforms` too.
+    They run inside the partitions of providers that ask for them (`ExecutionProvider.fusions`), so that they take no node from a
+    provider that knows its parts alone. A transform may be in `ort_lite_transforms` too. The hook of an installed plugin is called
+    once `ort_lite.transforms` names its entry point, or a provider names a transform.
     """
     return ()
 

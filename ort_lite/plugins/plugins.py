@@ -14,31 +14,24 @@ hook can see (zip files) are not found that way: `register_plugin` takes their m
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from importlib import import_module
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ort_lite import log
 from ort_lite._version import __version__
-from ort_lite.errors import InvalidArgument, ProviderError, hint, said, told
+from ort_lite.errors import InvalidArgument, ProviderError, hint, said
 from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
 from ort_lite.options.config_keys import INSTALLED_TRANSFORMS
 from ort_lite.plugins.additions import added_rules, added_schemas
-from ort_lite.record import Record
+from ort_lite.plugins.entry_points import PROVIDERS, TRANSFORMS, EntryPoint, is_provider, scan
+from ort_lite.plugins.hooks import answers_of
 
 if TYPE_CHECKING:
-    import pluggy
-
     from ort_lite.memory.planning.planner import MemoryPlanner
     from ort_lite.provider.provider import ExecutionProvider
     from ort_lite.transform.contract import CastInsertion, LayoutConversion, OlderForm, Transform
 
-_LONG = 2.0
-"""Seconds after which an import is told of: it is done once a process, and the user waits."""
-PROVIDERS = "ort_lite.providers"
-TRANSFORMS = "ort_lite.transforms"
 ALL = "all"
 """In place of names: every installed plugin."""
 _ON_REQUEST = frozenset({"ort_lite_transforms", "ort_lite_fusions"})
@@ -47,90 +40,6 @@ _ON_REQUEST = frozenset({"ort_lite_transforms", "ort_lite_fusions"})
 # What this distribution's own entry points say (a test compares the two).
 BUILT_IN_PROVIDERS = {"CPUExecutionProvider": "ort_lite_cpu:CPUExecutionProvider"}
 BUILT_IN_TRANSFORMS = {"ort_lite_transforms": "ort_lite_transforms"}
-
-
-class EntryPoint(Record):
-    """One line of an entry_points.txt: `name = value`, in `group`, of the distribution in the directory `origin`."""
-
-    group: str
-    name: str
-    value: str
-    origin: str
-
-    @property
-    def is_object(self) -> bool:
-        """`module:name`; a plain module is a plugin whose hooks are asked."""
-        return ":" in self.value
-
-    def load(self) -> Any:
-        """The object. Raises ProviderError naming the entry point when importing it fails, or ends the program. An import that
-        takes long is told of.
-        """
-        module, _, attribute = self.value.partition(":")
-        begin = perf_counter()
-        try:
-            found = import_module(module.strip())
-            for part in attribute.split(".") if attribute else ():
-                found = getattr(found, part.strip())
-        except (Exception, SystemExit) as error:
-            raise self.error(f"cannot be imported: {told(error)}; repair or uninstall that distribution") from error
-        if (seconds := perf_counter() - begin) > _LONG:
-            log.warn(log.WARNING, f"{self} took {seconds:.1f} s to import")
-        return found
-
-    def load_provider(self) -> "type[ExecutionProvider]":
-        """The class. Raises ProviderError for what is none, or is called otherwise than the entry point."""
-        found = self.load()
-        if not _is_provider(found):
-            raise self.error(f"is {found!r}; expected a class derived from ort_lite.provider.ExecutionProvider")
-        cls: type[ExecutionProvider] = found
-        if cls.name != self.name:
-            raise self.error(f"is a provider whose `name` is {cls.name!r}: users write one name for both; make them one")
-        return cls
-
-    def error(self, what: str) -> ProviderError:
-        return ProviderError(f"{self} {what}")
-
-    def __str__(self) -> str:
-        return f"entry point {self.name} = {self.value} (group {self.group}, {self.origin})"
-
-
-def _is_provider(found: Any) -> bool:
-    from ort_lite.provider.provider import ExecutionProvider
-
-    return isinstance(found, type) and issubclass(found, ExecutionProvider)
-
-
-def scan(paths: Iterable[str]) -> list[EntryPoint]:
-    """The entry points for ort_lite of all distributions in the directories, in their order. O(distributions)."""
-    found: dict[tuple[str, str], EntryPoint] = {}
-    for path in dict.fromkeys(paths):
-        try:
-            names = sorted(name for name in os.listdir(path or ".") if name.endswith((".dist-info", ".egg-info")))
-        except OSError:  # not a directory
-            continue
-        for name in names:
-            for entry in _read(os.path.join(path, name)):
-                found.setdefault((entry.group, entry.name), entry)
-    return list(found.values())
-
-
-def _read(directory: str) -> list[EntryPoint]:
-    try:
-        with open(os.path.join(directory, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:  # most distributions have none
-        return []
-    if "[ort_lite." not in text:
-        return []
-    group, entries = "", []
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("[") and line.endswith("]"):
-            group = line[1:-1].strip()
-        elif group in (PROVIDERS, TRANSFORMS) and "=" in line and not line.startswith(("#", ";")):
-            name, _, value = line.partition("=")
-            entries.append(EntryPoint(group, name.strip(), value.partition("[")[0].strip(), directory))
-    return entries
 
 
 class Registry:
@@ -150,7 +59,7 @@ class Registry:
 
         Raises ProviderError for what is no class of a provider.
         """
-        if not _is_provider(cls):
+        if not is_provider(cls):
             raise ProviderError(
                 f"register_provider: {name!r} is {cls!r}; expected a class derived from ort_lite.provider.ExecutionProvider"
             )
@@ -348,10 +257,10 @@ class Registry:
                 plugins.append(entry.load())
             except ProviderError as error:
                 warnings.warn(f"{said(error)}; its hooks are not called", RuntimeWarning, stacklevel=2)
-        return _answers_of([found for found in plugins if not any(found is one for one in self._plugins)], hook)
+        return answers_of([found for found in plugins if not any(found is one for one in self._plugins)], hook)
 
     def _registered_answers(self, hook: str) -> list[Any]:
-        return _answers_of(self._plugins, hook)
+        return answers_of(self._plugins, hook)
 
     def _modules(self, hook: str) -> list[EntryPoint]:
         """Installed plugins to ask. Those of the providers' group are imported for the providers' hook alone."""
@@ -385,74 +294,6 @@ def _listed(answers: Iterable[Iterable[Any]]) -> list[Any]:
 def _flat(answers: Iterable[Iterable[Any]]) -> "list[ShapeRule | RuleFamily]":
     """The rules of answers, in which `@shape_rule` made lists."""
     return [rule for each in _listed(answers) for rule in (each if isinstance(each, list) else [each])]
-
-
-def _answers_of(plugins: list[Any], hook: str) -> list[Any]:
-    """The answers of plugins, in order, without None."""
-    if not plugins:
-        return []
-    manager = _manager()
-    for plugin in reversed(plugins):  # pluggy calls the one that registered last first
-        if not manager.is_registered(plugin):
-            try:
-                manager.register(plugin, name=str(id(plugin)))
-            except Exception as error:
-                raise ProviderError(f"plugin {getattr(plugin, '__name__', plugin)}: {hook}: {told(error)}") from error
-    return _present(_asked(manager, hook))
-
-
-def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
-    """What each plugin answers, in order. Raises ProviderError that names the plugin and the hook."""
-    fits, expected = _elements(hook)
-    answers = []
-    for found in reversed(getattr(manager.hook, hook).get_hookimpls()):
-        who = f"plugin {getattr(found.plugin, '__name__', found.plugin)}: {hook}"
-        try:
-            answer = found.function()
-            if expected and answer is not None:
-                answer = list(answer)
-        except Exception as error:
-            raise ProviderError(f"{who} failed: {told(error)}") from error
-        for each in answer if expected and answer is not None else ():
-            if not fits(each):
-                raise ProviderError(f"{who} gave {each!r}; expected {expected}")
-        answers.append(answer)
-    return answers
-
-
-def _elements(hook: str) -> tuple[Callable[[Any], bool], str]:
-    """What the lists hold that a hook answers, and how to say it; "" where it answers no list, or who takes it looks by itself."""
-    if hook == "ort_lite_providers":
-        return _is_provider, "classes derived from ort_lite.provider.ExecutionProvider"
-    if hook in ("ort_lite_transforms", "ort_lite_fusions"):
-        from ort_lite.transform.contract import GraphPass, LocalRule
-
-        return lambda each: isinstance(each, (LocalRule, GraphPass)), "what @rule and @graph_pass make"
-    if hook == "ort_lite_shape_rules":
-        return lambda each: isinstance(each, (ShapeRule, RuleFamily, list)), "what @shape_rule makes"
-    if hook == "ort_lite_schemas":
-        return lambda each: hasattr(each, "versions") or hasattr(each, "since"), "what op_schema makes, or files of schemas"
-    if hook == "ort_lite_memory_planners":
-        return lambda each: True, "MemoryPlanner objects"
-    return lambda each: True, ""
-
-
-def _manager() -> "pluggy.PluginManager":
-    """A pluggy manager that takes every function called `ort_lite_*` for a hook: plugins need no decorator."""
-    import pluggy
-
-    from ort_lite.plugins import hookspecs
-
-    class Manager(pluggy.PluginManager):
-        def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-            return {} if name.startswith("ort_lite_") and callable(getattr(plugin, name, None)) else None
-
-        def parse_hookspec_opts(self, module_or_class: object, name: str) -> Any:
-            return {} if name.startswith("ort_lite_") else None
-
-    manager = Manager("ort_lite")
-    manager.add_hookspecs(hookspecs)
-    return manager
 
 
 _process = Registry()  # registrations and the scan are the process's, as its installed packages are

@@ -79,10 +79,10 @@ _PROCESS = _Process()
 def set_default_providers(providers: Sequence[ProviderEntry] | Literal["all"]) -> None:
     """Sets the providers of sessions that are made from now on with `providers=None`. At first: the CPU provider alone.
 
-    `providers` is a list as for InferenceSession, of names, classes or (name, options), or "all":
-    what `get_available_providers()` lists at the time, without those that cannot be created. The CPU provider comes last in any
-    case, so that `[]` restores what was at first. May be called from any thread. Raises InvalidArgument for a name that is not
-    installed, and for an instance, which belongs to one session.
+    `providers` is a list as for InferenceSession, of names, classes or (name, options). "all" stands for what
+    `get_available_providers()` lists when a session is made, without providers that cannot be created. The CPU provider comes last
+    in any case, so `[]` means the CPU provider alone. This is a setting of the process, and may be called from any thread. Raises
+    InvalidArgument for a name that is not installed, and for an instance, which belongs to one session.
     """
     if isinstance(providers, str):
         if providers != plugins.ALL:

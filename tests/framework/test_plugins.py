@@ -12,7 +12,7 @@ import pytest
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import Info, Op, shape_rule
-from ort_lite.plugins import EntryPoint, Registry, hookspecs, plugins, scan
+from ort_lite.plugins import EntryPoint, Registry, entry_points, hookspecs, plugins, scan
 from ort_lite.provider import ExecutionProvider
 from ort_lite.transform import Rewriter, graph_pass
 
@@ -270,7 +270,7 @@ def test_an_import_that_takes_long_is_told_of(
     tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     install("mine", "[ort_lite.providers]\nMineExecutionProvider = mine:Mine\n", PROVIDER.format(default=True))
-    monkeypatch.setattr(plugins, "_LONG", -1.0)
+    monkeypatch.setattr(entry_points, "_LONG", -1.0)
     Registry([str(tmp_path)]).provider("MineExecutionProvider")
     assert "MineExecutionProvider = mine:Mine" in caplog.text and "s to import" in caplog.text
 
