@@ -323,6 +323,10 @@ class ShapeRules:
             made._rules[key] = [*made._rules.get(key, ()), *rules]
         return made
 
+    def knows(self, domain: str, op_type: str) -> bool:
+        """Return True if the operator has a rule or a schema, of whatever version."""
+        return (domain, op_type) in self._rules or self.schemas.knows(domain, op_type)
+
     def find(self, node: Node) -> ShapeRule | None:
         key = (node.domain, node.op_type)
         found = self._ready.get(key)

@@ -98,6 +98,10 @@ class Schemas:
         key = _domain(node), node.op_type
         return sorted({since for source in self._sources for since in source.versions(*key)})
 
+    def knows(self, domain: str, op_type: str) -> bool:
+        """Return True if there is a schema of the operator, of whatever version."""
+        return any(True for source in self._sources for _ in source.versions(domain, op_type))
+
     def complete(self, domain: str) -> int | None:
         """Up to which opset all operators of a domain are known; None: others may have more of them."""
         return max((found for one in self._sources if (found := one.complete().get(domain)) is not None), default=None)

@@ -90,6 +90,14 @@ CREATION_TRACE = "ort_lite.creation_trace"
 MEMORY_PLANNER = "ort_lite.memory_planner"
 """Who packs the scratch memory of a session: a name of ort_lite.memory.planning.planner.PLANNERS or of a plugin's planner."""
 
+STRICT = "ort_lite.strict"
+"""A session's entry; "1": a listed provider that is not installed, has no device or is assigned no node is an error (see
+`required` in ort_lite.options.policies, which it turns on for all of them).
+"""
+
+INSTALLED_TRANSFORMS = "ort_lite.transforms"
+"""A session's entry: names of installed plugins, with ";" between them, whose transforms and fusions it uses; "all": every one's."""
+
 OWN_KEYS = frozenset(
     {
         "session.memory_limit_bytes",
@@ -98,6 +106,8 @@ OWN_KEYS = frozenset(
         CREATION_TRACE,
         MEMORY_PLANNER,
         COMPILE,
+        STRICT,
+        INSTALLED_TRANSFORMS,
         "ort_lite.partitioning",
         "ort_lite.cost_model",
     }

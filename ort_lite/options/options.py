@@ -19,7 +19,7 @@ from ort_lite.errors import (
 )
 from ort_lite.options.adapting import TakesAdapters
 from ort_lite.options.chosen import ChoosesProviders
-from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
+from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
 from ort_lite.options.context_data import ReadsContexts
 from ort_lite.options.enums import NamedNumber
 
@@ -201,7 +201,23 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
     @property
     def disabled_optimizers(self) -> frozenset[str]:
         """Names of transforms that the session does without, of the config entry for them."""
-        return frozenset(filter(None, map(str.strip, self.config(DISABLED_OPTIMIZERS, "").split(";"))))
+        return self._names(DISABLED_OPTIMIZERS)
+
+    @property
+    def installed_transforms(self) -> frozenset[str]:
+        """Names of installed plugins whose transforms the session uses, of the config entry for them."""
+        return self._names(INSTALLED_TRANSFORMS)
+
+    def _names(self, key: str) -> frozenset[str]:
+        return frozenset(filter(None, map(str.strip, self.config(key, "").split(";"))))
+
+    @property
+    def strict(self) -> bool:
+        """True if every listed provider is required. Raises InvalidArgument for a config entry that is neither "0" nor "1"."""
+        value = self.config(STRICT, "0")
+        if value not in ("0", "1"):
+            raise InvalidArgument(f"session config entry {STRICT} is {value!r}; expected '1' or '0'")
+        return value == "1"
 
     def add_free_dimension_override_by_name(self, dim_name: str, dim_value: int) -> None:
         """The free dimension of the graph inputs that is called `dim_name` becomes a number."""

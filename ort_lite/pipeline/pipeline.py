@@ -1,6 +1,6 @@
 """The stages in a row, for sessions and for the command line: a loaded Model becomes something that runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
@@ -47,7 +47,14 @@ _LEVELS = {
     GraphOptimizationLevel.ORT_ENABLE_LAYOUT: "layout",
     GraphOptimizationLevel.ORT_ENABLE_ALL: "all",
 }
+Check = Callable[[Assignment], Sequence[str]]
+"""Looks at an assignment before it is compiled: warnings about it; raises where it must not be."""
 _WIDER: dict[DType, DType] = {"float16": "float32", "bfloat16": "float32"}
+
+
+def accept(assignment: Assignment) -> Sequence[str]:
+    """A Check that finds nothing."""
+    return ()
 
 
 def prepare(
@@ -58,9 +65,10 @@ def prepare(
     policies: Sequence[Policy] = (),
     placement: Sequence[PlacementRule] = (),
     strategy: Any = None,
+    check: Check = accept,
 ) -> Prepared:
     """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default.
-    `strategy` is that of the partitioner; None: the config's.
+    `strategy` is that of the partitioner; None: the config's. `check` sees each assignment; its warnings are of the last one.
     """
     policies = policies or [Policy()] * len(providers)
     constraints = constraints_of(providers, policies, placement, options)
@@ -87,6 +95,7 @@ def prepare(
 
     def again() -> Assignment:
         assignment = assigned(model, providers, options, constraints, strategy)
+        check(assignment)
         _check_compiled(assignment, options)
         return assignment
 
@@ -105,6 +114,8 @@ def prepare(
         by_name = dict(zip(constraints.labels, policies, strict=True))
         fuser = fuser_of(options)
         assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser, span)
+    for warning in check(assignment):
+        report_incident(warning)
     options.check_load("the session itself")
     keeping = frozenset(f.partition.name for f in forgiving if f in compiled.called)
     return Prepared(model, report, assignment, compiled, incidents, keeping)
@@ -208,14 +219,14 @@ def _simplified(
     """As `transformed`, of a model whose nodes were checked."""
     while calls := _unclaimed_calls(model, providers):
         _inline(model, calls, providers)
-    level, transforms = _LEVELS[options.graph_optimization_level], plugins.transforms()
+    level, transforms = _LEVELS[options.graph_optimization_level], plugins.transforms(options.installed_transforms)
     disabled = options.disabled_optimizers.intersection(found.name for found in transforms)
     return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled, span=span)
 
 
 def fuser_of(options: SessionOptions) -> Fuser:
     """What makes fused copies of partitions at the session's optimisation level."""
-    return Fuser(_LEVELS[options.graph_optimization_level], options.disabled_optimizers)
+    return Fuser(_LEVELS[options.graph_optimization_level], options.disabled_optimizers, options.installed_transforms)
 
 
 def _inline(model: Model, calls: set[Node], providers: Sequence[ExecutionProvider]) -> int:

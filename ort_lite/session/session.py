@@ -41,8 +41,10 @@ class InferenceSession(Compatible):
     """A model, ready to run. `run` may be called from many threads at once.
 
     `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
-    (name, options), classes or instances in order of preference; None: all that are installed and take part by default.
-    The CPU provider comes last in any case. Options may hold those of `ort_lite.options.policies`. Keywords:
+    (name, options), classes or instances in order of preference; None: those of `ort_lite.set_default_providers`, which are the CPU
+    provider alone unless a program sets others. The CPU provider comes last in any case. A provider that is not installed, has no
+    device or is assigned no node costs a warning; with `strict=True` (config entry `ort_lite.strict`) it is a ProviderError, but for
+    the CPU provider. Options may hold those of `ort_lite.options.policies`. Keywords:
     `placement_rules` (see `ort_lite.partition.placement`), `partitioning` ("greedy", "cost" or a strategy, see
     `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`). Raises what
     loading, transforms, providers and compilation raise.

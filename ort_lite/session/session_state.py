@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,10 @@ from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, SessionOptions
 from ort_lite.partition.assignment import label_of
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import prepare
+from ort_lite.pipeline.pipeline import Check, accept, prepare
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
 from ort_lite.pipeline.prepared import Prepared
+from ort_lite.pipeline.unused import check_used
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
@@ -117,12 +119,11 @@ def make_state(
         if profiler is not None:
             lifecycle.start_profiling(chosen.providers)
 
-        def prepared_from(model: Model, span: Span = no_span) -> Prepared:
-            return prepare(
-                model, chosen.providers, options, span, chosen.policies, given.placement_rules, given.partitioning
-            )  # fmt: skip
+        def prepared_from(model: Model, span: Span = no_span, check: Check = accept) -> Prepared:
+            rules = given.placement_rules
+            return prepare(model, chosen.providers, options, span, chosen.policies, rules, given.partitioning, check)
 
-        prepared = prepared_from(model, span)
+        prepared = prepared_from(model, span, partial(check_used, chosen))
         outputs = refined(outputs, model.graph.outputs, names)
         if options.optimized_model_filepath:
             save_optimized(model, options)

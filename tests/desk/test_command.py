@@ -11,9 +11,11 @@ import pytest
 
 from ort_lite.__main__ import main
 from ort_lite.commands.desk import desk_page, models
+from ort_lite.commands.desk.desk import Desk
 from ort_lite.commands.desk.models import models_of
+from ort_lite.commands.parser import command_parser
 from ort_lite.errors import InvalidArgument
-from tests.desk.served import write
+from tests.desk.served import arguments, write
 
 
 @pytest.mark.slow
@@ -64,3 +66,19 @@ def test_the_page_has_its_panel_and_no_imports_left() -> None:
     assert "openDesk()" in page
     assert "<!--more" not in page
     assert 'from "../' not in page
+
+
+def test_at_first_the_providers_of_a_session_without_a_list_are_chosen(tmp_path: Path) -> None:
+    write(tmp_path / "chain.onnx")
+    desk = Desk(arguments(tmp_path, providers=None))
+    assert desk.about()["chosen"]["providers"] == ["CPUExecutionProvider"]
+    assert {each["name"]: each["default"] for each in desk.about()["providers"]}.get("SampleExecutionProvider", "no") == "no"
+    desk.close()
+
+
+def test_a_strict_desk_starts_with_its_config_entry(tmp_path: Path) -> None:
+    write(tmp_path / "chain.onnx")
+    given = command_parser().parse_args(["desk", str(tmp_path), "--config", "ort_lite.compile=wait", "--strict"])
+    desk = Desk(given)
+    assert desk.about()["chosen"]["config"] == ["ort_lite.compile=wait", "ort_lite.strict=1"]
+    desk.close()

@@ -24,7 +24,6 @@ CASES = {
     "an empty file": ("check empty.onnx", "empty.onnx"),
     "a text": ("explain text.onnx", "text.onnx (22 bytes) is no ONNX model: it is text"),
     "half a model": ("run half.onnx", "half.onnx"),
-    "a provider that is not there": ("run model.onnx --providers CPUExecutonProvider", "did you mean 'CPUExecutionProvider'"),
     "a config entry without a value": ("run model.onnx --config ort_lite.compile", "--config"),
     "a config entry that makes no sense": ("run model.onnx --config ort_lite.compile=perhaps", "ort_lite.compile"),
     "a negative number of threads": ("run model.onnx --threads -2", "-2"),

@@ -117,7 +117,14 @@ def test_what_it_writes_is_found_by_its_entry_point_and_passes_its_tests(tmp_pat
         import sys
         sys.path[:0] = {paths!r}
         import ort_lite, pytest
+        from ort_lite import datasets
         assert ort_lite.get_available_providers() == ["MyNpuExecutionProvider", "CPUExecutionProvider"]
+        model = datasets.get_example("mul_1.onnx")
+        assert ort_lite.InferenceSession(model).get_providers() == ["CPUExecutionProvider"], "installed, and not enabled"
+        assert ort_lite.InferenceSession(model, providers=ort_lite.get_available_providers()).get_providers()[0][:5] == "MyNpu"
+        ort_lite.set_default_providers("all")
+        assert ort_lite.InferenceSession(model).get_providers()[0] == "MyNpuExecutionProvider"
+        ort_lite.set_default_providers([])
         sys.exit(pytest.main(["-q", "-W", "error", "-p", "no:cacheprovider", "-c", "pyproject.toml", "tests"]))
     """
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -24,7 +24,7 @@ from ort_lite.partition.cost.cost_model import CostModel
 from ort_lite.partition.cost.strategy import CostStrategy
 from ort_lite.partition.partition import partition
 from ort_lite.pipeline.composite import CompositeProvider
-from ort_lite.plugins import Registry, plugins
+from ort_lite.plugins import Registry, plugins, selection
 from ort_lite.provider import (
     API_VERSION,
     CPU,
@@ -81,7 +81,7 @@ def named(*names: str) -> Any:
 # 5.1
 
 
-def test_spec_5_1_an_installed_accelerator_is_used_without_a_change_of_code(
+def test_spec_5_1_an_installed_accelerator_is_used_by_every_session_once_the_program_enables_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "from tests.framework.numpy_provider import NumpyProvider\n"
@@ -96,6 +96,9 @@ def test_spec_5_1_an_installed_accelerator_is_used_without_a_change_of_code(
     installed = Registry(paths=[str(tmp_path)])
     for method in ("provider", "available_providers", "installed_providers"):
         monkeypatch.setattr(plugins, method, getattr(installed, method))
+    assert ort_lite.InferenceSession(proto(CHAIN), plain()).get_providers() == ["CPUExecutionProvider"]
+    monkeypatch.setattr(selection, "_PROCESS", selection._Process())
+    ort_lite.set_default_providers("all")
     made = ort_lite.InferenceSession(proto(CHAIN), plain())
     assert made.get_providers() == [
         "AlikeExecutionProvider",

@@ -326,7 +326,7 @@ class TestOptions:
             np.testing.assert_allclose(session(LAYERS, cache_dir=str(tmp_path)).run(None, {"x": x})[0], layers(x), rtol=1e-5)
         assert len(list(tmp_path.glob("*.blob"))) == 1
 
-    def test_it_takes_part_by_default(self) -> None:
+    def test_it_is_available(self) -> None:
         assert OpenVINOExecutionProvider.name in ort_lite.get_available_providers()
         assert openvino.Core().available_devices
 
