@@ -20,7 +20,7 @@ for found in blocks():
 TAKEN_AS_DONE = {
     r"pip install \"?ort-lite(\[kernels\])?\"?": "the tests' environment has it; check-wheels installs it into a fresh one",
     r"pip install \./plugins/ort-lite-sample": "the tests' environment has it",
-    r"python3 -m venv \.venv|source \.venv/bin/activate|pip install \.": "the tests' environment is one, and has it",
+    r"python3 -m venv \.venv|source \.venv/bin/activate|pip install \"?\.(\[examples\])?\"?": "the tests' environment is one, and has it",
     r"pip install onnxruntime": "the tests' environment has it",
     r"ort-lite desk .*": "serves until somebody stops it: tests/desk",
     r"make .*": "the Makefile makes this environment; .ci/run has them",
