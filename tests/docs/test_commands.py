@@ -20,7 +20,7 @@ for found in blocks():
 TAKEN_AS_DONE = {
     r"pip install \"?ort-lite(\[kernels\])?\"?": "the tests' environment has it; check-wheels installs it into a fresh one",
     r"pip install \./plugins/ort-lite-sample": "the tests' environment has it",
-    r"python3 -m venv \.venv|source \.venv/bin/activate|pip install \"?\.(\[examples\])?\"?": "the tests' environment is one, and has it",
+    r"python3 -m venv \.venv|source \.venv/bin/activate|pip install \"?\.(\[examples\])?\"?": "the tests run in one",
     r"pip install onnxruntime": "the tests' environment has it",
     r"ort-lite desk .*": "serves until somebody stops it: tests/desk",
     r"make .*": "the Makefile makes this environment; .ci/run has them",
@@ -59,10 +59,11 @@ class Shell:
         self.environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 
     def give_models(self) -> None:
-        """Create what pages take for the reader's own: model.onnx, other.onnx, models/ and my_program.py."""
+        """Create what pages expect: the reader's model.onnx, other.onnx, models/ and my_program.py, and a clone's examples."""
         (self.folder / "models").mkdir()
         for name in ("model.onnx", "other.onnx", "models/first.onnx"):
             onnx.save(onnx.parser.parse_model(MODEL), self.folder / name)
+        (self.folder / "examples").symlink_to(ROOT / "examples")
         (self.folder / "my_program.py").write_text(PROGRAM)
 
     def install(self, name: str) -> None:
