@@ -66,14 +66,24 @@ TEXTS = {
 CONVOLUTIONS = {"conv 3x3, 64 at 56": (56, 64), "conv 3x3, 256 at 14": (14, 256)}
 PRODUCTS = {"GEMM 512": (512, 512, 512), "GEMM 3136x64x64": (3136, 64, 64), "GEMV 768x3072": (1, 768, 3072)}
 """(m, k, n)"""
+TINY, SEPARABLE = "200 tiny nodes", "depthwise-separable block, 96 at 56"
 
 
 class Row(Record):
-    """A line of the table."""
+    """A model to measure. The fields after `feeds` are those of a model of one operator, as tests/benchmarks/operators.txt has them."""
 
     name: str
     model: bytes
     feeds: dict[str, Array]
+    operator: str = ""
+    shapes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    dtype: str = "float32"
+
+
+def row_names() -> list[str]:
+    """Return the names of all rows, in the order of the table, without making the models."""
+    return [*(f"light_{name}" for name in NAMES), *TEXTS, TINY, *CONVOLUTIONS, SEPARABLE, *PRODUCTS]
 
 
 def rows() -> Iterator[Row]:
@@ -82,13 +92,13 @@ def rows() -> Iterator[Row]:
         yield row(f"light_{name}", (Path(FOLDER) / f"light_{name}.onnx").read_bytes(), 1e-3)  # their weights are large
     for name, text in TEXTS.items():
         yield row(name, weighted(text))
-    yield row("200 tiny nodes", chain(200))
+    yield row(TINY, chain(200))
     for name, (size, channels) in CONVOLUTIONS.items():
         x = np.zeros((1, channels, size, size), np.float32)
         yield row(name, model_of([layer(channels, channels, 3, 1, 1)], x))
     x = np.zeros((1, 96, 56, 56), np.float32)
     relu: Any = ("Relu", {}, [])
-    yield row("depthwise-separable block, 96 at 56", model_of([layer(96, 96, 3, 1, 96), relu, layer(96, 96, 1, 1, 1), relu], x))
+    yield row(SEPARABLE, model_of([layer(96, 96, 3, 1, 96), relu, layer(96, 96, 1, 1, 1), relu], x))
     for name, (m, k, n) in PRODUCTS.items():
         w = np.random.default_rng(k).standard_normal((k, n), np.float32)
         yield row(name, model_of([("MatMul", {}, [w])], np.zeros((m, k), np.float32)))

@@ -1,14 +1,18 @@
-"""The table of docs/performance.md: every row with one thread and with two against onnxruntime, as a section of this CPU.
+"""Measure into the performance record, docs/performance.jsonl, and regenerate the pages that show it.
 
-    python -m tests.benchmarks.table [--against openvino] [--models FOLDER] [--seconds S] [--only TEXT] [--document FILE]
+    python -m tests.benchmarks.table                            # the benchmark rows against onnxruntime, with 1 and 2 threads
+    python -m tests.benchmarks.table --against openvino
+    python -m tests.benchmarks.table --operators                # the operators of tests/benchmarks/operators.txt
+    python -m tests.benchmarks.table --models FOLDER            # NAME.onnx and its feeds NAME.npz
+    python -m tests.benchmarks.table --render                   # only regenerate the pages
 
-Takes a few minutes, on a machine that does nothing else. With --models the rows are the models of a folder, NAME.onnx and its feeds
-NAME.npz, and so are those of the section. With --only the rows whose names contain the text are shown, and nothing is written. Sections
-of other CPUs, and of this one against another rival, stay.
+Takes minutes, on a machine that does nothing else. With --only, rows whose names contain a text are measured. A measurement replaces
+that of the same row, CPU, rival and number of threads. Others stay, except those of operators that are no longer in the table. With
+--record, another file is updated, and the pages of the repository stay as they are. --document names a page to regenerate from it.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,89 +21,110 @@ import numpy as np
 
 import ort_lite
 from ort_lite.commands.bench import lines
-from ort_lite.commands.benchmark.comparison import NOISE, Result, compared
+from ort_lite.commands.benchmark.comparison import Result, compared
 from ort_lite.commands.benchmark.machine import cores, cpu
-from ort_lite.commands.benchmark.rivals import Rival, rival
-from tests.benchmarks.document import DIFFERS, MEAN, MODELS, geometric_mean, table, with_section
+from ort_lite.commands.benchmark.rivals import RIVALS, Rival, rival
+from ort_lite.errors import told
+from tests.benchmarks.document import PAGES, performance, regenerate
+from tests.benchmarks.operators import operator_names, operators
+from tests.benchmarks.record import DECIMALS, RECORD, Measurement, merge, read, rounded, write
 from tests.benchmarks.rows import Row, rows
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
 THREADS = (1, 2)
-USUAL = "onnxruntime"
-Found = Mapping[str, Sequence[Result]]
-"""By row, a result for each number of threads."""
+SECONDS = {"model": 3.0, "operator": 1.0}
 
 
-def measured(row: Row, threads: int, against: Rival, seconds: float) -> Result:
-    options = ort_lite.SessionOptions()
+def measure(row: Row, threads: int, against: Rival, seconds: float) -> Result:
+    """Time one row. `failed` of the result says why the rival could not run it."""
+    name, options = f"{row.name}, {threads}", ort_lite.SessionOptions()
     options.intra_op_num_threads = threads
     with ort_lite.InferenceSession(row.model, options, providers=["CPUExecutionProvider"]) as session:
         outputs = [output.name for output in session.get_outputs()]
-        theirs, control = (against.open(row.model, threads, row.feeds) for _ in range(2))
-        ours = partial(session.run, None, row.feeds)
-        return compared(f"{row.name}, {threads}", ours, theirs, control, outputs, against.name, seconds)
+        try:
+            theirs, control = (against.open(row.model, threads, row.feeds) for _ in range(2))
+            theirs()
+        except Exception as error:  # noqa: BLE001  whatever another runtime raises
+            return Result(name, failed=f"{against.name}: {told(error)}")
+        return compared(name, partial(session.run, None, row.feeds), theirs, control, outputs, against.name, seconds)
 
 
-def heading(name: str, features: Sequence[str], against: str = USUAL, models: bool = False) -> str:
-    whole = f"{name}: {', '.join(features)}" if features else name
-    return whole + f"; against {against}" * (against != USUAL) + MODELS * models
+def measurement(row: Row, threads: int, result: Result, against: Rival, seconds: float) -> Measurement:
+    """Return what the record says of a result on this machine."""
+    assert result.ratio is not None and result.noise is not None
+    name, features = cpu()
+    return Measurement(
+        kind="operator" if row.operator else "model",
+        name=row.operator or row.name,
+        threads=threads,
+        cpu=name,
+        rival=against.name,
+        features=features,
+        shapes=row.shapes,
+        attributes=row.attributes,
+        dtype=row.dtype,
+        rival_version=against.version,
+        ours=rounded(result.ours),
+        theirs=rounded(result.theirs),
+        ratio=None if result.differences else round(result.ratio, DECIMALS),
+        noise=round(result.noise, DECIMALS),
+        differs=bool(result.differences),
+        version=ort_lite.__version__,
+        date=datetime.now(UTC).date().isoformat(),
+        seconds=seconds,
+        cores=cores(),
+        numpy=np.__version__,
+    )
 
 
 def of_folder(folder: Path) -> Iterator[Row]:
-    """A row a model, sorted by name."""
+    """Yield a row for each model, sorted by name."""
     for path in sorted(folder.glob("*.onnx")):
         with np.load(path.with_suffix(".npz")) as held:
             feeds = {name: held[name].astype(object) if held[name].dtype.kind == "U" else held[name] for name in held.files}
-        yield Row(path.stem, path.read_bytes(), feeds)
+        yield Row(path.stem, path.read_bytes(), feeds, dtype="")
 
 
-def section(found: Found, against: str, versions: str, day: str, seconds: float) -> str:
-    """Numbers of a CPU. A row whose results differ has no ratio: such times say nothing."""
-    columns = [""]
-    for threads in THREADS:
-        name = f"{threads} thread{'s' * (threads > 1)}"
-        columns += [f"ort-lite ms, {name}", f"{against} ms", f"ratio, {name}", f"{against} to itself"]
-    body = [[name, *(cell for result in results for cell in _cells(result))] for name, results in found.items()]
-    alike = [results for results in found.values() if not any(result.differences for result in results)]
-    means = [geometric_mean(results[k].ratio or 1.0 for results in alike) for k in range(len(THREADS))]
-    body.append([MEAN, *(cell for mean in means for cell in ("", "", f"**{mean:.2f}**", ""))])
-    text = f"{day}, {versions}, {seconds:g} seconds a row and number of threads.{_noise(found, against)}"
-    return f"{text}\n\n{table(columns, body)}"
+def update(arguments: argparse.Namespace) -> None:
+    """Measure, and write the record after each row: an interruption loses no measurement."""
+    against = rival(arguments.against)
+    known = operator_names()
+    record = [m for m in read(arguments.record) if m.kind == "model" or m.title in known] if arguments.record.exists() else []
+    chosen = operators() if arguments.operators else of_folder(arguments.models) if arguments.models else rows()
+    seconds = arguments.seconds if arguments.seconds is not None else SECONDS["operator" if arguments.operators else "model"]
+    for row in chosen:
+        if arguments.only not in row.name:
+            continue
+        for threads in THREADS:
+            result = measure(row, threads, against, seconds)
+            print("\n".join(lines(result, against.name)), flush=True)
+            if not result.failed:
+                record = merge(record, [measurement(row, threads, result, against, seconds)])
+        write(record, arguments.record)
 
 
-def _cells(result: Result) -> list[str]:
-    assert result.ours is not None and result.theirs is not None
-    ratio = DIFFERS if result.differences else f"{result.ratio:.2f}"
-    return [f"{result.ours * 1e3:.4g}", f"{result.theirs * 1e3:.4g}", ratio, f"{result.noise:.2f}"]
-
-
-def _noise(found: Found, against: str) -> str:
-    noisy = [result.noisy for results in found.values() for result in results]
-    return f" In {sum(noisy)} of {len(noisy)} measurements {against} was off from itself by more than {NOISE:.0%}." * any(noisy)
+def render(arguments: argparse.Namespace) -> None:
+    """Regenerate the pages of the repository, or the one that --document names."""
+    measurements = read(arguments.record)
+    pages = {arguments.document: performance} if arguments.document else PAGES if arguments.record == RECORD else {}
+    for path, generate in pages.items():
+        print(f"{path.name}: {'regenerated' if regenerate(path, generate(measurements)) else 'unchanged'}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser("python -m tests.benchmarks.table")
-    parser.add_argument("--against", default=USUAL, help="onnxruntime (the default) or openvino")
-    parser.add_argument("--models", type=Path, metavar="FOLDER")
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--document", type=Path, default=DOCUMENT)
+    parser = argparse.ArgumentParser("python -m tests.benchmarks.table", description=(__doc__ or "").partition("\n")[0])
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--operators", action="store_true", help="measure single operators")
+    kinds.add_argument("--models", type=Path, metavar="FOLDER", help="measure the models of a folder")
+    kinds.add_argument("--render", action="store_true", help="measure nothing, regenerate the pages")
+    parser.add_argument("--against", default=RIVALS[0], choices=RIVALS, help="the rival (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, help="for each row and number of threads (default: 3, operators 1)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="measure rows whose names contain the text")
+    parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE", help="update this record instead")
+    parser.add_argument("--document", type=Path, metavar="FILE", help="regenerate this page instead")
     arguments = parser.parse_args()
-    against, found = rival(arguments.against), {}
-    for row in rows() if arguments.models is None else of_folder(arguments.models):
-        if arguments.only in row.name:
-            found[row.name] = [measured(row, threads, against, arguments.seconds) for threads in THREADS]
-            for result in found[row.name]:
-                print("\n".join(lines(result, against.name)), flush=True)
-    if arguments.only:
-        return
-    versions = f"ort-lite {ort_lite.__version__}, {against.name} {against.version}, NumPy {np.__version__}, {cores()} cores"
-    body = section(found, against.name, versions, datetime.now(UTC).date().isoformat(), arguments.seconds)
-    document = arguments.document.read_text(encoding="utf-8")
-    arguments.document.write_text(
-        with_section(document, heading(*cpu(), against.name, arguments.models is not None), body), encoding="utf-8"
-    )
+    if not arguments.render:
+        update(arguments)
+    render(arguments)
 
 
 if __name__ == "__main__":

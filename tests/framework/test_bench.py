@@ -104,6 +104,21 @@ def test_the_model_of_an_operator() -> None:
     assert (node.domain, node.op_type) == ("com.microsoft", "Gelu")
 
 
+def test_the_model_of_an_operator_with_values_and_without_an_optional_input() -> None:
+    sizes = np.array([1, 1, 4, 4], np.int64)
+    made = onnx.load_from_string(
+        operator_model("Resize", [(1, 1, 2, 2), None, None, (4,)], ["float32"] * 3 + ["int64"], {}, {3: sizes})
+    )
+    onnx.checker.check_model(made)
+    assert list(made.graph.node[0].input) == ["i0", "", "", "i3"]
+    assert [onnx.numpy_helper.to_array(tensor).tolist() for tensor in made.graph.initializer] == [[1, 1, 4, 4]]
+    assert [dim.dim_value for dim in made.graph.output[0].type.tensor_type.shape.dim] == [1, 1, 4, 4]
+    two = onnx.load_from_string(operator_model("TopK", [(9,), (1,)], ["float32", "int64"], {}, {1: np.array([2])}, outputs=2))
+    assert (len(two.graph.node[0].output), len(two.graph.output)) == (2, 1)
+    with pytest.raises(InvalidArgument, match="--constant 1: the input is left out"):
+        operator_model("Resize", [(1, 1, 2, 2), None], constants=[1])
+
+
 def test_attributes_and_shapes_are_read() -> None:
     texts = ["axis=-1", "alpha=0.5", "pads=1,1", "perm=[0]", "mode=edge", "equation=ij,jk->ik"]
     expected = {"axis": -1, "alpha": 0.5, "pads": [1, 1], "perm": [0], "mode": "edge", "equation": "ij,jk->ik"}

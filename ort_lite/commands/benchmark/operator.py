@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import FLOATS, is_dtype, to_numpy
+from ort_lite.dtypes import FLOATS, Array, is_dtype, to_numpy
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
@@ -22,26 +22,35 @@ OPSET = 23
 
 def operator_model(
     operator: str,
-    shapes: Sequence[tuple[int, ...]],
+    shapes: Sequence[tuple[int, ...] | None],
     dtypes: Sequence[str] = ("float32",),
     attributes: Mapping[str, Any] | None = None,
-    constants: Collection[int] = (),
+    constants: Collection[int] | Mapping[int, Array] = (),
+    outputs: int = 1,
 ) -> bytes:
-    """The file's bytes. "com.microsoft.Gelu" is Gelu of another domain. Inputs i0, i1, ... are fed, those in `constants` random
-    initialisers; one element type is that of all of them. It has the first output alone. Raises InvalidArgument and what shape
-    inference raises.
+    """Return the bytes of a model file with one node. "com.microsoft.Gelu" is Gelu of another domain.
+
+    A shape of None leaves an optional input out. The other inputs, i0, i1, ..., are fed, except those in `constants`: a mapping
+    gives their values, otherwise they are random initializers. One element type applies to all inputs. The node has `outputs`
+    outputs, of which the model returns the first. Raises InvalidArgument and what shape inference raises.
     """
     types = list(dtypes) * len(shapes) if len(dtypes) == 1 else list(dtypes)
     _check(shapes, types, constants)
     domain, _, name = operator.rpartition(".")
     rng = np.random.default_rng(0)
-    values = [Value(f"i{k}", TensorType(dtype, shape)) for k, (dtype, shape) in enumerate(zip(types, shapes, strict=True))]
-    output = Value("y")
-    graph = Graph("operator", [value for k, value in enumerate(values) if k not in constants], [output])
+    values = [
+        None if shape is None else Value(f"i{k}", TensorType(dtype, shape))
+        for k, (dtype, shape) in enumerate(zip(types, shapes, strict=True))
+    ]
+    results = [Value("y"), *(Value(f"y{k}") for k in range(1, outputs))]
+    graph = Graph("operator", [value for k, value in enumerate(values) if value and k not in constants], results[:1])
     for k in constants:
-        values[k].constant = _weights(rng, types[k], shapes[k])
-        graph.add_initializer(values[k])
-    graph.append(Node(name, values, [output], attributes or {}, domain=domain, version=1 if domain else OPSET, name=name))
+        value, shape = values[k], shapes[k]
+        if value is None or shape is None:
+            raise InvalidArgument(f"--constant {k}: the input is left out")
+        value.constant = constants[k] if isinstance(constants, Mapping) else _weights(rng, types[k], shape)
+        graph.add_initializer(value)
+    graph.append(Node(name, values, results, attributes or {}, domain=domain, version=1 if domain else OPSET, name=name))
     annotate(graph, plugins.shape_rules())  # files say the type of an output
     imports = {"": OPSET, domain: 1} if domain else {"": OPSET}
     data: bytes = serialize(to_proto(Model(graph, imports)))
@@ -69,7 +78,7 @@ def attribute_of(text: str) -> tuple[str, Any]:
     return name, value
 
 
-def _check(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], constants: Collection[int]) -> None:
+def _check(shapes: Sequence[tuple[int, ...] | None], dtypes: Sequence[str], constants: Collection[int]) -> None:
     if len(dtypes) != len(shapes):
         raise InvalidArgument(f"--dtype: came {len(dtypes)} times, expected once, or for each of the {len(shapes)} shapes")
     for dtype in dtypes:
