@@ -66,10 +66,10 @@ def readme(measurements: Sequence[Measurement]) -> str:
     rivals = _rivals(measurements)
     lines, losses = [], []
     for summary in summaries:
-        means = [[_mean(found) for (r, _), found in summary.comparisons.items() if r == rival] for rival in rivals]
+        means = [[_mean(found).strip("*") for (r, _), found in summary.comparisons.items() if r == rival] for rival in rivals]
         lines.append([summary.name, *(" / ".join(of_rival) for of_rival in means)])
         losses += [f"- {loss}" for rival in rivals if (loss := _losses_of(summary, rival))]
-    text = table(["CPU", *(f"compared with {_rival(rival)}, 1 / 2 threads" for rival in rivals)], lines)
+    text = table(["CPU", *(f"vs. {_rival(rival)}, 1 / 2 threads" for rival in rivals)], lines)
     count = max(found.count for summary in summaries for found in summary.comparisons.values())
     lost = "Rows in which ort-lite is slower, with 1 / 2 threads:\n\n" + "\n".join(losses) if losses else "No row is slower."
     return f"Geometric means over {count} models and operators:\n\n{text}\n{lost}"
