@@ -40,4 +40,5 @@ def index_page(text: str, pages: str, pictures: str) -> str:
 
     parts = FENCE.split(text)
     parts[::2] = [LINK.sub(replace, part) for part in parts[::2]]
-    return re.sub(r"\n{3,}", "\n\n", "".join(parts))
+    parts[::2] = [re.sub(r"\n\s*\n", "\n\n", re.sub(r"^ +$", "", part, flags=re.MULTILINE)) for part in parts[::2]]
+    return "".join(parts)
