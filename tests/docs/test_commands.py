@@ -23,6 +23,7 @@ TAKEN_AS_DONE = {
     r"python3 -m venv \.venv|source \.venv/bin/activate|pip install \"?\.(\[examples\])?\"?": "the tests run in one",
     r"pip install onnxruntime": "the tests' environment has it",
     r"ort-lite desk .*": "serves until somebody stops it: tests/desk",
+    r"python examples/.*": "tests/examples",
     r"make .*": "the Makefile makes this environment; .ci/run has them",
     r"ort-lite bench (?!.*--seconds).*": "measures for seconds, beside a rival that may not be there: tests/framework/test_bench.py",
 }
@@ -59,11 +60,12 @@ class Shell:
         self.environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 
     def give_models(self) -> None:
-        """Create what pages expect: the reader's model.onnx, other.onnx, models/ and my_program.py, and a clone's examples."""
+        """Create what pages expect: the reader's model.onnx, other.onnx, models/ and my_program.py, and the digits of a clone."""
         (self.folder / "models").mkdir()
         for name in ("model.onnx", "other.onnx", "models/first.onnx"):
             onnx.save(onnx.parser.parse_model(MODEL), self.folder / name)
-        (self.folder / "examples").symlink_to(ROOT / "examples")
+        (self.folder / "examples").mkdir()
+        (self.folder / "examples" / "digits").symlink_to(ROOT / "examples" / "digits")
         (self.folder / "my_program.py").write_text(PROGRAM)
 
     def install(self, name: str) -> None:
