@@ -16,7 +16,7 @@ ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(nam
 .PRECIOUS: .venv-%/installed
 
 help:
-	@echo "make demo          install into $(VENV), search sentences by meaning (examples/semantic_search.py), and write the page of that session"
+	@echo "make demo          install into $(VENV), search sentences by meaning (examples/semantic_search.py), and write a page about the session"
 	@echo "make demo-ray      score sentences on a cluster on this machine, with a worker killed half-way (plugins/ort-lite-ray)"
 	@echo "make test          lint, type-check and run the tests"
 	@echo "make test-quick    run the tests that are not marked slow"

@@ -9,7 +9,7 @@ import pytest
 
 from ort_lite.commands.benchmark.rivals import Rival
 from tests.benchmarks import table
-from tests.benchmarks.document import BEGIN, END, PAGES, performance, why, with_body
+from tests.benchmarks.document import BEGIN, END, PAGES, performance, readme, why, with_body
 from tests.benchmarks.operators import operator_names
 from tests.benchmarks.record import merge, read, write
 from tests.benchmarks.rows import row_names, rows
@@ -82,6 +82,16 @@ def test_the_page_on_reasons_has_a_line_for_each_cpu_and_rival() -> None:
         "| Alpha | onnxruntime | 2.00, 3.00 |  |  | 2.00, 3.00 |  |",
         "| Alpha | OpenVINO |  |  |  | results differ |  |",
     ]
+
+
+def test_the_readme_has_the_means_of_each_cpu_and_names_the_rows_that_lose() -> None:
+    vgg = [measured("light_vgg19", 1, 8.0), measured("light_vgg19", 2, 2.0)]
+    found = [measured("GEMM 512", 1, 2.0), measured("GEMM 512", 2, 0.5), *vgg, measured("GEMM 512", 1, 3.0, rival="openvino")]
+    text = readme(merge((), found))
+    assert text.startswith("Geometric means over 2 models and operators:\n")
+    assert "| Alpha | 4.00 / 1.00 | 3.00 |\n" in text
+    assert text.endswith("\n- Alpha, compared with onnxruntime: GEMM 512 (2.00 / 0.50).")
+    assert readme([measured("GEMM 512", 1, 2.0)]).endswith("\nNo row is slower.")
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
