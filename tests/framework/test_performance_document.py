@@ -132,6 +132,17 @@ def test_a_row_that_the_rival_cannot_run_is_not_recorded(
     assert [m.title for m in read(record)] == ["mine", "Range (){0} ()<2000 (){1} int64"], "the table has no line for the other"
 
 
+def test_a_cpu_is_forgotten_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = tmp_path / "record.jsonl"
+    write([m for m in read() if m.name == "GEMM 512"], record)
+    cpus = {m.cpu for m in read(record)}
+    monkeypatch.setattr(sys, "argv", ["table", "--forget", "AMD EPYC", "--record", str(record)])
+    table.main()
+    assert {m.cpu for m in read(record)} == cpus - {"AMD EPYC"}
+    with pytest.raises(SystemExit, match="--forget AMD EPYC: the record has"):
+        table.main()
+
+
 def test_operators_of_the_record_are_those_of_the_table() -> None:
     assert {m.title for m in read() if m.kind == "operator"} <= operator_names()
 
