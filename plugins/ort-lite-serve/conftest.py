@@ -29,7 +29,7 @@ class Running:
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
-    def wait(self) -> None:
+    def finish(self) -> None:
         """Until all is answered."""
         with self._open:
             assert self.process.wait(30) == 0
@@ -51,7 +51,7 @@ def _starts() -> Iterator[Start]:
     for one in made:
         one.end()
     for one in made:
-        one.wait()
+        one.finish()
 
 
 @pytest.fixture

@@ -232,7 +232,7 @@ def test_a_program_and_its_children_run_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "helper_beside_it.py").write_text("print('beside')")
     command = [sys.executable, "-m", "ort_lite", "exec", str(tmp_path / "program.py"), MODEL, "-m", "--flag"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     served = f"1.31.1+ort.lite.{ort_lite.__version__}"
     assert done.stdout.splitlines() == ["[2.0, 2.0] ['-m', '--flag'] program.py", f"['{served}'] {served}", "beside"], (
         done.stderr
@@ -245,7 +245,7 @@ def test_a_module_runs_as_it_is(tmp_path: Path) -> None:
         "import sys, onnxruntime\nprint(onnxruntime.__version__, sys.argv[1:])\nraise ValueError('its own')"
     )
     command = [sys.executable, "-m", "ort_lite", "exec", "-m", "program", "--flag"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=240)
     assert done.stdout == f"1.31.1+ort.lite.{ort_lite.__version__} ['--flag']\n", done.stderr
     assert done.returncode == 1
     assert done.stderr.endswith("ValueError: its own\n")
