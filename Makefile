@@ -8,6 +8,14 @@ WORKERS ?= 2
 # Byte code is kept whatever the user's shell says: each worker, and each process that a test starts, would compile all sources.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Where the cache folder of the home cannot be written, each process would compile all of its kernels: they are kept in build/cache.
+HOME_CACHE_IS_WRITABLE := $(shell \
+	(folder="$${XDG_CACHE_HOME:-$${HOME:?}/.cache}" && mkdir -p "$$folder" && test -w "$$folder" && echo yes) 2>/dev/null)
+ifneq ($(HOME_CACHE_IS_WRITABLE),yes)
+$(info The cache folder of the home cannot be written: kernels are kept in build/cache.)
+export XDG_CACHE_HOME := $(CURDIR)/build/cache
+endif
+
 # Plugins that need an accelerator's package, or a server's. Each is tested in .venv-NAME, with the real one.
 PLUGINS := openvino onnxruntime xla serve
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))

@@ -126,6 +126,6 @@ def test_the_comparison_can_fail() -> None:
 def test_the_record_is_of_the_installed_onnxruntime() -> None:
     """In a process of its own: tests of the switch may have put ort_lite in onnxruntime's place here."""
     code = "import json, sys; from tests.compat.record_names import recorded; json.dump(recorded(), sys.stdout, sort_keys=True)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=240)
     assert json.loads(done.stdout) == RECORD
     assert recorded.__doc__

@@ -81,7 +81,7 @@ class Shell:
     def run(self, command: str) -> str:
         environment = {**self.environment, "PYTHONPATH": os.pathsep.join(self.paths)}
         done = subprocess.run(
-            ["bash", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+            ["bash", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=240
         )
         assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout

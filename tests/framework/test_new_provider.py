@@ -98,6 +98,7 @@ def test_templates_are_in_the_wheel() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
     assert ignored.stdout == ""
 
@@ -128,7 +129,9 @@ def test_what_it_writes_is_found_by_its_entry_point_and_passes_its_tests(tmp_pat
         sys.exit(pytest.main(["-q", "-W", "error", "-p", "no:cacheprovider", "-c", "pyproject.toml", "tests"]))
     """
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=env, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=env, check=False, timeout=240
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
     assert "MyNpuExecutionProvider" not in plugins.installed_providers(), "in that process alone"

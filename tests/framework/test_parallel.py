@@ -88,7 +88,7 @@ def settled() -> int:
 def meeting() -> Callable[[Partition], Any]:
     """Two partitions wait for each other inside of it: one after the other they would time out."""
     barrier = threading.Barrier(2, timeout=10)
-    return lambda partition: barrier.wait()
+    return lambda partition: barrier.wait(60)
 
 
 # Side by side

@@ -252,7 +252,9 @@ registry.transforms(), registry.shape_rules(), registry.cast_insertion()
 print([name for name in ("pluggy", "importlib.metadata", "numba", "onnx") if name in sys.modules])
 """
     environment = {"PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, timeout=240
+    )
     assert done.stdout.strip() == "[]"
 
 

@@ -17,6 +17,7 @@ from ort_lite.execute.profiling import Profiler
 from ort_lite.execute.trace import Trace, read
 from ort_lite.provider import ProfileEvent
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
+from tests.threads import join
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) { a = Abs(x)  y = Neg(a) }'
 
@@ -84,7 +85,7 @@ def test_a_trace_has_threads_with_names_nested_events_and_flows(tmp_path: Path) 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     written = json.loads(Path(made.end_profiling()).read_text())
     names = {event["tid"]: event["args"]["name"] for event in written if event["name"] == "thread_name"}
     assert names.keys() >= {event["tid"] for event in written if event["ph"] == "X"}

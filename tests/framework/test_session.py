@@ -18,6 +18,7 @@ from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework import numpy_provider
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, run_node
+from tests.threads import join
 
 X = np.array([[1, -2, 3]], np.float32)
 SIMPLE = "(float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Neg(a) }"
@@ -173,7 +174,7 @@ def test_many_threads_run_one_session() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
 
 
@@ -228,7 +229,7 @@ class Canceling(CpuStandIn):
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         other = threading.Thread(target=self.given.set_load_cancellation_flag, args=(True,))
         other.start()
-        other.join()
+        join(other)
         return super().compile(partitions)
 
 

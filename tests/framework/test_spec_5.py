@@ -45,6 +45,7 @@ from tests.framework.models import interpret
 from tests.framework.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.framework.random_graphs import feeds, random_graph
 from tests.framework.test_session import NoHalf
+from tests.threads import join
 
 RULES = ShapeRules(())
 X = np.array([1, -2, 3], np.float32)
@@ -325,7 +326,7 @@ def test_spec_5_10_a_run_returns_when_everything_is_done() -> None:
 
         def sync(self) -> None:
             while self.pending:
-                self.pending.pop().join()
+                join(self.pending.pop())
 
     provider = Late()
     result = session(CHAIN, provider).run(None, {"x": X})
@@ -393,7 +394,7 @@ def test_spec_5_13_many_threads_run_one_session_with_shapes_of_their_own() -> No
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
 
 
@@ -411,7 +412,7 @@ def test_spec_5_13_runs_do_not_wait_for_each_other() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert done == [True] * 4
 
 

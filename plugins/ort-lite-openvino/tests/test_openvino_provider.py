@@ -15,6 +15,7 @@ from ort_lite_openvino.compiled import compile_partition
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
+from tests.threads import join
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
@@ -193,7 +194,7 @@ class TestBorders:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            join(thread)
         assert wrong == []
 
 
