@@ -36,7 +36,7 @@ def picture(tmp_path: Path) -> Path:
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     ort_lite_exec = [sys.executable, "-m", "ort_lite", "exec"]
-    done = subprocess.run([*ort_lite_exec, *command], capture_output=True, text=True, check=False)
+    done = subprocess.run([*ort_lite_exec, *command], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     return done
 

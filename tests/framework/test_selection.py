@@ -14,6 +14,7 @@ from ort_lite.options import SessionOptions
 from ort_lite.plugins import Registry, plugins, selection
 from ort_lite.provider import ExecutionProvider
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
+from tests.threads import join
 
 
 class Installed(NumpyProvider):
@@ -95,7 +96,7 @@ def test_default_providers_may_change_while_other_threads_make_sessions() -> Non
         ort_lite.set_default_providers("all")
         ort_lite.set_default_providers(["OptionalExecutionProvider", "InstalledExecutionProvider"])
     stop.set()
-    thread.join()
+    join(thread)
     cpu = "CPUExecutionProvider"
     assert found <= {
         (cpu,),
