@@ -46,10 +46,13 @@ class Job:
             with heard_by(self.hear):
                 self.result = call(self)
             self._over("done", "Done.")
-        except Cancelled:
-            self._over("ended", "Ended, as it was asked for.")
         except (OrtLiteError, OSError) as error:
-            self._over("failed", f"{type(error).__name__}: {error}")
+            if self.run_options.terminate or isinstance(
+                error, Cancelled
+            ):  # one that ends compiling arrives as a partition's failure
+                self._over("ended", "Ended, as it was asked for.")
+            else:
+                self._over("failed", f"{type(error).__name__}: {error}")
         except MemoryError:
             self._over("failed", "MemoryError: the model takes more memory than there is.")
         except Exception as error:  # noqa: BLE001  a provider's own: the desk goes on, and says whose it is
