@@ -112,6 +112,10 @@ $(ACCELERATORS:%=test-plugin-%): test-plugin-%: .venv-%/installed
 
 # Spark runs on a Java: where none is, its example is left out, which is said.
 JAVA := $(shell command -v java)
+# Notebooks and BentoML keep settings in the home. pip, before them, has the user's own, where its configuration may be.
+ifneq ($(shell test -w "$$HOME" && echo yes),yes)
+test-examples: private export HOME := $(shell mkdir -p build/home)$(CURDIR)/build/home
+endif
 test-examples: .venv-examples/installed
 	@test -n "$(JAVA)" || echo "make test-examples: no Java is installed: the example of Spark is left out" >&2
 	.venv-examples/bin/python -m pytest -p tests.no_skips -n $(WORKERS) --dist loadfile $(if $(JAVA),,-k 'not spark') examples/tests

@@ -61,9 +61,13 @@ def _served() -> Iterator[str]:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     command = [sys.executable, "-m", "bentoml", "serve", "bentoml_service:Digits", "--host", "127.0.0.1", "--port", str(port)]
-    with child(command, cwd=FOLDER, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
-        _wait(f"http://127.0.0.1:{port}")
-        yield f"http://127.0.0.1:{port}"
+    with child(command, cwd=FOLDER, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            _wait(f"http://127.0.0.1:{port}")
+            yield f"http://127.0.0.1:{port}"
+        finally:  # its workers are in groups of their own, and it ends them
+            process.terminate()
+            process.wait(30)
 
 
 def _wait(address: str) -> None:
