@@ -12,8 +12,8 @@ from ort_lite.execute.trace import STEP, Event, Trace
 from ort_lite.graph.graph import Node
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
-from ort_lite.partition.partition import Partition
 from ort_lite.pipeline.node_times import groups_of
+from ort_lite.provider.provider import Partition
 
 
 def node_events(trace: Trace, assignment: Assignment, since: int = 0) -> Iterator[Event]:
@@ -67,21 +67,22 @@ class _Division:
         if not kernels:
             yield from self._shares(partition.nodes, step, step.end - step.begin)
             return
-        seen: set[Node] = set()
         totals: dict[str, int] = {}
         for kernel in kernels:
             totals[kernel.name] = totals.get(kernel.name, 0) + kernel.end - kernel.begin
-        main = set(partition.nodes)
+        main, ends = set(partition.nodes), dict[Node, int]()
         for kernel in kernels:
             group = groups[kernel.name]
             if main.isdisjoint(group):  # of a body, which may run many times
                 yield from self._shares(group, kernel, kernel.end - kernel.begin)
-            elif seen.isdisjoint(group):  # a node may have several kernels
-                seen.update(group)
+            elif ends.keys().isdisjoint(group):  # a node may have several kernels
+                ends.update(dict.fromkeys(group, kernel.end))
                 yield from self._shares(group, kernel, totals[kernel.name])
+        moment = step.begin
         for node in partition.nodes:
-            if node not in seen:
-                yield self._event(node, step, step.begin, step.begin)
+            moment = max(moment, ends.get(node, moment))
+            if node not in ends:
+                yield self._event(node, step, moment, moment)
 
     def _shares(self, nodes: Sequence[Node], whole: Event, length: int) -> Iterator[Event]:
         """Yield an event for each of the nodes that ran as `whole`, one after the other."""
