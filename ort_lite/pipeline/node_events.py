@@ -37,19 +37,22 @@ def _name(event: Event) -> str:
 
 
 def _inside(steps: Sequence[Event], kernels: Iterable[Event]) -> dict[int, list[Event]]:
-    """The kernels that each step ran, by its id: those of its provider, in its thread or on a device."""
+    """The kernels that each step ran, by its id: of its provider and inside of it, in its thread; those of a device, which may work
+    longer, are of the last step that began before them.
+    """
     found: dict[int, list[Event]] = {id(step): [] for step in steps}
-    by_provider: dict[str, list[Event]] = {}
+    by_track: dict[tuple[str, int | None], list[Event]] = {}
     for step in sorted(steps, key=lambda step: step.begin):
-        by_provider.setdefault(str(step.args["provider"]).partition("#")[0], []).append(step)
+        provider = str(step.args["provider"]).partition("#")[0]
+        for track in (step.track, None):
+            by_track.setdefault((provider, track), []).append(step)
     for kernel in kernels:
-        own = by_provider.get(str(kernel.args.get("provider", "")), [])
+        provider = str(kernel.args.get("provider", ""))
+        of_thread = by_track.get((provider, kernel.track))
+        own = by_track.get((provider, None), []) if of_thread is None else of_thread
         last = bisect_right(own, kernel.begin, key=lambda step: step.begin)
-        threads = {step.track for step in own}
-        for step in reversed(own[:last]):
-            if kernel.end <= step.end and kernel.track in (step.track, *({kernel.track} - threads)):
-                found[id(step)].append(kernel)
-                break
+        if last and (of_thread is None or kernel.end <= own[last - 1].end):
+            found[id(own[last - 1])].append(kernel)
     return found
 
 

@@ -282,7 +282,7 @@ def _pairs(
 ) -> list[tuple[Any, dict[str, Any]]]:
     if isinstance(entries, str):
         raise InvalidArgument(f"providers={entries!r}: expected a list, e.g. [{entries!r}]")
-    if isinstance(entries, Mapping):
+    if isinstance(entries, Mapping) or not isinstance(entries, Collection):
         raise InvalidArgument(f"providers={shown(entries)}: expected a list of names or (name, options)")
     if provider_options is not None and not _lists_options(provider_options):
         raise InvalidArgument(f"provider_options={shown(provider_options)}: expected a list of dicts, one for each provider")

@@ -132,6 +132,35 @@ def test_the_time_of_a_partition_without_kernels_is_divided_among_its_nodes() ->
     made.discard_profile()
 
 
+def test_kernels_belong_to_the_step_of_their_thread_and_those_of_a_device_to_the_last_one() -> None:
+    made = ort_lite.InferenceSession(onnx.parser.parse_model(MODEL), providers=[CostsMore(), CpuStandIn()])
+    about: dict[str, Any] = {"provider": "NumpyExecutionProvider"}
+    name, device = "NumpyExecutionProvider_0_kernel_time", 1 << 30
+    steps = [
+        Event("Step", name, 0, 100, 1, about),
+        Event("Step", name, 50, 150, 2, about),
+        Event("Step", name, 200, 210, 1, about),
+    ]
+    kernels = [
+        Event("Kernel", "Abs_0", 60, 70, 1, {**about, "op_name": "Abs"}),
+        Event("Kernel", "Neg_0", 70, 75, 1, {**about, "op_name": "Neg"}),
+        Event("Kernel", "Neg_0", 75, 79, 1, {**about, "op_name": "Neg"}),
+        Event("Kernel", "Abs_0", 60, 80, 2, {**about, "op_name": "Abs"}),
+        Event("Kernel", "Abs_0", 205, 300, device, {**about, "op_name": "Abs"}),
+        Event("Kernel", "Neg_0", 300, 310, device, {**about, "op_name": "Neg"}),
+        Event("Kernel", "Abs_0", 160, 170, 1, {**about, "op_name": "Abs"}),
+    ]
+    found = node_events(Trace((*steps, *kernels), (), {}), made.explain().assignment)
+    assert [(event.args["op_name"], event.begin, event.end, event.track) for event in found] == [
+        ("Abs", 60, 70, 1),
+        ("Neg", 70, 79, 1),  # two kernels
+        ("Abs", 60, 80, 2),
+        ("Neg", 80, 80, 2),  # did nothing
+        ("Abs", 205, 300, device),
+        ("Neg", 300, 310, device),
+    ]
+
+
 class CostsMore(NumpyProvider):
     def cost(self, node: Node) -> float:
         return 3.0 if node.op_type == "Abs" else 1.0

@@ -245,6 +245,7 @@ UNREADABLE: list[tuple[Any, Any]] = [
     ([("CPUExecutionProvider", {}, 1)], None),
     ([("CPUExecutionProvider", None)], None),
     ({"CPUExecutionProvider": {}}, None),
+    (iter(["CPUExecutionProvider"]), None),
     (["CPUExecutionProvider"], []),
     (["CUDAExecutionProvider", "CPUExecutionProvider"], [{}]),
     (["CPUExecutionProvider"], {"threads": 1}),
