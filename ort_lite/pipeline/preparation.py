@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ort_lite import log
 from ort_lite.compile.fusing import fusions_of
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, hint
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
@@ -97,6 +97,7 @@ def open_account(options: SessionOptions) -> Account:
         from ort_lite.compat.global_threads import share_threads
 
         share_threads(options)
+    options.default_threads()
     account = account_of(options)
     if planner := options.config(config_keys.MEMORY_PLANNER, ""):
         account.planner = plugins.memory_planner(planner)
@@ -163,29 +164,36 @@ def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
     return source
 
 
+_KEYWORDS = frozenset({
+    "path_or_bytes", "sess_options", "providers", "provider_options", "params", "parse_options", "placement_rules",
+    "partitioning", "disabled_optimizers", "strict", "enable_fallback", "read_config_from_model",
+})  # fmt: skip
+"""Keywords of InferenceSession; the last two are onnxruntime's, without effect here."""
+
+
 def arguments_of(
     providers: Sequence[selection.ProviderEntry] | None,
     provider_options: Sequence[Mapping[str, Any]] | None,
     keywords: Mapping[str, Any],
     options: SessionOptions,
 ) -> Arguments:
-    """The keywords of `InferenceSession`, sorted out; `disabled_optimizers` join the config entry of `options` for them, and `strict`
+    """Sort out the keywords of `InferenceSession`; `disabled_optimizers` join the config entry of `options` for them, and `strict`
     is its own.
 
-    Raises TypeError for a keyword that it does not take.
+    Keywords that it does not have cost one warning, and are ignored as in onnxruntime. Providers: see `selection.readable`.
     """
     own = dict(keywords)
     parse, rules = own.pop("parse_options", None), tuple(own.pop("placement_rules", ()))
     partitioning, disabled = own.pop("partitioning", None), own.pop("disabled_optimizers", None) or ()
     require(options, own.pop("strict", None))
-    unknown = own.keys() - {"enable_fallback", "read_config_from_model"}
-    if unknown:
-        raise TypeError(f"InferenceSession takes no keyword {', '.join(sorted(unknown))}")
+    if unknown := own.keys() - _KEYWORDS:
+        named = ", ".join(f"{name!r}{hint(name, _KEYWORDS)}" for name in sorted(unknown))
+        log.warn(options, f"InferenceSession ignores keywords that it does not have: {named}")
     if disabled:
         options.add_session_config_entry(
             config_keys.DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled}))
         )
-    return Arguments(providers, provider_options, parse, rules, partitioning)
+    return Arguments(*selection.readable(providers, provider_options, options), parse, rules, partitioning)
 
 
 def require(options: SessionOptions, strict: bool | None) -> None:

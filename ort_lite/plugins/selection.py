@@ -105,6 +105,28 @@ def default_providers() -> list[str]:
     return [*dict.fromkeys(name for name in names if name != DEFAULT), DEFAULT]
 
 
+def _wanted(entries: Sequence[ProviderEntry] | None, default: Sequence[ProviderEntry] | None) -> Sequence[ProviderEntry]:
+    return entries if entries is not None else default if default is not None else plugins.available_providers()
+
+
+def readable(
+    entries: Sequence[ProviderEntry] | None, provider_options: Sequence[Mapping[str, Any]] | None, options: SessionOptions
+) -> tuple[Sequence[ProviderEntry] | None, Sequence[Mapping[str, Any]] | None]:
+    """Return providers and their options as `select` takes them.
+
+    What cannot be read, such as a text for a list or options for another number of providers, becomes the CPU provider alone, with a
+    warning, as in onnxruntime. In a strict session it raises InvalidArgument.
+    """
+    try:
+        _pairs(_wanted(entries, _PROCESS.default), provider_options)
+    except InvalidArgument as error:
+        if options.strict:
+            raise
+        log.warn(options, f"{said(error)}; the session uses {DEFAULT} alone")
+        return [DEFAULT], None
+    return entries, provider_options
+
+
 def select(
     entries: Sequence[ProviderEntry] | None, provider_options: Sequence[Mapping[str, Any]] | None, options: SessionOptions
 ) -> Selection:
@@ -120,7 +142,7 @@ def select(
     notes: list[str] = []
     seen: list[tuple[Any, dict[str, Any]]] = []
     default, strict = _PROCESS.default, options.strict
-    wanted = entries if entries is not None else default if default is not None else plugins.available_providers()
+    wanted = _wanted(entries, default)
     listed = entries is not None or default is not None
     for entry, chosen in _pairs(wanted, provider_options):
         if any(entry == other and _alike(chosen, theirs) for other, theirs in seen):
@@ -260,6 +282,10 @@ def _pairs(
 ) -> list[tuple[Any, dict[str, Any]]]:
     if isinstance(entries, str):
         raise InvalidArgument(f"providers={entries!r}: expected a list, e.g. [{entries!r}]")
+    if isinstance(entries, Mapping) or not isinstance(entries, Collection):
+        raise InvalidArgument(f"providers={shown(entries)}: expected a list of names or (name, options)")
+    if provider_options is not None and not _lists_options(provider_options):
+        raise InvalidArgument(f"provider_options={shown(provider_options)}: expected a list of dicts, one for each provider")
     if provider_options is not None and len(provider_options) != len(entries):
         lengths = f"{len(provider_options)} provider_options for {len(entries)} providers"
         raise InvalidArgument(f"{lengths}: expected as many, in the same order")
@@ -274,6 +300,10 @@ def _pairs(
             case _:
                 raise InvalidArgument(f"providers[{k}] is {entry!r}; expected a name or (name, options)")
     return pairs
+
+
+def _lists_options(provider_options: Any) -> bool:
+    return isinstance(provider_options, Sequence) and all(isinstance(options, Mapping) for options in provider_options)
 
 
 def _installed(name: str) -> bool:

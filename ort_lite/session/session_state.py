@@ -1,7 +1,7 @@
 """All that a session is between two changes: made whole by the stages, swapped whole by `load_params` and `close`."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, SessionOptions
-from ort_lite.partition.assignment import label_of
+from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.pipeline.opening import Params, save_optimized
 from ort_lite.pipeline.pipeline import Check, accept, prepare
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
@@ -25,7 +25,7 @@ from ort_lite.pipeline.unused import check_used
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
-from ort_lite.provider.provider import CPU
+from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
@@ -142,6 +142,8 @@ def make_state(
         return _ready(prepared, profiler, account, workers)
 
     overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
+    if profiler is not None:
+        profiler.attach(partial(_collect, chosen.providers, prepared.assignment))
     heap.give_back()
     if log.hears(options, log.INFO):
         _tell(options, prepared, perf_counter_ns() - begin)
@@ -160,6 +162,14 @@ def make_state(
         workers,
         None if recorder is None else recorder.trace(),
     )
+
+
+def _collect(providers: Sequence[ExecutionProvider], assignment: Assignment, profiler: "Profiler", since: int) -> None:
+    """Add what providers recorded, and the events of nodes, to a profile that ends."""
+    from ort_lite.pipeline.node_events import node_events
+
+    lifecycle.collect_events(providers, profiler)
+    profiler.nodes(node_events(profiler.trace(), assignment, since))
 
 
 def _ready(prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None") -> Ready:

@@ -19,9 +19,9 @@ from ort_lite.__main__ import main
 from ort_lite.commands.exec import SITE
 from tests.processes import child
 
-SERVED = f"1.31.1+ort.lite.{ort_lite.__version__}"
+SERVED = ort_lite.get_build_info()
 SHOW = "import sys; print(sys.argv, sys.path[0], __name__, __file__, __spec__ and __spec__.name, sys.prefix)\n"
-VERSION = "import onnxruntime; print(onnxruntime.__version__)\n"
+VERSION = "import onnxruntime; print(onnxruntime.get_build_info())\n"
 CHILDREN = """
 import multiprocessing, os, subprocess, sys
 import onnx.parser
@@ -30,7 +30,7 @@ import onnxruntime as ort
 
 def version(_):
     import onnxruntime
-    return onnxruntime.__version__
+    return onnxruntime.get_build_info()
 
 if __name__ == "__main__":
     session = ort.InferenceSession(onnx.parser.parse_model(sys.argv[1]).SerializeToString())
@@ -38,7 +38,7 @@ if __name__ == "__main__":
     for method in ("spawn", "forkserver"):
         with multiprocessing.get_context(method).Pool(1) as pool:
             print(*pool.map(version, [0]))
-    one = [sys.executable, "-c", "import onnxruntime; print(onnxruntime.__version__)"]
+    one = [sys.executable, "-c", "import onnxruntime; print(onnxruntime.get_build_info())"]
     print(subprocess.run(one, capture_output=True, text=True).stdout, end="", flush=True)
     os.execv(one[0], one)
 """

@@ -5,6 +5,8 @@ import threading
 from typing import Any
 
 import numpy as np
+import onnx.parser
+import onnxruntime
 import pytest
 
 import ort_lite
@@ -15,6 +17,8 @@ from ort_lite.plugins import Registry, plugins, selection
 from ort_lite.provider import ExecutionProvider
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 from tests.threads import join
+
+NEG = '<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) { y = Neg(x) }'
 
 
 class Installed(NumpyProvider):
@@ -223,13 +227,48 @@ def test_an_unknown_name_is_a_warning_with_a_suggestion(name: str, suggestion: s
         ("CPUExecutionProvider", None, r"expected a list, e.g. \['CPUExecutionProvider'\]"),
         ([3], None, r"providers\[0\] is 3; expected a name or \(name, options\)"),
         ([("CPUExecutionProvider",)], None, r"providers\[0\] is .*; expected a name or \(name, options\)"),
+        ({"CPUExecutionProvider": {}}, None, r"expected a list of names or \(name, options\)"),
         (["CPUExecutionProvider"], [], "0 provider_options for 1 providers: expected as many, in the same order"),
+        (["CPUExecutionProvider"], {"threads": 1}, "provider_options=.*: expected a list of dicts, one for each provider"),
+        (["CPUExecutionProvider"], [None], "provider_options=.*: expected a list of dicts, one for each provider"),
         ([NumpyProvider()], [{"a": 1}], "came as an instance, with options besides"),
     ],
 )
 def test_entries_that_make_no_sense_are_refused(entries: Any, options: Any, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         names(entries, options)
+
+
+UNREADABLE: list[tuple[Any, Any]] = [
+    ("CPUExecutionProvider", None),
+    ("NoExecutionProvider", None),
+    ([3], None),
+    ([("CPUExecutionProvider", {}, 1)], None),
+    ([("CPUExecutionProvider", None)], None),
+    ({"CPUExecutionProvider": {}}, None),
+    (iter(["CPUExecutionProvider"]), None),
+    (["CPUExecutionProvider"], []),
+    (["CUDAExecutionProvider", "CPUExecutionProvider"], [{}]),
+    (["CPUExecutionProvider"], {"threads": 1}),
+    (["CPUExecutionProvider"], [None]),
+]
+
+
+@pytest.mark.parametrize(("entries", "options"), UNREADABLE, ids=str)
+@pytest.mark.filterwarnings("ignore:(Specified|Duplicate) provider:UserWarning")  # onnxruntime's
+def test_what_cannot_be_read_becomes_the_cpu_provider_as_in_onnxruntime(
+    entries: Any, options: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = onnx.parser.parse_model(NEG).SerializeToString()
+    theirs = onnxruntime.InferenceSession(data, providers=entries, provider_options=options)
+    ours = ort_lite.InferenceSession(data, providers=entries, provider_options=options)
+    assert ours.get_providers() == theirs.get_providers() == ["CPUExecutionProvider"]
+    (message,) = caplog.messages
+    assert message.endswith("; the session uses CPUExecutionProvider alone")
+    with pytest.raises(InvalidArgument):
+        ort_lite.InferenceSession(data, providers=entries, provider_options=options, strict=True)
+    with pytest.raises(InvalidArgument):
+        ours.set_providers(entries, options)
 
 
 def test_a_provider_that_cannot_be_created_is_named() -> None:

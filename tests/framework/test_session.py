@@ -302,9 +302,11 @@ def test_a_transform_can_be_disabled_by_name(caplog: pytest.LogCaptureFixture) -
     assert caplog.messages == ["no transform is called 'GeluFusion': it cannot be disabled"]
 
 
-def test_unknown_keywords_are_refused() -> None:
-    with pytest.raises(TypeError, match="InferenceSession takes no keyword provider"):
-        ort_lite.InferenceSession(model(SIMPLE), provider=["CPUExecutionProvider"])
+def test_unknown_keywords_cost_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    made = ort_lite.InferenceSession(model(SIMPLE), provider=["CPUExecutionProvider"], frob=1)
+    assert made.get_providers() == ["CPUExecutionProvider"]
+    warning = "InferenceSession ignores keywords that it does not have: 'frob', 'provider'; did you mean 'providers'?"
+    assert caplog.messages == [warning]
 
 
 # Functions and element types
