@@ -66,7 +66,7 @@ def _feeds(**changed: Any) -> dict[str, Array]:
     return {name: np.asarray(changed.get(name, array), array.dtype) for name, array in FEEDS.items()}
 
 
-def _model(nodes: str, sizes: str, feeds: Mapping[str, Array], known: bool, function: bool) -> bytes:
+def _model(nodes: str, sizes: str, feeds: Mapping[str, Array], known: bool, function: bool) -> onnx.ModelProto:
     """`known`: what decides is a constant; `function`: the nodes are those of a function's body."""
     inputs = [*DECIDING, *SIGNATURES[sizes].replace("{T}", str(len(feeds["xs"]))).split(", ")]
     names = [each.split()[-1] for each in inputs]
@@ -76,15 +76,15 @@ def _model(nodes: str, sizes: str, feeds: Mapping[str, Array], known: bool, func
     if function:
         body = f"y = my.f({', '.join(names)})"
         functions = f'<domain: "my", opset_import: ["" : 17]> f ({", ".join(names)}) => (y) {{ {nodes} }}'
-    text = f'<ir_version: 8, opset_import: ["" : 17, "my" : 1]> main ({", ".join(given)}) => (float y) {f"<{constants}>" if known else ""} {{ {body} }} '
-    return onnx.parser.parse_model(text + functions).SerializeToString()
+    main = f"main ({', '.join(given)}) => (float y) {f'<{constants}>' if known else ''} {{ {body} }}"
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17, "my" : 1]> {main} {functions}')
 
 
-def _session(model: bytes) -> ort_lite.InferenceSession:
+def _session(model: onnx.ModelProto) -> ort_lite.InferenceSession:
     options = ort_lite.SessionOptions()
     options.intra_op_num_threads = 1
     options.add_session_config_entry("session.memory_limit_bytes", str(LIMIT))
-    return ort_lite.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return ort_lite.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def _run(session: Any, feeds: Mapping[str, Array]) -> Any:

@@ -54,11 +54,8 @@ def test_constants_of_the_body_go_with_what_reads_them() -> None:
 def test_what_may_fail_stays_where_perhaps_no_turn_computes_it(z: str, w: str, node: str) -> None:
     """A Loop of no turns does not compute it. Sizes that only share a name may differ in a run, and a large result may have no room."""
     body = "{ " + loop(f"p = {node}(z, w) q = ReduceSum<keepdims = 0>(p) u = Add(t, q)") + " }"
-    shapes = {"z": z, "w": w}
-    feeds = {
-        name: np.ones([int(dim.replace("K", "2")) for dim in shape[1:-1].split(",")], np.float32)
-        for name, shape in shapes.items()
-    }
+    shapes = {name: [int(dim) for dim in text[1:-1].replace("K", "2").split(",")] for name, text in (("z", z), ("w", w))}
+    feeds = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     signature = f"(float{z} z, float{w} w, int64 n, float[4,3] s) => (float[4,3] y)"
     check(hoist_loop_invariants, signature, body, skip="may fail", feeds={**feeds, "n": FEEDS["n"], "s": FEEDS["s"]})
 

@@ -51,7 +51,7 @@ def test_a_branch_that_may_not_run_need_not_fit() -> None:
     assert branches("y1 = Relu(x)", "y2 = MatMul(x, x)", scalar(1, "bool"), wide) == "float32[2, 3]"
     assert branches("y1 = Relu(x)", "y2 = MatMul(x, x)", unknown("bool"), wide) == "float32[...]"
     assert branches("y1 = Relu(x)", "z = MatMul(x, x) y2 = Sigmoid(x)", unknown("bool"), wide) == "float32[2, 3]"
-    with pytest.raises(ShapeInferenceError, match="dimensions 2 and 3 should be equal.*; in 'e' of If"):
+    with pytest.raises(ShapeInferenceError, match=r"dimensions 2 and 3 should be equal.*; in 'e' of If"):
         branches("y1 = Relu(x)", "y2 = MatMul(x, x)", scalar(0, "bool"), wide)
 
 
@@ -112,7 +112,7 @@ def test_without_a_turn_states_stay_as_they_are(trips: int, going: int) -> None:
 def test_a_turn_that_may_not_come_need_not_fit() -> None:
     body, wide = "on = Identity(go) t = Relu(s) each = MatMul(s, s)", tensor("float32", 2, 3)
     assert loop(body, unknown("int64"), scalar(1, "bool"), wide, types="float[N, 3] s0") == ["float32[2, 3]", "float32[...]"]
-    with pytest.raises(ShapeInferenceError, match="dimensions 2 and 3 should be equal.*; in 'b' of Loop"):
+    with pytest.raises(ShapeInferenceError, match=r"dimensions 2 and 3 should be equal.*; in 'b' of Loop"):
         loop(body, scalar(1), scalar(1, "bool"), wide, types="float[N, 3] s0")
 
 
