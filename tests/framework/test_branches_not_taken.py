@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 import pytest
 
 import ort_lite
@@ -115,3 +116,13 @@ def test_what_does_not_run_decides_nothing(
     feeds = _feeds(**busy)
     with pytest.raises(OrtLiteError, match=r"bad|; in 'part' of|memory_limit" if known else r"; in 'part' of "):
         _run(_session(_model(nodes, sizes, feeds, known, function)), feeds)
+
+
+def test_no_turn_leaves_rows_of_the_rank_that_was_known_at_load() -> None:
+    """As in onnxruntime, which has loaded the model before the sizes of a run tell that no turn fits."""
+    nodes = "rows = Loop (n, c) <body = part (int64 i, bool go) => (more, p) { more = Identity(go) p = MatMul(v, m) }>"
+    model = _model(f"{nodes} y = ReduceSum<keepdims = 0>(a)", "symbolic", FEEDS, known=False, function=False)
+    model.graph.output.add().name = "rows"
+    for session in (_session(model), onnxruntime.InferenceSession(model.SerializeToString())):
+        names = {each.name for each in session.get_inputs()}
+        assert session.run(["rows"], {name: array for name, array in FEEDS.items() if name in names})[0].shape == (0, 0, 0)

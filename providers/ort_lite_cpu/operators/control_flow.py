@@ -112,13 +112,17 @@ def loop(op: NodeLowering) -> None:
 
 
 def _empty(op: NodeLowering, index: int, axis: int) -> Array:
-    """What no trip leaves of output `index`, stacked along the axis: no rows; dimensions that only the run tells are 0."""
+    """What no trip leaves of output `index`, stacked along the axis: no rows; dimensions that only the run tells are 0.
+
+    Where a body does not fit the sizes of a run, the rank is the one that was known when the model was loaded.
+    """
     from ort_lite.dtypes import to_numpy
 
-    info = op.info(index) if op.wants(index) else UNKNOWN
+    value, info = (op.node.outputs[index], op.info(index)) if op.wants(index) else (None, UNKNOWN)
     if info.dtype is None:
         return np.empty(0, np.float32)
-    shape = [dim if isinstance(dim, int) else 0 for dim in info.shape or (0,)]
+    known = info.shape or (None if value is None else value.shape)
+    shape = [dim if isinstance(dim, int) else 0 for dim in known or (0,)]
     del shape[axis]
     return np.empty((0, *shape), to_numpy(info.dtype))
 
