@@ -21,6 +21,10 @@ TAKEN_AS_DONE = {
     r"pip install \"?ort-lite(\[kernels\])?\"?": "the tests' environment has it; check-wheels installs it into a fresh one",
     r"pip install \./plugins/ort-lite-sample": "the tests' environment has it",
     r"pip install dist/ort_lite-.*": "the tests' environment has it; check-wheels installs wheels into a fresh one",
+    r"pip install torch optimum-onnx .*": "torch is large: make test-optimum installs it",
+    r"(ort-lite exec )?python examples/hugging_face\.py folder": "make test-optimum runs it",
+    r"ort-lite exec classify\.py": "downloads a model",
+    r"optimum-cli export .*": "downloads a model",
     r"make .*": "the Makefile makes this environment; .ci/run has them",
     r"ort-lite bench (?!.*--seconds).*": "measures for seconds, beside a rival that may not be there: tests/framework/test_bench.py",
 }
