@@ -20,7 +20,7 @@ endif
 PLUGINS := openvino onnxruntime xla serve
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo demo-ray wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins test-ray $(ACCELERATORS:%=test-plugin-%) compare site lint format clean
+.PHONY: help demo demo-ray wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-optimum test-plugins test-ray $(ACCELERATORS:%=test-plugin-%) compare site lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make test-quick    run the tests that are not marked slow"
 	@echo "make test-targets  run the CPU provider's tests for lesser targets than this machine"
 	@echo "make test-examples run the examples that need more packages, in an environment of their own"
+	@echo "make test-optimum  run Hugging Face's Optimum with onnxruntime and with ort-lite, in an environment with torch"
 	@echo "make test-plugins  run those of the plugins that need other packages, each in an environment of its own"
 	@echo "make test-browser  open the page of a model, and the desk, in Chromium, which must be installed"
 	@echo "make test-ray      run those of plugins/ort-lite-ray, on a cluster of this machine whose workers are killed"
@@ -118,7 +119,12 @@ test-examples: private export HOME := $(shell mkdir -p build/home)$(CURDIR)/buil
 endif
 test-examples: .venv-examples/installed
 	@test -n "$(JAVA)" || echo "make test-examples: no Java is installed: the example of Spark is left out" >&2
-	.venv-examples/bin/python -m pytest -p tests.no_skips -n $(WORKERS) --dist loadfile $(if $(JAVA),,-k 'not spark') examples/tests
+	.venv-examples/bin/python -m pytest -p tests.no_skips -n $(WORKERS) --dist loadfile $(if $(JAVA),,-k 'not spark') \
+		--ignore examples/tests/test_hugging_face.py examples/tests
+
+# Not among those: torch is some hundred megabytes for CPUs, and gigabytes where pip takes the build for GPUs.
+test-optimum: .venv-optimum/installed
+	.venv-optimum/bin/python -m pytest -p tests.no_skips examples/tests/test_hugging_face.py
 
 # On a machine that does nothing else. The page is left in build/compare.
 compare: $(VENV)/installed-test
@@ -161,6 +167,11 @@ $(VENV)/installed-browser: $(VENV)/installed-test
 	$(PYTHON) -m venv .venv-examples
 	.venv-examples/bin/python -m pip install --disable-pip-version-check --quiet -e ".[examples]" -e plugins/ort-lite-sample
 	.venv-examples/bin/python -m pip install --disable-pip-version-check --quiet --no-deps rapidocr-onnxruntime==1.4.4 magika==1.0.3
+	touch $@
+
+.venv-optimum/installed: pyproject.toml ort_lite/_version.py
+	$(PYTHON) -m venv .venv-optimum
+	.venv-optimum/bin/python -m pip install --disable-pip-version-check --quiet -e ".[optimum]"
 	touch $@
 
 $(VENV)/installed-docs: $(VENV)/created pyproject.toml ort_lite/_version.py

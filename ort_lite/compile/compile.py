@@ -5,7 +5,7 @@ from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.linking import Linker
-from ort_lite.errors import CompileError, ProviderError, told
+from ort_lite.errors import CompileError, InvalidArgument, InvalidGraph, OutOfMemory, ProviderError, told
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected
@@ -110,12 +110,16 @@ def compile_assignment(
 
 
 def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition]) -> None:
-    """Has partitions of bodies do what they put off. Raises PartitionsFailed."""
+    """Has partitions of bodies do what they put off. Raises PartitionsFailed. What does not fit there, shapes, contents or memory,
+    is told when somebody calls the body: a run may never do.
+    """
     for partition in (p for level in assignment.levels for p in level.partitions if p.nested):
         one = compiled[partition.name]
         if puts_off(one):
             try:
                 one.complete()
+            except (InvalidGraph, InvalidArgument, OutOfMemory):
+                continue
             except Exception as error:
                 label = assignment.label(partition)
                 why = f"{label} could not compile {partition.name}: {told(error)}"

@@ -71,7 +71,7 @@ class Fuser:
         pairs = list(_body_pairs(partition, graph))
         newest = dict(sorted({(node.domain, node.version) for node in partition.nodes}))
         fixed = [inner for _, copy, _ in pairs for inner in all_graphs(copy)]
-        changes = fusions.apply(graph, partition.rules, newest, fixed, names)
+        changes = fusions.apply(graph, partition.rules, newest, fixed, names, certain=not partition.nested)
         if not changes:
             return None
         inside: dict[Graph, Body] = {

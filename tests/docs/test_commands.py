@@ -24,6 +24,10 @@ TAKEN_AS_DONE = {
     r"pip install onnxruntime": "the tests' environment has it",
     r"ort-lite desk .*": "serves until somebody stops it: tests/desk",
     r"python examples/.*": "tests/examples",
+    r"pip install torch optimum-onnx .*": "torch is large: make test-optimum installs it",
+    r"(ort-lite exec )?python examples/hugging_face\.py folder": "make test-optimum runs it",
+    r"ort-lite exec classify\.py": "downloads a model",
+    r"optimum-cli export .*": "downloads a model",
     r"make .*": "the Makefile makes this environment; .ci/run has them",
     r"ort-lite bench (?!.*--seconds).*": "measures for seconds, beside a rival that may not be there: tests/framework/test_bench.py",
 }

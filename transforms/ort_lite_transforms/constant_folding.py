@@ -53,7 +53,7 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
             found = FOLDERS[node.op_type](node, *arrays)
     except NotFoldable as error:
         return str(error)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         return f"NumPy refuses: {error}"  # the provider says what is wrong, should the node ever run
     outputs = [found] if isinstance(found, (np.ndarray, np.generic)) else list(found)
     result = rewriter.fold(node, *(np.asarray(output) for output in outputs))
