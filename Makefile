@@ -1,6 +1,6 @@
-# Needs Python 3.11 or later, pip and make; everything else goes into .venv.
+# Needs Python 3.11 or later, pip and make; everything else goes into .venv, or into .venv-3.N for PYTHON=python3.N.
 PYTHON ?= python3
-VENV := .venv
+VENV := .venv$(patsubst python%,-%,$(filter python3.%,$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 SAMPLES := plugins/ort-lite-sample plugins/ort-lite-accelerator
 WORKERS ?= 2
@@ -19,7 +19,7 @@ help:
 	@echo "make demo          install into $(VENV), search sentences by meaning (examples/semantic_search.py), and write the page of that session"
 	@echo "make demo-ray      score sentences on a cluster on this machine, with a worker killed half-way (plugins/ort-lite-ray)"
 	@echo "make test          lint, type-check and run the tests"
-	@echo "make test-quick    run the tests that are not marked slow"
+	@echo "make test-quick    run the tests that are not marked slow; PYTHON=python3.N: with another Python, in .venv-3.N"
 	@echo "make test-targets  run the CPU provider's tests for lesser targets than this machine"
 	@echo "make test-examples run the examples that need more packages, in an environment of their own"
 	@echo "make test-plugins  run those of the plugins that need other packages, each in an environment of its own"
