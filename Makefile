@@ -1,6 +1,6 @@
-# Needs Python 3.11 or later, pip and make; everything else goes into .venv.
+# Needs Python 3.11 or later, pip and make; everything else goes into .venv, or into .venv-3.N for PYTHON=python3.N.
 PYTHON ?= python3
-VENV := .venv
+VENV := .venv$(patsubst python%,-%,$(filter python3.%,$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 SAMPLES := plugins/ort-lite-sample plugins/ort-lite-accelerator
 WORKERS ?= 2
@@ -27,7 +27,7 @@ help:
 	@echo "make demo          install into $(VENV), search sentences by meaning (examples/semantic_search.py), and write a page about the session"
 	@echo "make demo-ray      score sentences on a cluster on this machine, with a worker killed half-way (plugins/ort-lite-ray)"
 	@echo "make test          lint, type-check and run the tests"
-	@echo "make test-quick    run the tests that are not marked slow"
+	@echo "make test-quick    run the tests that are not marked slow; PYTHON=python3.N: with another Python, in .venv-3.N"
 	@echo "make test-targets  run the CPU provider's tests for lesser targets than this machine"
 	@echo "make test-examples run the examples that need more packages, in an environment of their own"
 	@echo "make test-optimum  run Hugging Face's Optimum with onnxruntime and with ort-lite, in an environment with torch"
