@@ -26,6 +26,8 @@ SIGNATURES = {
 PARTS = {
     ("shapes", "fixed"): "[bad] x = MatMul(v, m) p = ReduceSum<keepdims = 0>(x)",
     ("shapes", "symbolic"): "[bad] x = MatMul(v, m) p = ReduceSum<keepdims = 0>(x)",
+    ("shapes of nodes that transforms insert", "fixed"): "[bad] x = Sum(v, m) p = ReduceSum<keepdims = 0>(x)",
+    ("shapes of nodes that fusions insert", "fixed"): "[bad] x = Gemm(v, m) z = Relu(x) p = ReduceSum<keepdims = 0>(z)",
     ("contents", "fixed"): "seven = Constant<value_int = 7>() [bad] x = Gather(v, seven) p = ReduceSum<keepdims = 0>(x)",
     ("contents", "symbolic"): "[bad] x = Gather(v, k) p = ReduceSum<keepdims = 0>(x)",
     ("elements", "symbolic"): "one = Constant<value_ints = [1]>() r = Reshape(k, one) [bad] x = Reshape(v, r) "
