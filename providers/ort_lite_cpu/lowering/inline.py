@@ -116,7 +116,8 @@ def _lowered(lowering: Lowering, source: Source, inputs: Sequence[Known], made: 
         return None
     items = [item for item in found.items if isinstance(item, Instruction | Requirement)]
     primary = {buffer: tensor for buffer, tensor in found.primary.items() if buffer not in outer}
-    if len(items) < len(found.items) or not child.known.issuperset(symbols(_numbers(items, primary.values()))):
+    # Elements that the body itself reads are in time for a program of its own alone.
+    if len(items) < len(found.items) or not child.outer.issuperset(symbols(_numbers(items, primary.values()))):
         return None
     # A run fails for a negative dimension when it is bound, and also where the body's turn would not come.
     if not lowering.assume([less(-1, dim) for tensor in primary.values() for dim in tensor.shape]):
