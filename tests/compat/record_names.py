@@ -50,7 +50,10 @@ def own(module: ModuleType, name: str) -> bool:
 def described(found: Any) -> dict[str, Any]:
     """A class with its members, a function with its parameters, or another value with its type."""
     if isinstance(found, type):
-        members = sorted(name for name in dir(found) if not name.startswith("_") and not hasattr(object, name))
+        of_python = [base for base in (object, int) if issubclass(found, base)]  # an int has other members in other Pythons
+        members = sorted(
+            name for name in dir(found) if not name.startswith("_") and not any(hasattr(base, name) for base in of_python)
+        )
         return {
             "kind": "class",
             "parameters": parameters(inspect.getattr_static(found, "__init__")),
