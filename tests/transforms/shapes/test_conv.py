@@ -106,10 +106,10 @@ def test_a_causal_convolution_keeps_a_state() -> None:
 
 
 @pytest.mark.parametrize("more", [{"channels_last": 1}, {"state_update_capacity": 2}, {"state_channels_last": 0}])
-def test_shapes_of_a_causal_convolution_of_another_layout_are_left_open(more: dict[str, int]) -> None:
+def test_shapes_of_a_causal_convolution_of_another_layout_are_left_open(more: dict[str, Any]) -> None:
     x, w = tensor("float32", "B", "L", 8), tensor("float32", 8, 1, 4)
     found = infer("CausalConvWithState", x, w, outputs=3, domain="com.microsoft", **more)
-    assert [y.type.shape for y in found] == [None] * 3
+    assert [text(y) for y in found] == ["float32[...]"] * 3
 
 
 def test_columns_become_an_image() -> None:
