@@ -137,7 +137,7 @@ def ort_lite_shape_rules(): return [unheard]
 """
 
 
-@pytest.mark.parametrize("names", [{"mine"}, {"all"}, {"mine", "all"}], ids=str)
+@pytest.mark.parametrize("names", [{"mine"}, {"all"}, {"mine", "all"}], ids=lambda names: "+".join(sorted(names)))
 def test_installed_transforms_come_after_the_built_in_ones_where_they_are_named(
     tmp_path: Path, install: Install, names: set[str]
 ) -> None:

@@ -254,7 +254,7 @@ UNREADABLE: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("entries", "options"), UNREADABLE, ids=str)
+@pytest.mark.parametrize(("entries", "options"), UNREADABLE, ids=[str(k) for k in range(len(UNREADABLE))])
 @pytest.mark.filterwarnings("ignore:(Specified|Duplicate) provider:UserWarning")  # onnxruntime's
 def test_what_cannot_be_read_becomes_the_cpu_provider_as_in_onnxruntime(
     entries: Any, options: Any, caplog: pytest.LogCaptureFixture
