@@ -52,7 +52,7 @@ LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_form
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 """A session's entry; "1": `InferenceSession.get_provider_graph_assignment_info` answers, as `explain` always does."""
 
-TABLE = os.path.join(os.path.dirname(__file__), "onnxruntime_keys.txt")
+_TABLE = os.path.join(os.path.dirname(__file__), "onnxruntime_keys.txt")
 
 _DOCUMENTED = frozenset(
     {
@@ -130,7 +130,7 @@ def run_keys() -> frozenset[str]:
 
 @cache
 def _of_onnxruntime(kind: str) -> frozenset[str]:
-    with open(TABLE, encoding="utf-8") as file:
+    with open(_TABLE, encoding="utf-8") as file:
         return frozenset(line.split()[1] for line in file if line.startswith(f"{kind} "))
 
 
