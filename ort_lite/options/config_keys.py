@@ -7,9 +7,9 @@ a session; those in ACTING and ACTING_IN_RUNS have one. One that nobody knows is
 `ExecutionProvider.config_keys`.
 """
 
+import os
 from collections.abc import Collection, Iterable
 from functools import cache
-from pathlib import Path
 
 from ort_lite import log
 from ort_lite.errors import InvalidArgument, hint
@@ -52,7 +52,7 @@ LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_form
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 """A session's entry; "1": `InferenceSession.get_provider_graph_assignment_info` answers, as `explain` always does."""
 
-TABLE = Path(__file__).with_name("onnxruntime_keys.txt")
+_TABLE = os.path.join(os.path.dirname(__file__), "onnxruntime_keys.txt")
 
 _DOCUMENTED = frozenset(
     {
@@ -140,8 +140,8 @@ def run_keys() -> frozenset[str]:
 
 @cache
 def _of_onnxruntime(kind: str) -> frozenset[str]:
-    lines = TABLE.read_text(encoding="utf-8").splitlines()
-    return frozenset(line.split()[1] for line in lines if line.startswith(f"{kind} "))
+    with open(_TABLE, encoding="utf-8") as file:
+        return frozenset(line.split()[1] for line in file if line.startswith(f"{kind} "))
 
 
 def rounded_by_node(value: str) -> frozenset[str]:

@@ -24,7 +24,7 @@ MODULES = (
     "onnxruntime.capi.onnxruntime_validation",
 )
 NATIVE = "onnxruntime.capi.onnxruntime_pybind11_state"
-_OF_PYTHON = (object, int, BaseException)
+_OF_PYTHON: tuple[type, ...] = (object, int, BaseException)
 """Classes whose members are not recorded: they, and the names of `*args` and `**kwargs`, differ between Pythons."""
 
 

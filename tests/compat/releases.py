@@ -38,7 +38,7 @@ RELEASES = (
     "1.31.1",
     "1.32.0",
 )
-TABLE = config_keys.TABLE
+TABLE = Path(config_keys._TABLE)
 HEAD = "# Keys that onnxruntime reads, with the first release from 1.24 on that does: python -m tests.compat.releases FOLDER --write"
 
 _KEY = re.compile(

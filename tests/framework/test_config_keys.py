@@ -1,6 +1,7 @@
 """Config entries of sessions and runs: known ones are taken, others are errors with a suggestion."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import onnx.parser
@@ -80,13 +81,15 @@ def test_the_list_holds_what_onnxruntime_reads_and_documents() -> None:
 
 
 def test_every_line_of_the_table_is_a_key_with_its_first_release() -> None:
-    comment, *lines = config_keys.TABLE.read_text(encoding="utf-8").splitlines()
+    comment, *lines = Path(config_keys._TABLE).read_text(encoding="utf-8").splitlines()
     assert comment.startswith("# ") and lines == sorted(set(lines))
     assert [line for line in lines if not re.fullmatch(r"(session|run) [a-z_0-9.]+[a-z_0-9] 1\.(2[4-9]|3[0-2])", line)] == []
 
 
 def test_a_program_may_set_all_keys_that_are_new_in_1_32(caplog: pytest.LogCaptureFixture) -> None:
-    new = [line.split()[1] for line in config_keys.TABLE.read_text(encoding="utf-8").splitlines() if line.endswith(" 1.32")]
+    new = [
+        line.split()[1] for line in Path(config_keys._TABLE).read_text(encoding="utf-8").splitlines() if line.endswith(" 1.32")
+    ]
     assert len([key for key in new if not key.startswith("ep.cuda.")]) >= 32
     options = ort_lite.SessionOptions()
     for key in new:
