@@ -31,7 +31,9 @@ def test_continuous_integration_takes_the_newest_other_python_that_runs(
     versions: dict[str, str], expected: str, tmp_path: Path
 ) -> None:
     path = pythons(tmp_path, versions)
-    done = subprocess.run([ROOT / ".ci" / "other-python"], env={"PATH": path}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [ROOT / ".ci" / "other-python"], env={"PATH": path}, capture_output=True, text=True, check=True, timeout=240
+    )
     assert done.stdout.strip() == expected
 
 
@@ -40,7 +42,7 @@ def test_continuous_integration_takes_the_newest_other_python_that_runs(
 )
 def test_another_python_gets_an_environment_of_its_own(given: str, folder: str) -> None:
     command = ["make", "--dry-run", "--always-make", "test-quick", f"PYTHON={given}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=240)
     assert f"{given} -m venv {folder}\n" in done.stdout
     assert f"{folder}/bin/python -m pytest" in done.stdout
 

@@ -9,7 +9,7 @@ MODELS = ("t5", "bart", "marian")
 
 
 def run(*command: str) -> list[str]:
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

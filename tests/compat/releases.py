@@ -87,7 +87,7 @@ def fetch(release: str, folder: Path) -> Path:
             "--only-binary=:all:",
             "--disable-pip-version-check",
         ]
-        subprocess.run([*pip, "--dest", folder, f"onnxruntime=={release}"], check=True)
+        subprocess.run([*pip, "--dest", folder, f"onnxruntime=={release}"], check=True, timeout=600)
         (wheel,) = folder.glob(f"onnxruntime-{release}-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(unpacked)
@@ -127,7 +127,9 @@ def names_in(folder: Path) -> dict[str, Any]:
     """Return what tests.compat.record_names says of an unpacked wheel, in a process that imports it."""
     code = "import json, sys; from tests.compat.record_names import recorded; json.dump(recorded(), sys.stdout)"
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment, timeout=240
+    )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

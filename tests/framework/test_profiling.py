@@ -208,7 +208,7 @@ print(len(os.listdir(sys.argv[2])))
 @pytest.mark.slow
 def test_a_session_that_is_there_at_exit_writes_its_profile_and_a_forked_process_does_not(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "profile"), str(tmp_path)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == ["child", "0"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout.split() == ["child", "0"]
     (path,) = tmp_path.iterdir()
     assert [op for _, op, _ in nodes_of(path)] == ["Abs", "Neg"]
 
