@@ -13,8 +13,8 @@ def merged_outputs(model: Model, declared: Sequence[Type | None]) -> list[Type |
     """The types of the graph's outputs, with a number, a name or nothing for each dimension. O(outputs).
 
     A number that inference finds replaces a declared name. A declared name replaces an inferred one. Inferred names count if an
-    input has them. Where the declaration contradicts inference, onnxruntime keeps only the dimensions that agree, or no shape if
-    the ranks differ. Dimensions without a name are added to `model.unnamed_dims`.
+    input has them. If two numbers differ, only the dimensions that agree stay. If the ranks differ, the declaration stays: where
+    models declare another rank, onnxruntime mostly cannot infer it. Dimensions without a name join `model.unnamed_dims`.
     """
     inputs = (value.type for value in model.graph.inputs)
     names = {str(dim) for type_ in inputs if isinstance(type_, TensorType) for dim in type_.shape or () if as_symbol(dim)}
@@ -35,7 +35,7 @@ def _merged(model: Model, value: Value, declared: Type | None, names: Collection
     if before is None:
         merged = after
     elif len(before) != len(after):
-        return TensorType(inferred.dtype)
+        return TensorType(inferred.dtype, before)
     else:
         old = [None if str(dim) in model.unnamed_dims else dim for dim in before]
         merged = _agreement(old, after) if any(map(_contradict, old, after)) else list(map(_better, old, after))

@@ -95,9 +95,9 @@ def transform(
 ) -> TransformReport:
     """Changes `model.graph` in place and annotates every value with its type. `span` hears of inference and of what transforms do.
 
-    `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms, or
-    counterparts, to leave out. Ends also when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument for
-    names that are not known, ShapeInferenceError for a model whose shapes do not fit, Fail naming a transform that left a
+    `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms to leave out, or counterparts.
+    Ends also when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument
+    for names that are not known, ShapeInferenceError for a model whose shapes do not fit, Fail naming a transform that left a
     cycle, an input that nobody makes, or other outputs than there were.
     """
     _check(transforms, level, disabled)
