@@ -4,102 +4,25 @@ Names that it registers, and the classes behind them where these have another na
 disable it. The others name optimizations that are not done here, or not as a transform, so there is nothing to disable.
 """
 
-OPTIMIZERS = frozenset(
-    [
-        "AttentionFusion",
-        "Avx2WeightS8ToU8Transformer",
-        "BiasDropoutFusion",
-        "BiasGeluFusion",
-        "BiasSkipLayerNormFusion",
-        "BiasSoftmaxDropoutFusion",
-        "BiasSoftmaxFusion",
-        "BitmaskDropoutReplacement",
-        "CastChainElimination",
-        "CastElimination",
-        "CastFloat16Transformer",
-        "ClipQuantFusion",
-        "ClipQuantRewrite",
-        "CommonSubexpressionElimination",
-        "ConstantFolding",
-        "ConstantFoldingDQ",
-        "ConstantSharing",
-        "ConvActivationFusion",
-        "ConvAddActivationFusion",
-        "ConvAddFusion",
-        "ConvBNFusion",
-        "ConvMulFusion",
-        "DQMatMulNBitsFusion",
-        "DivMulFusion",
-        "DoubleQDQPairsRemover",
-        "DynamicQuantizeMatMulFusion",
-        "EliminateDropout",
-        "EliminateIdentity",
-        "EliminateSlice",
-        "EmbedLayerNormFusion",
-        "EnsureUniqueDQForNodeUnit",
-        "ExpandElimination",
-        "FastGeluFusion",
-        "FreeDimensionOverrideTransformer",
-        "FuseFp16InitializerToFp32NodeTransformer",
-        "FuseInitializersTransformer",
-        "FuseReluClip",
-        "GatherSliceToSplitFusion",
-        "GatherToSliceFusion",
-        "GeluApproximation",
-        "GeluFusion",
-        "GeluFusionL1",
-        "GeluFusionL2",
-        "GemmActivationFusion",
-        "GemmSumFusion",
-        "GemmTransposeFusion",
-        "GqaValueLayoutTransformer",
-        "GroupQueryAttentionFusion",
-        "GroupQueryAttentionPreNormFusion",
-        "InsertCastTransformer",
-        "LabelEncoderFusion",
-        "LayerNormFusion",
-        "LayerNormFusionL1",
-        "LayerNormFusionL2",
-        "Level1_RuleBasedTransformer",
-        "Level2_RuleBasedTransformer",
-        "MatMulActivationFusion",
-        "MatMulAddFusion",
-        "MatMulIntegerToFloatFusion",
-        "MatMulNBitsFusion",
-        "MatMulNBitsMlpFusion",
-        "MatMulNBitsQLoRAFusion",
-        "MatMulNBitsQkvFusion",
-        "MatMulScaleFusion",
-        "MatMul_BatchNormalization_Fusion",
-        "MatmulBNFusion",
-        "MatmulTransposeFusion",
-        "MemcpyTransformer",
-        "NchwcTransformer",
-        "NhwcTransformer",
-        "NoopElimination",
-        "NotWhereFusion",
-        "PadFusion",
-        "Pad_Fusion",
-        "PreShapeNodeElimination",
-        "QDQFinalCleanupTransformer",
-        "QDQPropagationTransformer",
-        "QDQS8ToU8Transformer",
-        "QDQSelectorActionTransformer",
-        "QuickGeluFusion",
-        "ReluQuantFusion",
-        "ReluQuantRewrite",
-        "RemoveDuplicateCastTransformer",
-        "ReshapeFusion",
-        "RocmBlasAltImpl",
-        "SceLossGradBiasFusion",
-        "SimplifiedLayerNormFusion",
-        "SkipLayerNormFusion",
-        "SliceConcatToSpaceToDepthFusion",
-        "SwiGluFusion",
-        "TransposeOptimizer",
-        "TritonFusion",
-        "UnsqueezeElimination",
-        "WeightBiasQuantization",
-        "WhereDummyDq",
-    ]
-)
+_NAMES = """
+AttentionFusion Avx2WeightS8ToU8Transformer BiasDropoutFusion BiasGeluFusion BiasSkipLayerNormFusion
+BiasSoftmaxDropoutFusion BiasSoftmaxFusion BitmaskDropoutReplacement CastChainElimination CastElimination
+CastFloat16Transformer ClipQuantFusion ClipQuantRewrite CommonSubexpressionElimination ConstantFolding ConstantFoldingDQ
+ConstantSharing ConvActivationFusion ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion
+DQMatMulNBitsFusion DivMulFusion DoubleQDQPairsRemover DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity
+EliminateSlice EmbedLayerNormFusion EnsureUniqueDQForNodeUnit ExpandElimination FastGeluFusion
+FreeDimensionOverrideTransformer FuseFp16InitializerToFp32NodeTransformer FuseInitializersTransformer FuseReluClip
+GatherSliceToSplitFusion GatherToSliceFusion GeluApproximation GeluFusion GeluFusionL1 GeluFusionL2 GemmActivationFusion
+GemmSumFusion GemmTransposeFusion GqaValueLayoutTransformer GroupQueryAttentionFusion GroupQueryAttentionPreNormFusion
+InsertCastTransformer LabelEncoderFusion LayerNormFusion LayerNormFusionL1 LayerNormFusionL2 Level1_RuleBasedTransformer
+Level2_RuleBasedTransformer MatMulActivationFusion MatMulAddFusion MatMulIntegerToFloatFusion MatMulNBitsFusion
+MatMulNBitsMlpFusion MatMulNBitsQLoRAFusion MatMulNBitsQkvFusion MatMulScaleFusion MatMul_BatchNormalization_Fusion
+MatmulBNFusion MatmulTransposeFusion MemcpyTransformer NchwcTransformer NhwcTransformer NoopElimination NotWhereFusion
+PadFusion Pad_Fusion PreShapeNodeElimination QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer
+QDQSelectorActionTransformer QuickGeluFusion ReluQuantFusion ReluQuantRewrite RemoveDuplicateCastTransformer
+ReshapeFusion RocmBlasAltImpl SceLossGradBiasFusion SimplifiedLayerNormFusion SkipLayerNormFusion
+SliceConcatToSpaceToDepthFusion SwiGluFusion TransposeOptimizer TritonFusion UnsqueezeElimination WeightBiasQuantization
+WhereDummyDq
+"""
+
+OPTIMIZERS = frozenset(_NAMES.split())
