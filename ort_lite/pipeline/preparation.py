@@ -24,6 +24,7 @@ from ort_lite.plugins import plugins, selection
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
+from ort_lite.transform.contract import names_of
 from ort_lite.transform.transform import TransformReport
 
 if TYPE_CHECKING:
@@ -206,11 +207,13 @@ def require(options: SessionOptions, strict: bool | None) -> None:
 
 
 def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvider]) -> None:
-    """Names of transforms to disable that only onnxruntime has cost a warning."""
+    """Warn about names of transforms to disable that neither a transform nor any release of onnxruntime has."""
     disabled = options.disabled_optimizers
     if disabled:
+        from ort_lite.options.onnxruntime_optimizers import OPTIMIZERS
+
         named = options.installed_transforms
         own = [found for provider in providers for found in fusions_of(provider, named)]
-        known = {transform.name for transform in (*plugins.transforms(named), *plugins.fusions(named), *own)}
+        known = OPTIMIZERS | names_of([*plugins.transforms(named), *plugins.fusions(named), *own])
         for name in sorted(disabled - known):
             log.warn(options, f"no transform is called {name!r}: it cannot be disabled")

@@ -11,6 +11,7 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
+from ort_lite.inference.declared import merged_outputs
 from ort_lite.log import Span, no_span
 from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
@@ -18,7 +19,7 @@ from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, SessionOptions
 from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import Check, accept, prepare
+from ort_lite.pipeline.pipeline import Check, accept, prepare, saved_form
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.pipeline.unused import check_used
@@ -28,7 +29,7 @@ from ort_lite.provider.ask import ask_made
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
-from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
+from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
 from ort_lite.session.ready import Closed, Ready
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ def make_state(
         about = metadata(model)
         inputs = node_args(model.graph.inputs, model.unnamed_dims)
         overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
-        outputs = node_args(model.graph.outputs, model.unnamed_dims)
-        names = {dim for arg in inputs for dim in arg.shape if isinstance(dim, str)}
+        declared = [value.type for value in model.graph.outputs]
         if profiler is not None:
             lifecycle.start_profiling(chosen.providers)
 
@@ -123,10 +123,12 @@ def make_state(
             rules = given.placement_rules
             return prepare(model, chosen.providers, options, span, chosen.policies, rules, given.partitioning, check)
 
-        prepared = prepared_from(model, span, partial(check_used, chosen))
-        outputs = refined(outputs, model.graph.outputs, names)
         if options.optimized_model_filepath:
-            save_optimized(model, options)
+            with span("save_optimized_model"):
+                save_optimized(saved_form(model, chosen.providers, options), options)
+        prepared = prepared_from(model, span, partial(check_used, chosen))
+        types = merged_outputs(model, declared)
+        outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":

@@ -15,7 +15,7 @@ _VIEWS = frozenset(
 )
 
 
-@graph_pass(level="basic")
+@graph_pass(level="basic", counterparts=("ConstantFolding",))
 def fold_constants(graph: Graph, rewriter: Rewriter) -> int:
     """One pass in graph order, so that what a folded node feeds is folded too. O(nodes + elements computed).
 
