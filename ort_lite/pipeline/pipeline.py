@@ -225,7 +225,9 @@ def saved_form(model: Model, providers: Sequence[ExecutionProvider], options: Se
     made = model.clone()
     declared = [value.type for value in made.graph.outputs]
     check_form(made, rules_of(providers))
-    transforms = [found for found in plugins.transforms(options.installed_transforms) if found.counterparts or found.level == "required"]
+    transforms = [
+        found for found in plugins.transforms(options.installed_transforms) if found.counterparts or found.level == "required"
+    ]
     _simplified(made, providers, options, transforms)
     for value, type_ in zip(made.graph.outputs, merged_outputs(made, declared), strict=True):
         value.type = type_
