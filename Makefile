@@ -8,7 +8,7 @@ WORKERS ?= 2
 # Byte code is kept whatever the user's shell says: each worker, and each process that a test starts, would compile all sources.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Where the cache folder of the home cannot be written, each process would compile all of its kernels: they are kept in build/cache.
+# If the home's cache folder is not writable, every process would compile its kernels again. build/cache then holds them.
 HOME_CACHE_IS_WRITABLE := $(shell \
 	(folder="$${XDG_CACHE_HOME:-$${HOME:?}/.cache}" && mkdir -p "$$folder" && test -w "$$folder" && echo yes) 2>/dev/null)
 ifneq ($(HOME_CACHE_IS_WRITABLE),yes)

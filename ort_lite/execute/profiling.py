@@ -22,7 +22,7 @@ class Profiler:
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S") + f"_{time.time_ns() // 1_000_000 % 1000:03d}"
         self.path = f"{prefix}_{stamp}.json" if not prefix.endswith("_") else f"{prefix}{stamp}.json"
         self._file = os.path.abspath(self.path)
-        """Where the process is when it ends is another matter."""
+        """Absolute, because the working directory may be another one when the profile is written."""
         self._events: list[Event] = []
         self._apart: list[tuple[str, Event]] = []
         """Events that are no thread's, with the names of their tracks."""
@@ -36,9 +36,8 @@ class Profiler:
     def event(self, category: str, name: str, begin: int, end: int, **args: Any) -> None:
         """Of this thread. `begin` and `end` are nanoseconds of `perf_counter_ns`."""
         if not self.ended:
-            self._events.append(
-                self._made(category, name, begin, end, self._thread(), args)
-            )  # one append: safe from many threads
+            # One append, which is safe from many threads.
+            self._events.append(self._made(category, name, begin, end, self._thread(), args))
 
     def device_event(self, provider: str, event: ProfileEvent) -> None:
         """Of the thread that the event names, or on a track of the provider's own."""

@@ -47,9 +47,8 @@ class Job:
                 self.result = call(self)
             self._over("done", "Done.")
         except (OrtLiteError, OSError) as error:
-            if self.run_options.terminate or isinstance(
-                error, Cancelled
-            ):  # one that ends compiling arrives as a partition's failure
+            # A job that is ended while it compiles arrives as the failure of a partition.
+            if self.run_options.terminate or isinstance(error, Cancelled):
                 self._over("ended", "Ended, as it was asked for.")
             else:
                 self._over("failed", f"{type(error).__name__}: {error}")
