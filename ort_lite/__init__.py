@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     )
     from ort_lite.plugins.plugins import available_providers as get_available_providers
     from ort_lite.plugins.plugins import register_plugin, register_provider, unregister_plugin, unregister_provider
-    from ort_lite.plugins.selection import get_all_providers
+    from ort_lite.plugins.selection import get_all_providers, set_default_providers
     from ort_lite.serialization.consolidate import consolidate_tensors_to_buffer
     from ort_lite.serialization.load import load
     from ort_lite.serialization.parse_options import (
@@ -201,6 +201,7 @@ _HOME = {
     "save_params": "tensors.params",
     "set_default_logger_severity": "log",
     "set_default_logger_verbosity": "log",
+    "set_default_providers": "plugins.selection",
     "set_global_thread_pool_sizes": "compat.global_threads",
     "set_seed": "provider.seeds",
     "span_of": "serialization.spans",
@@ -244,7 +245,7 @@ __all__ = [
     "get_version_string", "has_collective_ops", "install_as_onnxruntime", "kSmallTensorDataThresholdBytes", "load",
     "load_params", "measure_costs", "model_tensors", "package_name", "place", "plan", "preload_dlls", "print_debug_info",
     "register_allocator", "register_execution_provider_library", "register_plugin", "register_provider", "save",
-    "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes",
-    "set_seed", "span_of", "unregister_allocator", "unregister_execution_provider_library", "unregister_plugin",
-    "unregister_provider", "verify", "version",
+    "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_default_providers",
+    "set_global_thread_pool_sizes", "set_seed", "span_of", "unregister_allocator", "unregister_execution_provider_library",
+    "unregister_plugin", "unregister_provider", "verify", "version",
 ]  # fmt: skip

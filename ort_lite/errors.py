@@ -61,6 +61,10 @@ class OrtLiteError(RuntimeError):
                 setattr(self, name, text)
         return self
 
+    def inside(self, body: str) -> None:
+        """Adds the body that the node is in to the text, such as "'branch' of If 'n'"; inner bodies come before outer ones."""
+        self.args = (f"{super().__str__()}; in {body}",)
+
     def like(self, cause: BaseException) -> Self:
         """As `about`, with what the error says that this one tells of."""
         if isinstance(cause, OrtLiteError):

@@ -3,6 +3,7 @@
 And what makes a run of all of them short: the order of files, and what collections of garbage leave out.
 """
 
+import faulthandler
 import gc
 import time
 from collections.abc import Generator
@@ -32,6 +33,11 @@ def pytest_configure(config: pytest.Config) -> None:
     cpu.host.cache_clear()
     cpu.named.cache_clear()
     cpu.runnable.cache_clear()
+
+
+def pytest_unconfigure() -> None:
+    """Threads that a failed test left would be waited for without a limit."""
+    faulthandler.dump_traceback_later(60, exit=True, file=2)
 
 
 @pytest.hookimpl(wrapper=True)

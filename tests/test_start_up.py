@@ -42,7 +42,7 @@ def light_model(name: str) -> str:
 
 def modules_of_a_process(model: str) -> set[str]:
     """Those that it imported beyond NumPy's own."""
-    done = subprocess.run([sys.executable, "-c", CHILD, model], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", CHILD, model], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 

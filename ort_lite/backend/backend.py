@@ -6,6 +6,7 @@ from ort_lite.backend.backend_rep import OrtLiteBackendRep, apply_options
 from ort_lite.compat.api import get_device
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
+from ort_lite.options.chosen import OrtExecutionProviderDevicePolicy
 from ort_lite.options.options import SessionOptions
 from ort_lite.serialization.proto import pb, serialize
 from ort_lite.session.session import InferenceSession
@@ -30,6 +31,16 @@ SESSION_OPTIONS = frozenset(
 """Those that may be given; what writes files may not."""
 
 
+_POLICIES = {
+    "GPU": OrtExecutionProviderDevicePolicy.PREFER_GPU,
+    "NPU": OrtExecutionProviderDevicePolicy.PREFER_NPU,
+}
+
+
+def _kind(device: str) -> str:
+    return "GPU" if device == "CUDA" else device
+
+
 class OrtLiteBackend:
     """Models go in as paths, bytes, ModelProtos, sessions or what `prepare` returned."""
 
@@ -45,17 +56,18 @@ class OrtLiteBackend:
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether a provider that takes part by default has such a device: CPU, GPU or CUDA, NPU."""
+        """Whether a provider of `get_available_providers()` has such a device: CPU, GPU or CUDA, NPU."""
         from ort_lite.plugins.ep_devices import get_ep_devices
         from ort_lite.plugins.plugins import available_providers
 
-        name = "GPU" if device == "CUDA" else device
+        name = _kind(device)
         announced = set(available_providers())
         return any(each.device.type.name == name for each in get_ep_devices() if each.ep_name in announced)
 
     @classmethod
     def prepare(cls, model: Any, device: str | None = None, **kwargs: Any) -> OrtLiteBackendRep:
-        """A session, behind `run`. Keywords are SessionOptions of `SESSION_OPTIONS`.
+        """A session, behind `run`. Keywords are SessionOptions of `SESSION_OPTIONS`. For another device than the CPU the session has
+        the provider that `SessionOptions.set_provider_selection_policy` chooses for it.
 
         Raises RuntimeException, a RuntimeError, for other options and for a device that no provider has; and what sessions raise.
         """
@@ -66,6 +78,8 @@ class OrtLiteBackend:
         if device is not None and not cls.supports_device(device):
             raise RuntimeException(f"incompatible device: expected {device!r}, got {get_device()!r}")
         options = apply_options(SessionOptions(), kwargs, SESSION_OPTIONS)
+        if device is not None and (policy := _POLICIES.get(_kind(device))) is not None:
+            options.set_provider_selection_policy(policy)
         source = serialize(model) if isinstance(model, pb.ModelProto) else model
         return OrtLiteBackendRep(InferenceSession(source, options))
 

@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from ort_lite.commands.pairs import pairs
+from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.session.session import InferenceSession
 
@@ -16,6 +17,8 @@ _LEVELS = {
 
 def options(arguments: Namespace) -> SessionOptions:
     made = SessionOptions()
+    if arguments.threads < 0:
+        raise InvalidArgument(f"--threads {arguments.threads}: expected 0 (the provider's choice) or more")
     made.intra_op_num_threads = arguments.threads
     made.graph_optimization_level = _LEVELS[arguments.level]
     for key, value in pairs(arguments.config, "--config"):

@@ -259,10 +259,12 @@ def _model(parser: argparse.ArgumentParser) -> None:
 
 
 def _session(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--providers", "--provider", metavar="A,B", help="execution providers in order of preference")
+    parser.add_argument("--providers", "--provider", metavar="A,B", help="execution providers in order of preference (CPU)")
     parser.add_argument("--threads", type=int, default=0, help="threads of one run (default: the provider's)")
     parser.add_argument("--level", choices=LEVELS, default="all", help="how far transforms go (default: all)")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a session config entry")
+    strict = "fail if a provider that --providers lists is not installed, has no device or is assigned no node"
+    parser.add_argument("--strict", action="append_const", dest="config", const="ort_lite.strict=1", help=strict)
 
 
 def _feeds(parser: argparse.ArgumentParser, shape: bool = True) -> None:

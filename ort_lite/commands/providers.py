@@ -1,11 +1,11 @@
-"""`ort-lite providers`: every execution provider that can be named, and whether it takes part without being named."""
+"""`ort-lite providers`: every execution provider that can be named, and whether sessions use it without that."""
 
 from argparse import Namespace
 from typing import Any
 
 from ort_lite.commands.printing import print_json, print_table
 from ort_lite.errors import ProviderError
-from ort_lite.plugins import plugins
+from ort_lite.plugins import plugins, selection
 
 
 def main(arguments: Namespace) -> None:
@@ -23,11 +23,10 @@ def row(name: str) -> dict[str, Any]:
     except ProviderError as error:
         return {"name": name, "default": "no", "device": "", "from": plugins.origin(name), "module": "", "about": str(error)}
     about = (cls.__doc__ or "").strip().partition("\n")[0]
-    default, device = "yes" if cls.default else "no", str(cls.device)
     return {
         "name": name,
-        "default": default,
-        "device": device,
+        "default": "yes" if name in selection.default_providers() else "no",
+        "device": str(cls.device),
         "from": plugins.origin(name),
         "module": cls.__module__,
         "about": about,

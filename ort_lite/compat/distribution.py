@@ -7,11 +7,11 @@ from importlib.metadata import Distribution
 from os import PathLike
 from pathlib import Path
 
-from ort_lite.compat.release import SERVED
+from ort_lite.compat.release import RELEASE
 
 NAME = "onnxruntime"
 _FILES = {
-    "METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {SERVED}\nSummary: ort-lite in onnxruntime's place\n",
+    "METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {RELEASE}\nSummary: ort-lite in onnxruntime's place\n",
     "top_level.txt": f"{NAME}\n",
 }
 
@@ -21,7 +21,7 @@ class StandIn(Distribution):
 
     @property
     def version(self) -> str:
-        return SERVED
+        return RELEASE
 
     def read_text(self, filename: str) -> str | None:
         return _FILES.get(filename)

@@ -5,7 +5,8 @@ from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.linking import Linker
-from ort_lite.errors import CompileError, ProviderError, told
+from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, ProviderError, told
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected
@@ -19,6 +20,9 @@ from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
 from ort_lite.record import Record, field
+
+_PUT_OFF = (Fail, InvalidArgument, InvalidGraph, MemoryError)
+"""Errors that say that shapes, contents or memory do not fit."""
 
 Guard = Callable[[Partition, CompiledPartition, Sequence[Value]], CompiledPartition]
 """What the executor calls in place of a compiled partition; the values are the inputs of its graph, captures included."""
@@ -110,13 +114,17 @@ def compile_assignment(
 
 
 def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition]) -> None:
-    """Has partitions of bodies do what they put off. Raises PartitionsFailed."""
+    """Has partitions of bodies do what they put off. Raises PartitionsFailed. What does not fit there, shapes, contents or memory,
+    is told when somebody calls the body: a run may never do.
+    """
     for partition in (p for level in assignment.levels for p in level.partitions if p.nested):
         one = compiled[partition.name]
         if puts_off(one):
             try:
                 one.complete()
             except Exception as error:
+                if isinstance(error, _PUT_OFF) and not isinstance(error, NotSupported):
+                    continue
                 label = assignment.label(partition)
                 why = f"{label} could not compile {partition.name}: {told(error)}"
                 raise PartitionsFailed(label, [(partition, why)]).like(error) from error

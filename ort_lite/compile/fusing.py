@@ -24,7 +24,9 @@ from ort_lite.transform.fusions import Fusions
 from ort_lite.transform.transform import chosen_of
 
 ALL = "all"
-"""In the answer of `ExecutionProvider.fusions`: everything that the hook `ort_lite_fusions` lists."""
+"""In the answer of `ExecutionProvider.fusions`: everything that the hook `ort_lite_fusions` lists, of installed plugins what the
+session asks for.
+"""
 
 
 class Fused(Record, eq=False):
@@ -44,10 +46,13 @@ class Fused(Record, eq=False):
 
 
 class Fuser:
-    """Makes the copies of a session's partitions, up to its optimisation level and without the transforms that it disables."""
+    """Makes the copies of a session's partitions, up to its optimisation level and without the transforms that it disables.
 
-    def __init__(self, level: str, disabled: Collection[str] = ()) -> None:
-        self._level, self._disabled = level, disabled
+    `installed`: the installed plugins whose transforms the session uses.
+    """
+
+    def __init__(self, level: str, disabled: Collection[str] = (), installed: Collection[str] = ()) -> None:
+        self._level, self._disabled, self._installed = level, disabled, installed
         self._wanted: dict[int, Fusions | None] = {}  # by the id of the provider
 
     def fused(self, partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Fused | None:
@@ -66,7 +71,7 @@ class Fuser:
         pairs = list(_body_pairs(partition, graph))
         newest = dict(sorted({(node.domain, node.version) for node in partition.nodes}))
         fixed = [inner for _, copy, _ in pairs for inner in all_graphs(copy)]
-        changes = fusions.apply(graph, partition.rules, newest, fixed, names)
+        changes = fusions.apply(graph, partition.rules, newest, fixed, names, certain=not partition.nested)
         if not changes:
             return None
         inside: dict[Graph, Body] = {
@@ -89,26 +94,30 @@ class Fuser:
     def _fusions(self, provider: ExecutionProvider) -> Fusions | None:
         key = id(provider)
         if key not in self._wanted:
-            chosen = chosen_of(fusions_of(provider), self._level, self._disabled)
+            chosen = chosen_of(fusions_of(provider, self._installed), self._level, self._disabled)
             self._wanted[key] = Fusions(chosen) if chosen else None
         return self._wanted[key]
 
 
-def fusions_of(provider: ExecutionProvider) -> list[Transform]:
-    """The transforms that the provider asks for. Raises ProviderError for a name that no transform has."""
+def fusions_of(provider: ExecutionProvider, installed: Collection[str] = ()) -> list[Transform]:
+    """The transforms that the provider asks for: by name any that is installed, by ALL those of `installed` plugins.
+
+    Raises ProviderError for a name that no transform has.
+    """
     if type(provider).fusions is ExecutionProvider.fusions:
         return []
     found: dict[int, Transform] = {}
     for entry in ask(provider, "fusions"):
-        for transform in _named(entry, provider) if isinstance(entry, str) else [entry]:
+        for transform in _named(entry, provider, installed) if isinstance(entry, str) else [entry]:
             found[id(transform)] = transform
     return list(found.values())
 
 
-def _named(name: str, provider: ExecutionProvider) -> Sequence[Transform]:
+def _named(name: str, provider: ExecutionProvider, installed: Collection[str]) -> Sequence[Transform]:
     if name == ALL:
-        return plugins.fusions()
-    known = {transform.name: transform for transform in (*plugins.transforms(), *plugins.fusions())}
+        return plugins.fusions(installed)
+    every = {plugins.ALL}
+    known = {found.name: found for found in reversed([*plugins.fusions(every), *plugins.transforms(every)])}
     if name not in known:
         raise ProviderError(f"{who(provider)}: fusions names {name!r}, and no transform is called so{hint(name, known)}").about(
             provider=who(provider)

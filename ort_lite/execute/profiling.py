@@ -1,8 +1,9 @@
 """Profiling: how a session was made, and what its runs did and when. See `ort_lite.execute.trace` for what becomes of it."""
 
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.execute.execute import Step
@@ -20,18 +21,28 @@ class Profiler:
         self.start = time.perf_counter_ns()
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S") + f"_{time.time_ns() // 1_000_000 % 1000:03d}"
         self.path = f"{prefix}_{stamp}.json" if not prefix.endswith("_") else f"{prefix}{stamp}.json"
+        self._file = os.path.abspath(self.path)
+        """Absolute, because the working directory may be another one when the profile is written."""
         self._events: list[Event] = []
         self._apart: list[tuple[str, Event]] = []
         """Events that are no thread's, with the names of their tracks."""
         self._flows: list[Flow] = []
         self._threads: dict[int, str] = {}
+        self._collect: Callable[[Profiler, int], None] | None = None
+        self._since = 0
+        self._process = os.getpid()
+        self.ended = False
 
     def event(self, category: str, name: str, begin: int, end: int, **args: Any) -> None:
         """Of this thread. `begin` and `end` are nanoseconds of `perf_counter_ns`."""
-        self._events.append(self._made(category, name, begin, end, self._thread(), args))  # one append: safe from many threads
+        if not self.ended:
+            # One append, which is safe from many threads.
+            self._events.append(self._made(category, name, begin, end, self._thread(), args))
 
     def device_event(self, provider: str, event: ProfileEvent) -> None:
         """Of the thread that the event names, or on a track of the provider's own."""
+        if self.ended:
+            return
         made = self._made("Kernel", event.name, event.begin, event.end, event.thread, {**event.args, "provider": provider})
         if event.thread:
             self._events.append(made)
@@ -40,7 +51,8 @@ class Profiler:
 
     def copy(self, name: str, route: str, begin: int, end: int, **args: Any) -> None:
         """Between two devices, on a track of the route."""
-        self._apart.append((route, self._made("Copy", name, begin, end, 0, {"route": route, **args})))
+        if not self.ended:
+            self._apart.append((route, self._made("Copy", name, begin, end, 0, {"route": route, **args})))
 
     def ran(self, begin: int, end: int) -> None:
         """A run of this thread, as a whole."""
@@ -52,7 +64,8 @@ class Profiler:
 
     def flow(self, name: str, source: tuple[int, int], target: tuple[int, int]) -> None:
         """From a step's end to another's begin: (nanoseconds, thread) of each."""
-        self._flows.append(Flow(name, (source[0] - self.start, source[1]), (target[0] - self.start, target[1])))
+        if not self.ended:
+            self._flows.append(Flow(name, (source[0] - self.start, source[1]), (target[0] - self.start, target[1])))
 
     def _thread(self) -> int:
         number = threading.get_native_id()
@@ -68,12 +81,42 @@ class Profiler:
         apart, tracks = _on_tracks(list(self._apart))
         return Trace(tuple(sorted([*self._events, *apart], key=order)), tuple(self._flows), {**self._threads, **tracks})
 
+    def nodes(self, events: Iterable[Event]) -> None:
+        """Add events of nodes, on tracks of their own: a node's kernels need not follow each other."""
+        self._apart.extend((f"nodes of {self._threads.get(event.track, 'devices')}", event) for event in events)
+
+    def attach(self, collect: "Callable[[Profiler, int], None]") -> None:
+        """Set what adds the events that only the providers of a session have, and call what was set before.
+
+        It is called with the profiler and the moment since when its session is there, once: when the profile ends or another follows.
+        """
+        self._flush()
+        self._collect, self._since = collect, time.perf_counter_ns() - self.start
+
+    def _flush(self) -> None:
+        collect, self._collect = self._collect, None
+        if collect is not None and not self.ended:
+            collect(self, self._since)
+
     def end(self) -> str:
-        """Writes the trace and returns its path. Later events are dropped."""
+        """Write the trace and return its path; "" once it has ended. Later events are dropped."""
+        if self.ended:
+            return ""
+        self._flush()
         trace = self.trace()
-        self._events, self._apart, self._flows = [], [], []
-        trace.save(self.path)
+        self.discard()
+        trace.save(self._file)
         return self.path
+
+    def discard(self) -> None:
+        """End without a file."""
+        self.ended = True
+        self._events, self._apart, self._flows, self._collect = [], [], [], None
+
+    def write_left(self) -> None:
+        """Write the trace of a session that is deleted, or there when the process exits; a forked process leaves it to its parent."""
+        if os.getpid() == self._process:
+            self.end()
 
 
 def _on_tracks(apart: list[tuple[str, Event]]) -> tuple[list[Event], dict[int, str]]:
@@ -119,7 +162,7 @@ class RunTrace:
 
     def __call__(self, step: Step, begin: int, end: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         profiler = self._profiler
-        profiler.event("Node", step.name + STEP, begin, end, op_name=step.name, provider=step.provider)
+        profiler.event("Step", step.name + STEP, begin, end, op_name=step.name, provider=step.provider)
         thread = threading.get_native_id()
         makers = sorted({made for slot in step.inputs if (made := self._made.get(slot)) is not None}, key=lambda made: made[:4])
         for made in makers:

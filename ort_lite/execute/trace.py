@@ -1,9 +1,11 @@
 """What was recorded, as data and as a Chrome trace (Perfetto, chrome://tracing), in onnxruntime's form.
 
-Complete events ("ph": "X") have categories Session, Node, Kernel and Copy, and Creation for what happens inside of the stages that make
-a session; times are in microseconds since the session began. Beside them there are metadata ("M"): names of threads and of tracks of
-devices; and flows ("s", "f"): from a step of a run to those that read what it made. They have a "dur" of 0, since readers of profiles
-expect one. Events of a thread, and of a track, lie inside of each other or apart.
+Complete events ("ph": "X") have categories Session, Step (a partition or a copy), Kernel and Copy, and Creation for what happens inside
+of the stages that make a session. In the file each node of a run has an event of category Node as well, where onnxruntime's readers
+look for it: these repeat what Step and Kernel say (`ort_lite.pipeline.node_events`). Times are in microseconds since the session began.
+Beside them there are metadata ("M"): names of threads and of tracks of devices; and flows ("s", "f"): from a step of a run to those
+that read what it made. They have a "dur" of 0, since readers of profiles expect one. Events of a thread, and of a track, lie inside of
+each other or apart.
 """
 
 import json
@@ -15,7 +17,7 @@ from typing import Any
 from ort_lite.errors import InvalidArgument
 from ort_lite.record import Record
 
-RANKS = ("Session", "Creation", "Node", "Kernel", "Copy")
+RANKS = ("Session", "Creation", "Step", "Kernel", "Node", "Copy")
 """From the outside in: of events that look as long, begun at once, the outer one comes first."""
 RUN = "model_run"
 """The name of the event of category Session that is a run; those of its steps end in STEP."""
@@ -99,6 +101,8 @@ def read(path: str | os.PathLike[str]) -> Trace:
         for event in found:
             by_phase.setdefault(event["ph"], []).append(event)
         events = [_read(event) for event in by_phase.get("X", ())]
+        if any(event.category == "Step" for event in events):  # this package's, whose Node events say the same again
+            events = [event for event in events if event.category != "Node"]
         names = {e["tid"]: str(e["args"]["name"]) for e in by_phase.get("M", ()) if e["name"] == "thread_name"}
         starts = {event["id"]: event for event in by_phase.get("s", ())}
         ends = [event for event in by_phase.get("f", ()) if event["id"] in starts]

@@ -31,6 +31,7 @@ class Inference:
     `strict`: a rule that needs contents or ranks that are not known raises ContentsUnknown, NumbersUnknown or RankUnknown
     instead of leaving its outputs open; providers that lower node by node want that. `inferred`: types that values have were
     inferred before, and are believed. `checked`: rules refuse all that they know to make no sense, not only what they need.
+    `certain`: the nodes run whenever the model does. Where they may not, shapes that do not fit are no error: outputs stay open.
     """
 
     def __init__(
@@ -40,8 +41,9 @@ class Inference:
         strict: bool = False,
         inferred: bool = False,
         checked: bool = False,
+        certain: bool = True,
     ) -> None:
-        self.rules, self.strict, self.inferred, self.checked = rules, strict, inferred, checked
+        self.rules, self.strict, self.inferred, self.checked, self.certain = rules, strict, inferred, checked, certain
         self.infos: dict[Value, Info] = dict(infos or {})
         self._made: dict[str, int] = {}
         self._bodies = 0
@@ -86,18 +88,22 @@ class Inference:
         if self.count == made and not node.subgraphs():  # or a further pass would miss the symbols that it makes anew
             seen[node] = given
 
-    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]:
-        """As `run`, never strict: a body's own provider finds out what is open when it lowers the body."""
+    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
+        """As `run`, never strict: a body's own provider finds out what is open when it lowers the body.
+
+        `certain`: the body runs whenever the node around it does.
+        """
         self._bodies += 1
         if self._bodies > _MOST_BODIES:
             raise InvalidGraph(
                 f"graph {graph.name!r}: bodies within bodies were inferred {_MOST_BODIES} times; nest fewer loops"
             )
-        strict, self.strict = self.strict, False
+        outer = self.strict, self.certain
+        self.strict, self.certain = False, self.certain and certain
         try:
             return self.run(graph, inputs, seen)
         finally:
-            self.strict = strict
+            self.strict, self.certain = outer
 
     def of(self, value: Value) -> Info:
         """What is known of the value; constants are read on first sight."""
@@ -112,7 +118,7 @@ class Inference:
 
     def node(self, node: Node) -> list[Info]:
         """Infers one node and records its outputs. Raises InvalidGraph naming the node where types are not those of its schema, or
-        not those that the model declares, ShapeInferenceError where shapes do not fit.
+        not those that the model declares, ShapeInferenceError where shapes do not fit and the node is certain to run.
         """
         infos = self.infos
         inputs = [None if value is None else infos.get(value) or self.of(value) for value in node.inputs]
@@ -132,6 +138,14 @@ class Inference:
         self.rules.schemas.check_types(node, kinds(inputs), kinds(results))
         return results
 
+    def inner_node(self, node: Node) -> list[Info]:
+        """As `node`, for one of a body, which may never run."""
+        outer, self.certain = self.certain, False
+        try:
+            return self.node(node)
+        finally:
+            self.certain = outer
+
     def _found(self, op: Op) -> list[Info]:
         """What the node's rule finds. Where it fails, types that the schema rules out are the better reason."""
         rule = self.rules.find(op.node)
@@ -139,10 +153,12 @@ class Inference:
             return [] if rule is None else rule.function(op)
         except Exception as error:
             self.rules.schemas.check_types(op.node, kinds(op.inputs))
-            if isinstance(error, RankUnknown | ContentsUnknown) and not self.strict:
+            unknown = isinstance(error, RankUnknown | ContentsUnknown)
+            misfit = isinstance(error, ShapeInferenceError) or not isinstance(error, OrtLiteError)
+            if not self.strict if unknown else misfit and not self.certain:
                 assert rule is not None
                 return [_open(op, rule, index) for index in range(len(op.node.outputs))]
-            if isinstance(error, RankUnknown | ContentsUnknown | OrtLiteError):
+            if unknown or isinstance(error, OrtLiteError):
                 raise
             kind = "" if type(error) is ValueError else f" ({type(error).__name__})"  # broadcasting says what is wrong
             raise ShapeInferenceError(f"{op.error(str(error))}{kind}").about(op.node) from error

@@ -13,7 +13,6 @@ Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules ar
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from math import prod
 from typing import Any, Protocol
 
@@ -91,7 +90,7 @@ class Driver(Protocol):
 
     def made_since(self, dim: Dim, count: int) -> bool: ...
 
-    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]: ...
+    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]: ...
 
 
 class Op:
@@ -199,11 +198,13 @@ class Op:
         named = next((value for value in self.node.outputs if value is not None), None)
         return self._inference.fresh(self.node.op_type if named is None else named.name)
 
-    def body(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]:
+    def body(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
         """What the outputs of a nested graph are for these inputs. Open where a node of it needs what is not known.
 
         Several passes over one body share `seen`, at first empty: in later ones only nodes that are given something else are
-        inferred. Raises InvalidGraph where the graph has another number of inputs, or declares them of other types.
+        inferred. Raises InvalidGraph where the graph has another number of inputs, or declares them of other types, and
+        ShapeInferenceError where shapes do not fit. `certain`: the body runs whenever the node does. Where it may not, shapes
+        that do not fit leave outputs open, as whether they matter only the run tells.
         """
         if len(graph.inputs) != len(inputs):
             raise InvalidGraph(
@@ -216,16 +217,17 @@ class Op:
                 raise InvalidGraph(f"{self.node}: {which} is declared {shown(declared)}, but is given {shown(kind)}").about(
                     self.node
                 )
-        return self._inference.nested(graph, inputs, seen)
+        try:
+            return self._inference.nested(graph, inputs, seen, certain)
+        except ShapeInferenceError as error:
+            error.inside(f"{graph.name!r} of {self.node}")
+            raise
 
     def dead_body(self, graph: Graph) -> list[Info]:
-        """The outputs of a nested graph that never runs, for their types alone: shapes need not fit there. Empty where they do
-        not, and for a strict inference, which comes after one that is not.
+        """The outputs of a nested graph that never runs, for their types alone. Empty for a strict inference, which comes after
+        one that is not.
         """
-        if not self._inference.strict:
-            with suppress(ShapeInferenceError):
-                return self.body(graph, [])
-        return []
+        return [] if self._inference.strict else self.body(graph, [], certain=False)
 
     def scope(self) -> int:
         """A mark: symbols made from here on are `inner` to it."""
@@ -322,6 +324,10 @@ class ShapeRules:
         for key, rules in self._rules.items():
             made._rules[key] = [*made._rules.get(key, ()), *rules]
         return made
+
+    def knows(self, domain: str, op_type: str) -> bool:
+        """Return True if the operator has a rule or a schema, of whatever version."""
+        return (domain, op_type) in self._rules or self.schemas.knows(domain, op_type)
 
     def find(self, node: Node) -> ShapeRule | None:
         key = (node.domain, node.op_type)

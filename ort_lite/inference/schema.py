@@ -19,6 +19,9 @@ from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchem
 Kind = str
 """A type without its shape: "float32", "seq(float32)", "optional(int8)", "map(string,float32)"."""
 
+_MARKED = frozenset({("", "Constant")})
+"""Operators that may have other attributes beside the one that they need, as in onnxruntime: onnxsim marks constants that way."""
+
 NHWC_DOMAIN = "com.ms.internal.nhwc"
 """Where operators are whose image, first input and first output, is channels-last: (N, H, W, C) in place of (N, C, H, W)."""
 
@@ -97,6 +100,10 @@ class Schemas:
         """All versions of the node's operator that there are schemas of, older first."""
         key = _domain(node), node.op_type
         return sorted({since for source in self._sources for since in source.versions(*key)})
+
+    def knows(self, domain: str, op_type: str) -> bool:
+        """Return True if there is a schema of the operator, of whatever version."""
+        return any(True for source in self._sources for _ in source.versions(domain, op_type))
 
     def complete(self, domain: str) -> int | None:
         """Up to which opset all operators of a domain are known; None: others may have more of them."""
@@ -204,13 +211,14 @@ def _range(formal: Operands) -> str:
 
 def _check_attributes(node: Node, schema: OpSchema) -> None:
     known = schema.attributes
+    marked = (node.domain, node.op_type) in _MARKED and not known.keys().isdisjoint(node.attributes)
     for name, attribute in node.attributes.items():
         kind = known.get(name)
         if kind == attribute.type:
             if limit := schema.limits.get(name):
                 check_limit(node, attribute, limit, schema)
             continue
-        if kind is None and not name.startswith("__"):  # onnx keeps these for marks of tools
+        if kind is None and not name.startswith("__") and not marked:  # onnx keeps these for marks of tools
             there = f"only {', '.join(known)}" if known else "none"
             raise InvalidGraph(f"{node}: attribute {name!r} is not known; {schema} has {there}").about(node)
         if kind is not None and not (attribute.ref and attribute.type == "UNDEFINED"):

@@ -51,7 +51,7 @@ def read(folder: str, key: str) -> bytes | None:
         data = os.read(file, found.st_size)
         if found.st_mtime < time() - DAY:
             with suppress(OSError):  # one that can only be read
-                os.utime(file)
+                os.utime(path)  # Windows takes no descriptor
     except OSError:
         return None
     finally:

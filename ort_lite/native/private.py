@@ -76,5 +76,5 @@ def make(folder: str) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`: follows no link in the last place."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    """For `open`: follows no link in the last place, and reads bytes as they are on Windows too."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0), 0o600)

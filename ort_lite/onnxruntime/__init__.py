@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import Any
 
 import ort_lite
-from ort_lite.compat.release import SERVED
+from ort_lite.compat.release import RELEASE
 
-__version__ = SERVED
+__version__ = RELEASE
 __author__ = "the authors of ort-lite"
 package_name = "onnxruntime"
-version = SERVED
+version = RELEASE
 cuda_version = ""
 import_capi_exception = None
 """What stopped onnxruntime's native library from being loaded: it is not there to be."""
@@ -21,8 +21,8 @@ _LATER = frozenset({"backend", "capi", "datasets"})
 
 
 def get_version_string() -> str:
-    """The release that is followed, and ort-lite's own behind it."""
-    return SERVED
+    """The release that is followed."""
+    return RELEASE
 
 
 def __getattr__(name: str) -> Any:

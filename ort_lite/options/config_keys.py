@@ -1,11 +1,15 @@
-"""The config entries that sessions and runs take: those that onnxruntime documents, and ort_lite's own.
+"""The config entries that sessions and runs accept: those of onnxruntime 1.24 to 1.32, and ort_lite's own.
+
+Those of onnxruntime are in onnxruntime_keys.txt, which tests/compat/releases.py writes from onnxruntime's packages.
 
 A key that is known and has no effect here (threads' spinning, Qualcomm's power modes) is taken, since programs set it, and noted once
 a session; those in ACTING and ACTING_IN_RUNS have one. One that nobody knows is an error. Providers add theirs in
 `ExecutionProvider.config_keys`.
 """
 
+import os
 from collections.abc import Collection, Iterable
+from functools import cache
 
 from ort_lite import log
 from ort_lite.errors import InvalidArgument, hint
@@ -48,33 +52,22 @@ LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_form
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 """A session's entry; "1": `InferenceSession.get_provider_graph_assignment_info` answers, as `explain` always does."""
 
-_SESSION = """
-ep: context_embed_mode context_enable context_file_path context_model_external_initializers_file_name
- context_node_name_prefix context_source_model_path dynamic.qnn_htp_performance_mode dynamic.workload_type
- enable_weightless enable_weightless_ep_context_nodes nnapi.partitioning_stop_ops share_ep_contexts stop_share_ep_contexts
-mlas: disable_kleidiai enable_gemm_fastmath_arm64_bfloat16 kleidiai.conv_igemm_max_work nchwc_depthwise_sliding
- nchwc_pointwise_conv_max_input_channel_batch qnbit.force_fp32 use_lut_gemm
-optimization: constant_folding_max_output_size_in_bytes disable_specified_optimizers enable_cast_chain_elimination
- enable_gelu_approximation enable_memory_probe_recompute_config memory_optimizer_config minimal_build_optimizations
-session: allow_released_opsets_only collect_node_memory_stats_to_file compile_only debug_layout_transformation
- disable_aot_function_inlining disable_cpu_ep_fallback disable_double_qdq_remover disable_model_compile disable_prepacking
- disable_qdq_constant_folding disable_quant_qdq dynamic_block_base enable_cpu_mem_arena enable_dq_matmulnbits_fusion
- enable_mem_pattern enable_moe_expert_counting enable_moe_expert_statistics enable_profiling enable_quant_qdq_cleanup
- enable_saved_runtime_optimizations execution_mode fail_on_suboptimal_compiled_model force_spinning_stop
- function_expansion_byte_limit function_expansion_node_limit gqa_value_layout graph_optimization_level
- graph_optimizations_loop_level inter_op.allow_spinning inter_op.spin_backoff_max inter_op.spin_duration_us
- inter_op_num_threads intra_op.allow_spinning intra_op.spin_backoff_max intra_op.spin_duration_us intra_op_num_threads
- intra_op_thread_affinities layer_assignment_settings load_model_format log_id log_severity_level log_verbosity_level
- max_shape_override model_external_initializers_file_folder_path moe_expert_counter_alpha moe_expert_counter_beta
- moe_expert_counter_state_file name_based_layer_assignment node_partition_config_file
- optimized_model_external_initializers_file_name optimized_model_external_initializers_min_size_in_bytes
- optimized_model_filepath prepack.enable_parallel qdq_matmulnbits_accuracy_level qdq_matmulnbits_block_size qdqisint8allowed
- record_ep_graph_assignment_info resource_cuda_partitioning_settings save_external_prepacked_constant_initializers
- save_model_format set_denormal_as_zero strict_shape_type_inference strict_workspace_verification use_deterministic_compute
- use_device_allocator_for_initializers use_env_allocators use_external_initializer_file_buffers_directly
- use_memory_mapped_ort_model use_ort_model_bytes_directly use_ort_model_bytes_for_initializers use_per_session_threads
- x64quantprecision
-"""
+_TABLE = os.path.join(os.path.dirname(__file__), "onnxruntime_keys.txt")
+
+_DOCUMENTED = frozenset(
+    {
+        "ep.context_node_name_prefix",
+        "ep.dynamic.qnn_htp_performance_mode",
+        "ep.dynamic.workload_type",
+        "ep.nnapi.partitioning_stop_ops",
+        "ep.share_ep_contexts",
+        "ep.stop_share_ep_contexts",
+        "mlas.enable_gemm_fastmath_arm64_bfloat16",
+        "optimization.enable_memory_probe_recompute_config",
+        "optimization.memory_optimizer_config",
+    }
+)
+"""Sessions' entries that onnxruntime documents, and that its packages for x86-64 CPUs do not read."""
 
 ROUNDING = "ort_lite.round_16_bit"
 ROUNDINGS = ("", "regions", "nodes", "steps")
@@ -90,6 +83,14 @@ CREATION_TRACE = "ort_lite.creation_trace"
 MEMORY_PLANNER = "ort_lite.memory_planner"
 """Who packs the scratch memory of a session: a name of ort_lite.memory.planning.planner.PLANNERS or of a plugin's planner."""
 
+STRICT = "ort_lite.strict"
+"""A session's entry; "1": a listed provider that is not installed, has no device or is assigned no node is an error (see
+`required` in ort_lite.options.policies, which it turns on for all of them).
+"""
+
+INSTALLED_TRANSFORMS = "ort_lite.transforms"
+"""A session's entry: names of installed plugins, with ";" between them, whose transforms and fusions it uses; "all": every one's."""
+
 OWN_KEYS = frozenset(
     {
         "session.memory_limit_bytes",
@@ -98,6 +99,8 @@ OWN_KEYS = frozenset(
         CREATION_TRACE,
         MEMORY_PLANNER,
         COMPILE,
+        STRICT,
+        INSTALLED_TRANSFORMS,
         "ort_lite.partitioning",
         "ort_lite.cost_model",
     }
@@ -106,10 +109,10 @@ OWN_KEYS = frozenset(
 ort_lite.native.missing.
 """
 
-RUN_KEYS = frozenset({
-    SHRINK, DISABLE_SYNC, "gpu_graph_id", "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run",
-    "qnn.rpc_control_latency", "qnn.lora_config",
+_DOCUMENTED_IN_RUNS = frozenset({
+    "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run", "qnn.rpc_control_latency", "qnn.lora_config",
 })  # fmt: skip
+"""Runs' entries that onnxruntime documents, and that its packages for CPUs do not read."""
 
 ACTING = OWN_KEYS | {
     DISABLE_CPU_FALLBACK, DISABLE_COMPILE, DISABLED_OPTIMIZERS, CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED, INITIALIZERS_FOLDER,
@@ -121,19 +124,24 @@ ACTING = OWN_KEYS | {
 ACTING_IN_RUNS = frozenset({SHRINK, DISABLE_SYNC})
 """Runs' entries that have an effect, beside those of providers."""
 
-OPEN_PREFIXES = ("ep.cuda.",)
+OPEN_PREFIXES = ("ep.cuda.", "ep.cudaexecutionprovider.")
 """Families of keys that onnxruntime leaves to a provider of its own."""
 
 
 def session_keys() -> frozenset[str]:
-    """All that onnxruntime documents for sessions, and those of ort_lite."""
-    found, group = set(), ""
-    for word in _SESSION.split():
-        if word.endswith(":"):
-            group = word[:-1]
-        else:
-            found.add(f"{group}.{word}")
-    return frozenset(found | OWN_KEYS)
+    """Return the keys that sessions accept without regard to their providers."""
+    return _of_onnxruntime("session") | _DOCUMENTED | OWN_KEYS
+
+
+def run_keys() -> frozenset[str]:
+    """Return the keys that runs accept without regard to their providers."""
+    return _of_onnxruntime("run") | _DOCUMENTED_IN_RUNS
+
+
+@cache
+def _of_onnxruntime(kind: str) -> frozenset[str]:
+    with open(_TABLE, encoding="utf-8") as file:
+        return frozenset(line.split()[1] for line in file if line.startswith(f"{kind} "))
 
 
 def rounded_by_node(value: str) -> frozenset[str]:
@@ -157,7 +165,7 @@ def check_session(keys: Iterable[str], more: Iterable[str] = ()) -> None:
 
 def check_run(keys: Iterable[str], more: Iterable[str] = ()) -> None:
     """As `check_session`, for the entries of RunOptions."""
-    _check(keys, RUN_KEYS | set(more), "run")
+    _check(keys, run_keys() | set(more), "run")
 
 
 def note_without_effect(keys: Iterable[str], acting: Collection[str], what: str, whose: log.Whose) -> None:

@@ -10,16 +10,14 @@ from ort_lite import errors
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, ModelLoadCanceled, RunTerminated, hint
 from ort_lite.options.adapting import TakesAdapters
 from ort_lite.options.chosen import ChoosesProviders
-from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
+from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
 from ort_lite.options.context_data import ReadsContexts
 from ort_lite.options.enums import NamedNumber
 
 MAX_TIMEOUT = 1e9
 """Seconds, thirty years: more is a mistake, and no lock waits for longer than three hundred."""
 
-
-MAX_THREADS = 1024
-"""That a session may ask for. Providers use fewer where more help nobody."""
+_INT32 = 1 << 31
 
 
 class GraphOptimizationLevel(NamedNumber):
@@ -69,8 +67,8 @@ class _Checked:
                 expected = type(default).__name__
                 kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
                 raise kind(f"{type(self).__name__}.{name}: got {value!r}, expected {expected}") from None
-            if name.endswith("_num_threads"):
-                threads(value, f"{type(self).__name__}.{name}")
+            if name.endswith("_num_threads") and not -_INT32 <= value < _INT32:
+                raise InvalidType(f"{type(self).__name__}.{name}: got {value}, expected a 32-bit integer")
         object.__setattr__(self, name, value)
 
 
@@ -94,13 +92,6 @@ def seconds(value: Any) -> float:
     return number
 
 
-def threads(number: int, what: str) -> int:
-    """A number of threads. Raises InvalidArgument, which names `what` and the bound, for nonsense."""
-    if not 0 <= number <= MAX_THREADS:
-        raise InvalidArgument(f"{what}: got {number}, expected 0 (the default) to {MAX_THREADS} threads")
-    return number
-
-
 class _Flag:
     """What options and their copies share."""
 
@@ -120,8 +111,9 @@ class MemoryAccount(Protocol):
 class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
     """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
 
-    intra_op_num_threads 0 leaves the number to the provider. inter_op_num_threads counts, in ORT_PARALLEL, the thread that calls
-    `run` too; 0: one for each provider that has a partition. log_severity_level: 0 verbose, 1 info, 2 warning, 3 error,
+    intra_op_num_threads 0 leaves the number to the provider; providers use fewer threads than it says where more do not help.
+    inter_op_num_threads counts, in ORT_PARALLEL, the thread that calls `run` too; 0: one for each provider that has a partition. A
+    negative number of threads means 0, and a session's providers see 0. log_severity_level: 0 verbose, 1 info, 2 warning, 3 error,
     4 fatal, -1 the module's default. A non-empty optimized_model_filepath receives the transformed model.
     """
 
@@ -164,6 +156,11 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
         made._account = None
         return made
 
+    def default_threads(self) -> None:
+        """Replace negative numbers of threads, which programs set for "as many as there are", by 0."""
+        self.intra_op_num_threads = max(self.intra_op_num_threads, 0)
+        self.inter_op_num_threads = max(self.inter_op_num_threads, 0)
+
     @property
     def account(self) -> MemoryAccount | None:
         """That of the session which has these options; None where no session is made with them. Copies have none."""
@@ -192,7 +189,23 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
     @property
     def disabled_optimizers(self) -> frozenset[str]:
         """Names of transforms that the session does without, of the config entry for them."""
-        return frozenset(filter(None, map(str.strip, self.config(DISABLED_OPTIMIZERS, "").split(";"))))
+        return self._names(DISABLED_OPTIMIZERS)
+
+    @property
+    def installed_transforms(self) -> frozenset[str]:
+        """Names of installed plugins whose transforms the session uses, of the config entry for them."""
+        return self._names(INSTALLED_TRANSFORMS)
+
+    def _names(self, key: str) -> frozenset[str]:
+        return frozenset(filter(None, map(str.strip, self.config(key, "").split(";"))))
+
+    @property
+    def strict(self) -> bool:
+        """True if every listed provider is required. Raises InvalidArgument for a config entry that is neither "0" nor "1"."""
+        value = self.config(STRICT, "0")
+        if value not in ("0", "1"):
+            raise InvalidArgument(f"session config entry {STRICT} is {value!r}; expected '1' or '0'")
+        return value == "1"
 
     def add_free_dimension_override_by_name(self, dim_name: str, dim_value: int) -> None:
         """The free dimension of the graph inputs that is called `dim_name` becomes a number."""

@@ -6,7 +6,8 @@ on_create_error   "raise" (default): the session is not made; "next": it does wi
 on_compile_error  "next" (default): the nodes of that partition go to the next provider; "raise": the session is not made
 on_run_error      "raise" (default): `run` raises; "next": the next provider runs the partition's nodes from the same inputs, also
                   where copying to or from the device fails
-required          True: a provider that is not installed or has no device is an error, whatever else is said
+required          True: a provider that is not installed, has no device or is assigned no node is a ProviderError, whatever else is
+                  said. A session with `strict=True` requires all listed providers but the CPU provider, and those that say False
 limit_nodes, limit_bytes   the most that it is given: nodes; bytes of their constants and outputs
 
 Of partitioning, in the words of TensorRT, TFLite and NNAPI; operators are named as in `explain()` ("com.microsoft.Gelu"):
@@ -60,13 +61,13 @@ class Policy(Record):
         return any(limit is not None for limit in (self.min_subgraph_size, self.max_subgraph_size, self.max_partitions))
 
 
-def split(options: Mapping[str, Any], provider: str) -> tuple[Policy, dict[str, Any]]:
-    """The Policy in a provider's options, and the options that are its own.
+def split(options: Mapping[str, Any], provider: str, strict: bool = False) -> tuple[Policy, dict[str, Any]]:
+    """The Policy in a provider's options, and the options that are its own. `strict`: what `required` is where they do not say it.
 
     Raises InvalidArgument for a value that is none of those above. Option values may be text, as onnxruntime's are.
     """
     own = dict(options)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"required": strict}
     for name in Policy.__match_args__:
         if name in own:
             found[name] = _value(name, own.pop(name), provider)

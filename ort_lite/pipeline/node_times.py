@@ -144,6 +144,11 @@ def together(events: Sequence[ProfileEvent], runs: int) -> dict[str, str]:
     return {"op_name": args[-1].get("op_name", ""), "shapes": shown, "bytes": str(moved)}
 
 
+def groups_of(operators: Mapping[str, str], assignment: Assignment) -> dict[str, list[Node]]:
+    """Return the nodes behind each event, all of one partition, by the event's name; `operators` are the events' own."""
+    return _groups(operators, _partitions(assignment).values())
+
+
 def parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list[Node]]:
     """The nodes behind each event; `operators` of the events by name. A node that none is named after is in the loop of a node that
     reads it, unless it does nothing.

@@ -96,11 +96,10 @@ def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
 
 
 def save_optimized(model: Model, options: SessionOptions) -> None:
-    """Writes the transformed model to `optimized_model_filepath`, its weights beside it if the config names a file for them.
+    """Write the model to `optimized_model_filepath`, and its weights beside it if the config names a file for them.
 
     Raises InvalidArgument for a size that is none, NoSuchFile or Fail where it cannot be written.
     """
-    from ort_lite.pipeline.older_opsets import as_imported
     from ort_lite.serialization.save import save
 
     least = options.config(OPTIMIZED_LEAST, "1024")
@@ -108,7 +107,7 @@ def save_optimized(model: Model, options: SessionOptions) -> None:
         raise InvalidArgument(f"{OPTIMIZED_LEAST} is {least!r}, expected a number of bytes")
     external = SerializeOptions(external_data=options.config(OPTIMIZED_BESIDE, "") or None, raw_data_threshold=int(least))
     try:
-        save(as_imported(model), options.optimized_model_filepath, external)
+        save(model, options.optimized_model_filepath, external)
     except OSError as error:
         kind = NoSuchFile if isinstance(error, FileNotFoundError) else Fail
         raise kind(

@@ -1,6 +1,6 @@
 """The stages in a row, for sessions and for the command line: a loaded Model becomes something that runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
@@ -14,6 +14,7 @@ from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.inline import inline_functions
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate, override_dimensions
+from ort_lite.inference.declared import merged_outputs
 from ort_lite.inference.form import check_form, check_node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
@@ -25,6 +26,7 @@ from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.partition import names_of, partition, transfers_of
 from ort_lite.partition.placement import PlacementRule
+from ort_lite.pipeline.older_opsets import bring_to_imports
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.pipeline.share import changeable, share_constants
 from ort_lite.plugins import plugins
@@ -34,6 +36,8 @@ from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
 from ort_lite.provider.subgraph import subgraph
 from ort_lite.provider.unchanged import capabilities
+from ort_lite.transform.contract import Transform
+from ort_lite.transform.contract import names_of as transform_names
 from ort_lite.transform.transform import TransformReport, transform
 
 if TYPE_CHECKING:
@@ -47,7 +51,14 @@ _LEVELS = {
     GraphOptimizationLevel.ORT_ENABLE_LAYOUT: "layout",
     GraphOptimizationLevel.ORT_ENABLE_ALL: "all",
 }
+Check = Callable[[Assignment], Sequence[str]]
+"""Looks at an assignment before it is compiled: warnings about it; raises where it must not be."""
 _WIDER: dict[DType, DType] = {"float16": "float32", "bfloat16": "float32"}
+
+
+def accept(assignment: Assignment) -> Sequence[str]:
+    """A Check that finds nothing."""
+    return ()
 
 
 def prepare(
@@ -58,9 +69,10 @@ def prepare(
     policies: Sequence[Policy] = (),
     placement: Sequence[PlacementRule] = (),
     strategy: Any = None,
+    check: Check = accept,
 ) -> Prepared:
     """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default.
-    `strategy` is that of the partitioner; None: the config's.
+    `strategy` is that of the partitioner; None: the config's. `check` sees each assignment; its warnings are of the last one.
     """
     policies = policies or [Policy()] * len(providers)
     constraints = constraints_of(providers, policies, placement, options)
@@ -87,6 +99,7 @@ def prepare(
 
     def again() -> Assignment:
         assignment = assigned(model, providers, options, constraints, strategy)
+        check(assignment)
         _check_compiled(assignment, options)
         return assignment
 
@@ -105,6 +118,8 @@ def prepare(
         by_name = dict(zip(constraints.labels, policies, strict=True))
         fuser = fuser_of(options)
         assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser, span)
+    for warning in check(assignment):
+        report_incident(warning)
     options.check_load("the session itself")
     keeping = frozenset(f.partition.name for f in forgiving if f in compiled.called)
     return Prepared(model, report, assignment, compiled, incidents, keeping)
@@ -199,23 +214,45 @@ def transformed(
     """
     with span("check_form"):
         check_form(model, rules_of(providers))
-    return _simplified(model, providers, options, span)
+    return _simplified(model, providers, options, plugins.transforms(options.installed_transforms), span)
+
+
+def saved_form(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> Model:
+    """The model as a session saves it: a copy, transformed only as onnxruntime would. Tools match the patterns that it leaves.
+
+    The model that the session runs is transformed further. Raises what `transformed` raises.
+    """
+    made = model.clone()
+    declared = [value.type for value in made.graph.outputs]
+    check_form(made, rules_of(providers))
+    transforms = [
+        found for found in plugins.transforms(options.installed_transforms) if found.counterparts or found.level == "required"
+    ]
+    _simplified(made, providers, options, transforms)
+    for value, type_ in zip(made.graph.outputs, merged_outputs(made, declared), strict=True):
+        value.type = type_
+    bring_to_imports(made)
+    return made
 
 
 def _simplified(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span
+    model: Model,
+    providers: Sequence[ExecutionProvider],
+    options: SessionOptions,
+    transforms: Sequence[Transform],
+    span: Span = no_span,
 ) -> TransformReport:
     """As `transformed`, of a model whose nodes were checked."""
     while calls := _unclaimed_calls(model, providers):
         _inline(model, calls, providers)
-    level, transforms = _LEVELS[options.graph_optimization_level], plugins.transforms()
-    disabled = options.disabled_optimizers.intersection(found.name for found in transforms)
+    level = _LEVELS[options.graph_optimization_level]
+    disabled = options.disabled_optimizers & transform_names(transforms)
     return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled, span=span)
 
 
 def fuser_of(options: SessionOptions) -> Fuser:
     """What makes fused copies of partitions at the session's optimisation level."""
-    return Fuser(_LEVELS[options.graph_optimization_level], options.disabled_optimizers)
+    return Fuser(_LEVELS[options.graph_optimization_level], options.disabled_optimizers, options.installed_transforms)
 
 
 def _inline(model: Model, calls: set[Node], providers: Sequence[ExecutionProvider]) -> int:
@@ -309,7 +346,7 @@ class _Remedies:
         """Calls of functions become the functions' nodes."""
         if not _inline(self._model, set(left), self._providers):
             return False
-        _simplified(self._model, self._providers, self._options)
+        _simplified(self._model, self._providers, self._options, plugins.transforms(self._options.installed_transforms))
         return True
 
     def widen(self, left: list[Node]) -> bool:

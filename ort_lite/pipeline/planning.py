@@ -7,7 +7,7 @@ from ort_lite.graph.model import Model
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.explanation import Explanation
-from ort_lite.pipeline.preparation import Arguments, prepare_until
+from ort_lite.pipeline.preparation import Arguments, prepare_until, require
 from ort_lite.plugins import selection
 from ort_lite.serialization.source import ModelSource
 
@@ -20,13 +20,16 @@ def plan(
     provider_options: Sequence[Mapping[str, Any]] | None = None,
     placement_rules: Sequence[PlacementRule] = (),
     partitioning: Any = None,
+    strict: bool | None = None,
 ) -> Explanation:
     """What `InferenceSession(model, ...).explain()` would say, but for facts that only compiling tells.
 
-    `partitioning` is as for sessions. Loads, transforms and partitions; providers are created and asked. Raises what these raise.
+    `partitioning` and `strict` are as for sessions. Loads, transforms and partitions; providers are created and asked. Raises what
+    these raise.
     """
-    options = options if options is not None else SessionOptions()
+    options = options.copy() if options is not None else SessionOptions()
+    require(options, strict)
     given = Arguments(providers, provider_options, None, tuple(placement_rules), partitioning)
     prepared = prepare_until("partition", model, options, given)
     assert prepared.assignment is not None
-    return Explanation(prepared.assignment, prepared.loaded.selection.notes, {})
+    return Explanation(prepared.assignment, prepared.notes, {})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ort_lite import log
 from ort_lite.compile.fusing import fusions_of
+from ort_lite.errors import InvalidArgument, hint
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
@@ -18,10 +19,12 @@ from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.opening import Params, open_model
 from ort_lite.pipeline.pipeline import apply_options, assigned, constraints_of, transformed
+from ort_lite.pipeline.unused import check_used
 from ort_lite.plugins import plugins, selection
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
+from ort_lite.transform.contract import names_of
 from ort_lite.transform.transform import TransformReport
 
 if TYPE_CHECKING:
@@ -54,11 +57,12 @@ class Loaded(Record):
 
 
 class Preparation(Record):
-    """What the stages made; those that were not asked for made nothing."""
+    """What the stages made; those that were not asked for made nothing. `notes`: what partitioning is to say of the providers."""
 
     loaded: Loaded
     report: TransformReport | None = None
     assignment: Assignment | None = None
+    notes: tuple[str, ...] = ()
 
 
 def prepare_until(
@@ -79,7 +83,10 @@ def prepare_until(
         return Preparation(loaded, report)
     constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
     assignment = assigned(loaded.model, chosen.providers, options, constraints, given.partitioning)
-    return Preparation(loaded, report, assignment)
+    unused = check_used(chosen, assignment)
+    for note in unused:
+        log.warn(options, note)
+    return Preparation(loaded, report, assignment, (*chosen.notes, *unused))
 
 
 def open_account(options: SessionOptions) -> Account:
@@ -91,6 +98,7 @@ def open_account(options: SessionOptions) -> Account:
         from ort_lite.compat.global_threads import share_threads
 
         share_threads(options)
+    options.default_threads()
     account = account_of(options)
     if planner := options.config(config_keys.MEMORY_PLANNER, ""):
         account.planner = plugins.memory_planner(planner)
@@ -157,34 +165,55 @@ def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
     return source
 
 
+_KEYWORDS = frozenset({
+    "path_or_bytes", "sess_options", "providers", "provider_options", "params", "parse_options", "placement_rules",
+    "partitioning", "disabled_optimizers", "strict", "enable_fallback", "read_config_from_model",
+})  # fmt: skip
+"""Keywords of InferenceSession; the last two are onnxruntime's, without effect here."""
+
+
 def arguments_of(
     providers: Sequence[selection.ProviderEntry] | None,
     provider_options: Sequence[Mapping[str, Any]] | None,
     keywords: Mapping[str, Any],
     options: SessionOptions,
 ) -> Arguments:
-    """The keywords of `InferenceSession`, sorted out; `disabled_optimizers` join the config entry of `options` for them.
+    """Sort out the keywords of `InferenceSession`; `disabled_optimizers` join the config entry of `options` for them, and `strict`
+    is its own.
 
-    Raises TypeError for a keyword that it does not take.
+    Keywords that it does not have cost one warning, and are ignored as in onnxruntime. Providers: see `selection.readable`.
     """
     own = dict(keywords)
     parse, rules = own.pop("parse_options", None), tuple(own.pop("placement_rules", ()))
     partitioning, disabled = own.pop("partitioning", None), own.pop("disabled_optimizers", None) or ()
-    unknown = own.keys() - {"enable_fallback", "read_config_from_model"}
-    if unknown:
-        raise TypeError(f"InferenceSession takes no keyword {', '.join(sorted(unknown))}")
+    require(options, own.pop("strict", None))
+    if unknown := own.keys() - _KEYWORDS:
+        named = ", ".join(f"{name!r}{hint(name, _KEYWORDS)}" for name in sorted(unknown))
+        log.warn(options, f"InferenceSession ignores keywords that it does not have: {named}")
     if disabled:
         options.add_session_config_entry(
             config_keys.DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled}))
         )
-    return Arguments(providers, provider_options, parse, rules, partitioning)
+    return Arguments(*selection.readable(providers, provider_options, options), parse, rules, partitioning)
+
+
+def require(options: SessionOptions, strict: bool | None) -> None:
+    """Puts the keyword `strict` into the config of `options`; None leaves it as it is. Raises InvalidArgument for another type."""
+    if strict is None:
+        return
+    if not isinstance(strict, bool):
+        raise InvalidArgument(f"strict is {strict!r}; expected True or False")
+    options.add_session_config_entry(config_keys.STRICT, "1" if strict else "0")
 
 
 def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvider]) -> None:
-    """Names of transforms to disable that only onnxruntime has cost a warning."""
+    """Warn about names of transforms to disable that neither a transform nor any release of onnxruntime has."""
     disabled = options.disabled_optimizers
     if disabled:
-        own = [found for provider in providers for found in fusions_of(provider)]
-        known = {transform.name for transform in (*plugins.transforms(), *plugins.fusions(), *own)}
+        from ort_lite.options.onnxruntime_optimizers import OPTIMIZERS
+
+        named = options.installed_transforms
+        own = [found for provider in providers for found in fusions_of(provider, named)]
+        known = OPTIMIZERS | names_of([*plugins.transforms(named), *plugins.fusions(named), *own])
         for name in sorted(disabled - known):
             log.warn(options, f"no transform is called {name!r}: it cannot be disabled")

@@ -1,11 +1,9 @@
 """Finds providers, transforms, shape rules, schemas and memory planners, and selects the providers of a session."""
 
+from ort_lite.plugins.entry_points import PROVIDERS, TRANSFORMS, EntryPoint, scan
 from ort_lite.plugins.plugins import (
     BUILT_IN_PROVIDERS,
     BUILT_IN_TRANSFORMS,
-    PROVIDERS,
-    TRANSFORMS,
-    EntryPoint,
     Registry,
     available_providers,
     cast_insertion,
@@ -17,7 +15,6 @@ from ort_lite.plugins.plugins import (
     provider,
     register_plugin,
     register_provider,
-    scan,
     shape_rules,
     transforms,
 )

@@ -84,7 +84,7 @@ def get_ep_devices() -> list[OrtEpDevice]:
 
 
 def _names() -> list[str]:
-    """Those that take part by default first, in order of preference, and the default provider last."""
+    """Those of `get_available_providers()` first, in order of preference, and the default provider last."""
     names = dict.fromkeys((*plugins.available_providers(), *plugins.installed_providers()))
     return [*(name for name in names if name != DEFAULT), DEFAULT]
 

@@ -9,6 +9,8 @@ A distribution announces its plugins in its pyproject.toml:
     MyExecutionProvider = "my_package:MyExecutionProvider"    # the class itself, under the name that users write
     my_providers = "my_package.several"                       # or a module with ort_lite_providers
 
+Providers have to be named to be used, and transforms of installed plugins have to be asked for: `ort_lite.plugins.plugins` says how.
+
 Calls come in the order of registration, ort_lite's own implementations first; where two answers claim one name, the first
 one wins, except that a provider registered in the process wins over an installed one.
 """
@@ -36,8 +38,9 @@ def ort_lite_providers() -> "Iterable[type[ExecutionProvider]]":
 def ort_lite_transforms() -> "Iterable[Transform]":
     """Rewrite rules (`@rule`) and graph passes (`@graph_pass`), in the order in which they are to be tried.
 
-    Asked once a process. Each keeps the meaning of the graph; `SessionOptions.graph_optimization_level` says which run. They run
-    before providers are asked: what they make should be nodes of operators that every provider of the model's knows.
+    Each keeps the meaning of the graph; `SessionOptions.graph_optimization_level` says which run. They run before providers are
+    asked: what they make should be nodes of operators that every provider of the model's knows. The hook of an installed plugin is
+    called once a session's config entry `ort_lite.transforms` names its entry point.
     """
     return ()
 
@@ -45,8 +48,9 @@ def ort_lite_transforms() -> "Iterable[Transform]":
 def ort_lite_fusions() -> "Iterable[Transform]":
     """Transforms that make one node of several, in the order in which they are to be tried, and such as follow on them.
 
-    Asked once a process. They run inside the partitions of providers that ask for them (`ExecutionProvider.fusions`), so that they
-    take no node from a provider that knows its parts alone. A transform may be in `ort_lite_transforms` too.
+    They run inside the partitions of providers that ask for them (`ExecutionProvider.fusions`), so that they take no node from a
+    provider that knows its parts alone. A transform may be in `ort_lite_transforms` too. The hook of an installed plugin is called
+    once `ort_lite.transforms` names its entry point, or a provider names a transform.
     """
     return ()
 
@@ -54,7 +58,8 @@ def ort_lite_fusions() -> "Iterable[Transform]":
 def ort_lite_shape_rules() -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]":
     """Shape rules (`@shape_rule`), or families that are loaded when a model first needs one.
 
-    Asked once a process. A rule for an operator that has one already comes second.
+    Asked once a process. A rule of an installed plugin for an operator that ort_lite knows is not used; one of a registered plugin
+    comes second.
     """
     return ()
 
@@ -62,7 +67,8 @@ def ort_lite_shape_rules() -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily
 def ort_lite_schemas() -> "Iterable[OpSchema | SchemaSource]":
     """Schemas of operators (`op_schema`), or files of them that are read when a model is first checked (`SchemaFile`).
 
-    Asked once a process. A schema for a version of an operator that has one already does not count.
+    Asked once a process. A schema of an installed plugin for an operator that ort_lite knows is not used; one of a registered plugin
+    does not count for a version that has one already.
     """
     return ()
 

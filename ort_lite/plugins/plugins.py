@@ -1,126 +1,45 @@
 """Finds providers, transforms, shape rules, schemas and memory planners: ort_lite's own, installed ones, those registered here.
 
+Installed does not mean enabled (decision 0074). Installed providers run where they are named, or by `set_default_providers`;
+installed transforms and fusions in sessions whose config entry `ort_lite.transforms` names their plugin; memory planners where
+`ort_lite.memory_planner` does. Shape rules and schemas of installed plugins hold everywhere, for operators that ort_lite does not
+know. What a program registers itself is enabled, except that providers have to be named.
+
 Ort_lite's own distributions are imported by name, so that a session which needs nothing else pays for nothing else: pluggy
-(6 ms) and installed providers are loaded when a provider name is not built in or all are asked for. Installed transforms
-apply to every session; whether there are any is read from the entry_points.txt files of the environment, once a process
-(2 ms for 75 distributions; importlib.metadata takes 50). Distributions that only an import hook can see (zip
-files) are not found that way: `register_plugin` takes their modules.
+(6 ms) and installed providers are loaded when a provider name is not built in or all are asked for. The entry_points.txt files of
+the environment are read once a process (2 ms for 75 distributions; importlib.metadata takes 50). Distributions that only an import
+hook can see (zip files) are not found that way: `register_plugin` takes their modules.
 """
 
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from importlib import import_module
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ort_lite import log
 from ort_lite._version import __version__
-from ort_lite.errors import InvalidArgument, ProviderError, hint, said, told
+from ort_lite.errors import InvalidArgument, ProviderError, hint, said
 from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
-from ort_lite.record import Record
+from ort_lite.options.config_keys import INSTALLED_TRANSFORMS
+from ort_lite.plugins.additions import added_rules, added_schemas
+from ort_lite.plugins.entry_points import PROVIDERS, TRANSFORMS, EntryPoint, is_provider, scan
+from ort_lite.plugins.hooks import answers_of
 
 if TYPE_CHECKING:
-    import pluggy
-
     from ort_lite.memory.planning.planner import MemoryPlanner
     from ort_lite.provider.provider import ExecutionProvider
     from ort_lite.transform.contract import CastInsertion, LayoutConversion, OlderForm, Transform
 
-_LONG = 2.0
-"""Seconds after which an import is told of: it is done once a process, and the user waits."""
-PROVIDERS = "ort_lite.providers"
-TRANSFORMS = "ort_lite.transforms"
+ALL = "all"
+"""In place of names: every installed plugin."""
+_ON_REQUEST = frozenset({"ort_lite_transforms", "ort_lite_fusions"})
+"""Hooks of installed plugins that change how every model runs: only plugins that are named are asked."""
 
 # What this distribution's own entry points say (a test compares the two).
 BUILT_IN_PROVIDERS = {"CPUExecutionProvider": "ort_lite_cpu:CPUExecutionProvider"}
 BUILT_IN_TRANSFORMS = {"ort_lite_transforms": "ort_lite_transforms"}
-
-
-class EntryPoint(Record):
-    """One line of an entry_points.txt: `name = value`, in `group`, of the distribution in the directory `origin`."""
-
-    group: str
-    name: str
-    value: str
-    origin: str
-
-    @property
-    def is_object(self) -> bool:
-        """`module:name`; a plain module is a plugin whose hooks are asked."""
-        return ":" in self.value
-
-    def load(self) -> Any:
-        """The object. Raises ProviderError naming the entry point when importing it fails, or ends the program. An import that
-        takes long is told of.
-        """
-        module, _, attribute = self.value.partition(":")
-        begin = perf_counter()
-        try:
-            found = import_module(module.strip())
-            for part in attribute.split(".") if attribute else ():
-                found = getattr(found, part.strip())
-        except (Exception, SystemExit) as error:
-            raise self.error(f"cannot be imported: {told(error)}; repair or uninstall that distribution") from error
-        if (seconds := perf_counter() - begin) > _LONG:
-            log.warn(log.WARNING, f"{self} took {seconds:.1f} s to import")
-        return found
-
-    def load_provider(self) -> "type[ExecutionProvider]":
-        """The class. Raises ProviderError for what is none, or is called otherwise than the entry point."""
-        found = self.load()
-        if not _is_provider(found):
-            raise self.error(f"is {found!r}; expected a class derived from ort_lite.provider.ExecutionProvider")
-        cls: type[ExecutionProvider] = found
-        if cls.name != self.name:
-            raise self.error(f"is a provider whose `name` is {cls.name!r}: users write one name for both; make them one")
-        return cls
-
-    def error(self, what: str) -> ProviderError:
-        return ProviderError(f"{self} {what}")
-
-    def __str__(self) -> str:
-        return f"entry point {self.name} = {self.value} (group {self.group}, {self.origin})"
-
-
-def _is_provider(found: Any) -> bool:
-    from ort_lite.provider.provider import ExecutionProvider
-
-    return isinstance(found, type) and issubclass(found, ExecutionProvider)
-
-
-def scan(paths: Iterable[str]) -> list[EntryPoint]:
-    """The entry points for ort_lite of all distributions in the directories, in their order. O(distributions)."""
-    found: dict[tuple[str, str], EntryPoint] = {}
-    for path in dict.fromkeys(paths):
-        try:
-            names = sorted(name for name in os.listdir(path or ".") if name.endswith((".dist-info", ".egg-info")))
-        except OSError:  # not a directory
-            continue
-        for name in names:
-            for entry in _read(os.path.join(path, name)):
-                found.setdefault((entry.group, entry.name), entry)
-    return list(found.values())
-
-
-def _read(directory: str) -> list[EntryPoint]:
-    try:
-        with open(os.path.join(directory, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:  # most distributions have none
-        return []
-    if "[ort_lite." not in text:
-        return []
-    group, entries = "", []
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("[") and line.endswith("]"):
-            group = line[1:-1].strip()
-        elif group in (PROVIDERS, TRANSFORMS) and "=" in line and not line.startswith(("#", ";")):
-            name, _, value = line.partition("=")
-            entries.append(EntryPoint(group, name.strip(), value.partition("[")[0].strip(), directory))
-    return entries
 
 
 class Registry:
@@ -132,7 +51,7 @@ class Registry:
         self._registered: dict[str, type[ExecutionProvider]] = {}
         self._loaded: dict[str, type[ExecutionProvider]] = {}
         self._plugins: list[Any] = []
-        self._answers: dict[str, list[Any]] = {}
+        self._answers: dict[tuple[str, frozenset[str]], list[Any]] = {}
         self._rules: ShapeRules | None = None
 
     def register_provider(self, name: str, cls: "type[ExecutionProvider]") -> None:
@@ -140,7 +59,7 @@ class Registry:
 
         Raises ProviderError for what is no class of a provider.
         """
-        if not _is_provider(cls):
+        if not is_provider(cls):
             raise ProviderError(
                 f"register_provider: {name!r} is {cls!r}; expected a class derived from ort_lite.provider.ExecutionProvider"
             )
@@ -165,20 +84,27 @@ class Registry:
         self._answers.clear()
         self._rules = None
 
-    def transforms(self) -> "list[Transform]":
-        """All rewrite rules and graph passes, ort_lite's own first."""
-        return [transform for answer in self._answers_to("ort_lite_transforms") for transform in answer]
+    def transforms(self, installed: Collection[str] = ()) -> "list[Transform]":
+        """All rewrite rules and graph passes of ort_lite, then those of the installed plugins with these names, or of ALL, then
+        registered ones. Raises InvalidArgument for a name that no installed plugin has.
+        """
+        return [transform for answer in self._answers_to("ort_lite_transforms", installed) for transform in answer]
 
-    def fusions(self) -> "list[Transform]":
-        """All transforms for the partitions of providers that ask for them, ort_lite's own first."""
-        return [transform for answer in self._answers_to("ort_lite_fusions") for transform in answer]
+    def fusions(self, installed: Collection[str] = ()) -> "list[Transform]":
+        """All transforms for the partitions of providers that ask for them, from the same plugins as in `transforms`."""
+        return [transform for answer in self._answers_to("ort_lite_fusions", installed) for transform in answer]
 
     def shape_rules(self) -> ShapeRules:
-        """All shape rules with all schemas, ready to use; made once."""
+        """All shape rules with all schemas, ready to use; made once. Those of installed plugins add operators and change none."""
         if self._rules is None:
-            found = [rule for answer in self._answers_to("ort_lite_shape_rules") for rule in answer]
-            schemas = Schemas(schema for answer in self._answers_to("ort_lite_schemas") for schema in answer)
-            self._rules = ShapeRules((r for rule in found for r in (rule if isinstance(rule, list) else [rule])), schemas)
+            rules, schemas = self._own_answers("ort_lite_shape_rules"), self._own_answers("ort_lite_schemas")
+            if self._installed(TRANSFORMS):
+                known = ShapeRules(_flat(rules), Schemas(_listed(schemas)))
+                rules = [*rules, added_rules(_flat(self._installed_answers("ort_lite_shape_rules")), known)]
+                schemas = [*schemas, added_schemas(_listed(self._installed_answers("ort_lite_schemas")), known)]
+            rules = [*rules, *self._registered_answers("ort_lite_shape_rules")]
+            schemas = [*schemas, *self._registered_answers("ort_lite_schemas")]
+            self._rules = ShapeRules(_flat(rules), Schemas(_listed(schemas)))
         return self._rules
 
     def cast_insertion(self) -> "CastInsertion":
@@ -236,7 +162,8 @@ class Registry:
     def available_providers(self) -> list[str]:
         """Names of all providers that announce themselves, by falling `priority` and then name, the built-in ones last.
 
-        A class with `default = False` (a sample, a reference) is left out: it runs only where it is named.
+        A class with `default = False` (a sample, a reference) is left out. Sessions use those that they name (`providers=[...]`), or
+        that `set_default_providers` does.
         """
         names = [name for name in self._all_names() if name not in BUILT_IN_PROVIDERS]
         chosen: list[tuple[bool, int, str]] = []
@@ -253,6 +180,10 @@ class Registry:
     def installed_providers(self) -> list[str]:
         """Names of all providers that can be named, sorted; those with `default = False` too."""
         return self._all_names()
+
+    def announced_providers(self) -> list[str]:
+        """Names of installed and registered providers, sorted, without importing any: of a module, that of its entry point."""
+        return sorted({*self._registered, *(entry.name for entry in self._installed(PROVIDERS))})
 
     def origin(self, name: str) -> str:
         """Where a provider comes from: a distribution with its version, "ort-lite", or "registered in this process"."""
@@ -304,15 +235,32 @@ class Registry:
         own = {*BUILT_IN_PROVIDERS.values(), *BUILT_IN_TRANSFORMS.values()}
         return [entry for entry in self._entries if entry.group == group and entry.value not in own]
 
-    def _answers_to(self, hook: str) -> list[Any]:
-        """What the implementations of a hook returned, without None; those of ort_lite are called without pluggy."""
-        if hook not in self._answers:
-            built_in = [import_module(value) for value in BUILT_IN_TRANSFORMS.values()]
-            answers = [getattr(module, hook)() for module in built_in if hasattr(module, hook)]
-            if self._plugins or self._modules(hook):
-                answers.extend(_asked(self._pluggy(hook), hook))
-            self._answers[hook] = [answer for answer in answers if answer is not None]
-        return self._answers[hook]
+    def _answers_to(self, hook: str, installed: Collection[str] = ()) -> list[Any]:
+        """The answers of ort_lite's own plugins, of installed and of registered ones, without None."""
+        key = hook, frozenset(installed)
+        if key not in self._answers:
+            own, registered = self._own_answers(hook), self._registered_answers(hook)
+            self._answers[key] = [*own, *self._installed_answers(hook, installed), *registered]
+        return self._answers[key]
+
+    def _own_answers(self, hook: str) -> list[Any]:
+        """The answers of ort_lite's own plugins, which are called without pluggy."""
+        built_in = [import_module(value) for value in BUILT_IN_TRANSFORMS.values()]
+        return _present(getattr(module, hook)() for module in built_in if hasattr(module, hook))
+
+    def _installed_answers(self, hook: str, names: Collection[str] = ()) -> list[Any]:
+        """The answers of installed plugins that are not registered as well; one that cannot be imported costs a warning and itself."""
+        modules = self._modules(hook) if hook not in _ON_REQUEST else self._requested(names)
+        plugins = []
+        for entry in modules:
+            try:
+                plugins.append(entry.load())
+            except ProviderError as error:
+                warnings.warn(f"{said(error)}; its hooks are not called", RuntimeWarning, stacklevel=2)
+        return answers_of([found for found in plugins if not any(found is one for one in self._plugins)], hook)
+
+    def _registered_answers(self, hook: str) -> list[Any]:
+        return answers_of(self._plugins, hook)
 
     def _modules(self, hook: str) -> list[EntryPoint]:
         """Installed plugins to ask. Those of the providers' group are imported for the providers' hook alone."""
@@ -321,76 +269,31 @@ class Registry:
             modules += [entry for entry in self._installed(PROVIDERS) if not entry.is_object]
         return modules
 
-    def _pluggy(self, hook: str) -> "pluggy.PluginManager":
-        """A manager of the plugins that are not built in; one that cannot be imported costs a warning and itself."""
-        plugins = []
-        for entry in self._modules(hook):
-            try:
-                plugins.append(entry.load())
-            except ProviderError as error:
-                warnings.warn(f"{said(error)}; its hooks are not called", RuntimeWarning, stacklevel=2)
-        manager = _manager()
-        for plugin in reversed([*plugins, *self._plugins]):  # pluggy calls the one that registered last first
-            if not manager.is_registered(plugin):
-                try:
-                    manager.register(plugin, name=str(id(plugin)))
-                except Exception as error:
-                    raise ProviderError(f"plugin {getattr(plugin, '__name__', plugin)}: {hook}: {told(error)}") from error
-        return manager
+    def _requested(self, names: Collection[str]) -> list[EntryPoint]:
+        """The installed plugins of transforms with these names. Raises InvalidArgument for a name that none has."""
+        if not names:
+            return []
+        entries = self._installed(TRANSFORMS)
+        known = [entry.name for entry in entries]
+        for name in sorted(set(names) - {ALL, *known}):
+            raise InvalidArgument(
+                f"session config entry {INSTALLED_TRANSFORMS}: no installed plugin is called {name!r}{hint(name, known)} "
+                f"(installed: {', '.join(known) or 'none'}; {ALL!r} means every one)"
+            )
+        return [entry for entry in entries if ALL in names or entry.name in names]
 
 
-def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
-    """What each plugin answers, in order. Raises ProviderError that names the plugin and the hook."""
-    fits, expected = _elements(hook)
-    answers = []
-    for found in reversed(getattr(manager.hook, hook).get_hookimpls()):
-        who = f"plugin {getattr(found.plugin, '__name__', found.plugin)}: {hook}"
-        try:
-            answer = found.function()
-            if expected and answer is not None:
-                answer = list(answer)
-        except Exception as error:
-            raise ProviderError(f"{who} failed: {told(error)}") from error
-        for each in answer if expected and answer is not None else ():
-            if not fits(each):
-                raise ProviderError(f"{who} gave {each!r}; expected {expected}")
-        answers.append(answer)
-    return answers
+def _present(answers: Iterable[Any]) -> list[Any]:
+    return [answer for answer in answers if answer is not None]
 
 
-def _elements(hook: str) -> tuple[Callable[[Any], bool], str]:
-    """What the lists hold that a hook answers, and how to say it; "" where it answers no list, or who takes it looks by itself."""
-    if hook == "ort_lite_providers":
-        return _is_provider, "classes derived from ort_lite.provider.ExecutionProvider"
-    if hook in ("ort_lite_transforms", "ort_lite_fusions"):
-        from ort_lite.transform.contract import GraphPass, LocalRule
-
-        return lambda each: isinstance(each, (LocalRule, GraphPass)), "what @rule and @graph_pass make"
-    if hook == "ort_lite_shape_rules":
-        return lambda each: isinstance(each, (ShapeRule, RuleFamily, list)), "what @shape_rule makes"
-    if hook == "ort_lite_schemas":
-        return lambda each: hasattr(each, "versions") or hasattr(each, "since"), "what op_schema makes, or files of schemas"
-    if hook == "ort_lite_memory_planners":
-        return lambda each: True, "MemoryPlanner objects"
-    return lambda each: True, ""
+def _listed(answers: Iterable[Iterable[Any]]) -> list[Any]:
+    return [each for answer in answers for each in answer]
 
 
-def _manager() -> "pluggy.PluginManager":
-    """A pluggy manager that takes every function called `ort_lite_*` for a hook: plugins need no decorator."""
-    import pluggy
-
-    from ort_lite.plugins import hookspecs
-
-    class Manager(pluggy.PluginManager):
-        def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-            return {} if name.startswith("ort_lite_") and callable(getattr(plugin, name, None)) else None
-
-        def parse_hookspec_opts(self, module_or_class: object, name: str) -> Any:
-            return {} if name.startswith("ort_lite_") else None
-
-    manager = Manager("ort_lite")
-    manager.add_hookspecs(hookspecs)
-    return manager
+def _flat(answers: Iterable[Iterable[Any]]) -> "list[ShapeRule | RuleFamily]":
+    """The rules of answers, in which `@shape_rule` made lists."""
+    return [rule for each in _listed(answers) for rule in (each if isinstance(each, list) else [each])]
 
 
 _process = Registry()  # registrations and the scan are the process's, as its installed packages are
@@ -408,4 +311,5 @@ memory_planner = _process.memory_planner
 provider = _process.provider
 available_providers = _process.available_providers
 installed_providers = _process.installed_providers
+announced_providers = _process.announced_providers
 origin = _process.origin

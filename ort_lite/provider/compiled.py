@@ -93,6 +93,8 @@ class Restores(Absorbs, Protocol):
 class PutsOff(Protocol):
     """Of a partition that is `nested`: it leaves work undone until it knows whether the provider of the node around it will call it.
     `complete` is called once when all partitions of a session are compiled, the outer ones first, and raises what `compile` would.
+    An error that says that shapes, contents or memory do not fit (Fail, InvalidArgument, InvalidGraph, MemoryError) does not stop the
+    session: the body may never run. Calling the partition then raises it.
     """
 
     def complete(self) -> None: ...

@@ -215,10 +215,12 @@ class ExecutionProvider:
     """Base class. A provider instance belongs to one device; two instances of one class in a session are allowed.
 
     `name` is what users write in `providers=[...]`. Options given as keywords are the user's provider options; raise
-    ProviderError for those that are not known, NoDevice on a machine that lacks the device. Without `default` it takes part
-    only where it is named: it is in neither `get_available_providers()` nor `providers=None`, which list the others by
-    falling `priority`, the CPU last. `api_version` is the API_VERSION that it was written for. `concurrency` says who may be
-    in its compiled partitions at once: "concurrent": any threads; "serial": one, the others wait, for this instance alone;
+    ProviderError for those that are not known, NoDevice on a machine that lacks the device. Sessions use it where it is named, in
+    `providers=[...]` or by `set_default_providers`. `get_available_providers()`, and so `set_default_providers("all")`, lists
+    providers by falling `priority`, the CPU last; one whose `default` is False is left out of that list.
+
+    `api_version` is the API_VERSION that it was written for. `concurrency` says who may be in its compiled partitions at once:
+    "concurrent": any threads; "serial": one, the others wait, for this instance alone;
     "per-thread": any, each with a state of its own (see CompiledPartition). `config_keys` are session and run config entries
     that it reads beside those that onnxruntime documents. `exact` spares partitions on the CPU the look at their outputs' types and
     shapes: native code may read what it says without a test, so only a provider whose own code made sure of them says it.

@@ -6,7 +6,7 @@ classes. The module is not put into `sys.modules`: the import system would then 
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import PathFinder
 from types import ModuleType
@@ -19,7 +19,7 @@ from ort_lite.errors import InvalidGraph, InvalidProtobuf
 from ort_lite.graph.graph import Attr, Graph
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.serialization.wire import Span, outline
-from ort_lite.shapes.expr import Dim
+from ort_lite.shapes.expr import Dim, Expr
 
 
 def _generated() -> ModuleType:
@@ -129,8 +129,8 @@ def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimensi
     return None
 
 
-def write_type(type_: Type, proto: "pb.TypeProto", unnamed: Mapping[str, str] | None = None) -> None:
-    """Fills `proto`. Symbolic dimensions are written as text, as that which `unnamed` has for it, if any."""
+def write_type(type_: Type, proto: "pb.TypeProto", name: Callable[[Expr], str] = str) -> None:
+    """Fill `proto`. `name` returns the name of a symbolic dimension, or "" for none."""
     match type_:
         case TensorType(dtype, shape):
             proto.tensor_type.elem_type = to_onnx(dtype)
@@ -140,15 +140,15 @@ def write_type(type_: Type, proto: "pb.TypeProto", unnamed: Mapping[str, str] | 
                 added = proto.tensor_type.shape.dim.add()
                 if isinstance(dim, int):
                     added.dim_value = dim
-                elif text := (unnamed or {}).get(str(dim), str(dim)):
+                elif text := name(dim):
                     added.dim_param = text
         case SequenceType(element):
-            write_type(element, proto.sequence_type.elem_type, unnamed)
+            write_type(element, proto.sequence_type.elem_type, name)
         case OptionalType(element):
-            write_type(element, proto.optional_type.elem_type, unnamed)
+            write_type(element, proto.optional_type.elem_type, name)
         case MapType(key, value):
             proto.map_type.key_type = to_onnx(key)
-            write_type(value, proto.map_type.value_type, unnamed)
+            write_type(value, proto.map_type.value_type, name)
 
 
 _PLAIN: dict[int, tuple[str, Callable[["pb.AttributeProto"], Any]]] = {

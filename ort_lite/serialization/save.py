@@ -2,7 +2,8 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +16,8 @@ from ort_lite.graph.model import Function, Model
 from ort_lite.serialization.parse_options import SerializeOptions
 from ort_lite.serialization.proto import pb, same_operator, serialize, write_attribute, write_type
 from ort_lite.serialization.tensor_proto import describe, nbytes_of, to_bytes, write_tensor
+from ort_lite.shapes.dims import as_symbol
+from ort_lite.shapes.expr import Expr
 
 PutTensor = Callable[[Array, pb.TensorProto, str], None]
 
@@ -139,6 +142,7 @@ class _Writer:
     def __init__(self, model: Model, imports: Mapping[str, int], put_initializer: PutTensor) -> None:
         self._model, self._imports, self._put_initializer = model, dict(imports), put_initializer
         self._names: dict[Value, str] = {}
+        self._dim_name = _DimNames(model)
 
     def graph(self, graph: Graph, proto: pb.GraphProto, outer: Mapping[str, Value]) -> None:
         """Fills `proto`. `outer` holds the values that the graphs around it define, by name."""
@@ -191,10 +195,10 @@ class _Writer:
         for value in (*graph.inputs, *graph.outputs, *graph.initializers.values(), *made):
             if value in self._names:
                 continue
-            name, count = value.name, 0
+            name, number = value.name, 0
             while name in visible or not name:
-                count += 1
-                name = f"{value.name}_{count}"
+                number += 1
+                name = f"{value.name}_{number}"
             visible[name] = value
             self._names[value] = name
         return visible
@@ -244,7 +248,39 @@ class _Writer:
             info = infos.add()
             info.name = self._name(value)
             if value.type is not None:
-                write_type(value.type, info.type, self._model.unnamed_dims)
+                write_type(value.type, info.type, self._dim_name)
+
+
+class _DimNames:
+    """Names of symbolic dimensions: expressions get new ones, since tools take `dim_param` for a name or evaluate it."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._made: dict[Expr, str] = {}
+        self._taken: set[str] = set()
+
+    def __call__(self, dim: Expr) -> str:
+        """Return the name, or "" for none. Equal expressions have the same name."""
+        if as_symbol(dim) is not None:
+            return self._model.unnamed_dims.get(str(dim), str(dim))
+        if not self._made:
+            self._taken = {
+                str(known) for value in _values(self._model.graph) for known in getattr(value.type, "shape", None) or ()
+            }
+        if dim not in self._made:
+            numbers = (f"unk__{number}" for number in count(len(self._made)))
+            self._made[dim] = next(name for name in numbers if name not in self._taken)
+            self._taken.add(self._made[dim])
+        return self._made[dim]
+
+
+def _values(graph: Graph) -> Iterator[Value]:
+    """All values of the graph and of those nested in it that have types."""
+    yield from graph.inputs
+    for node in graph.all_nodes():
+        yield from (value for value in node.outputs if value is not None)
+        for body in node.subgraphs():
+            yield from body.inputs
 
 
 def _intermediate(graph: Graph) -> list[Value]:

@@ -123,8 +123,8 @@ class Compatible:
     ) -> None:
         """Prepares the session anew for other providers, as if it had been made with them; runs in flight end with the old ones.
 
-        Raises InvalidArgument where the session has not kept what it was made from (`load_params`), and what making one raises; the
-        session is unchanged then.
+        A strict session stays strict. Raises InvalidArgument where the session has not kept what it was made from (`load_params`),
+        and what making one raises; the session is unchanged then.
         """
         self._remake("set_providers", self._arguments.replace(providers=providers, provider_options=provider_options), None)
 

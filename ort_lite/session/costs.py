@@ -21,6 +21,7 @@ def measured(session: Any, feeds: Mapping[str, Any]) -> Trace:
     recorded(partial(session.run, None, feeds), SECONDS)
     lifecycle.collect_events(session._state.selection.providers, session._profiler)
     trace: Trace = session._profiler.trace()
+    session._profiler.discard()
     return trace
 
 
@@ -30,7 +31,7 @@ def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]
     if not runs:
         return {}
     kernels = [_event(event) for event in trace.events if event.category == "Kernel"]
-    steps = [_event(event) for event in trace.events if event.category == "Node"]
+    steps = [_event(event) for event in trace.events if event.category in ("Step", "Node")]
     return costs_of(profile_of(kernels, runs, assignment, sizes_of(dims), steps))
 
 

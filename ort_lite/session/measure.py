@@ -158,7 +158,7 @@ def _means(path: str | os.PathLike[str]) -> dict[str, float]:
         events: Iterable[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
         found: dict[str, list[int]] = {}
         for event in events:
-            if event["cat"] == "Node":
+            if event["cat"] == "Step":
                 found.setdefault(event["args"]["op_name"], []).append(event["dur"])
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgument(f"{os.fspath(path)} is not a profile: {type(error).__name__}: {error}") from error

@@ -1,13 +1,11 @@
 """What a session tells of its model: NodeArg and ModelMetadata, as onnxruntime spells them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType, Type, type_name
 from ort_lite.record import Record, field
-from ort_lite.shapes.dims import as_symbol
-from ort_lite.shapes.expr import Dim
 
 
 class NodeArg(Record):
@@ -48,28 +46,11 @@ def metadata(model: Model) -> ModelMetadata:
 
 def node_args(values: Sequence[Value], unnamed: Mapping[str, str]) -> list[NodeArg]:
     """`unnamed` are the symbols that the loader made up for dimensions without a name, with what the file says: "", "?", "None"."""
-    return [NodeArg(value.name, type_name(value.type), _shape(value.type, unnamed)) for value in values]
+    return [node_arg(value.name, value.type, unnamed) for value in values]
 
 
-def refined(declared: Sequence[NodeArg], values: Sequence[Value], names: Collection[str]) -> list[NodeArg]:
-    """Declared outputs with what shape inference knows better: declared shapes may lie. `names`: the model's dimensions."""
-    return [_refined(arg, value.type, names) for arg, value in zip(declared, values, strict=True)]
-
-
-def _refined(arg: NodeArg, inferred: Type | None, names: Collection[str]) -> NodeArg:
-    if not isinstance(inferred, TensorType) or inferred.shape is None:
-        return arg if inferred is None else NodeArg(arg.name, type_name(inferred), arg.shape)
-    known: list[int | str | None] = [_named(dim, names) for dim in inferred.shape]
-    if len(known) == len(arg.shape):
-        known = [new if new is not None else old for new, old in zip(known, arg.shape, strict=True)]
-    return NodeArg(arg.name, type_name(inferred), known)
-
-
-def _named(dim: Dim, names: Collection[str]) -> int | str | None:
-    if isinstance(dim, int):
-        return dim
-    found = as_symbol(dim)
-    return found.name if found is not None and found.name in names else None
+def node_arg(name: str, type_: Type | None, unnamed: Mapping[str, str]) -> NodeArg:
+    return NodeArg(name, type_name(type_), _shape(type_, unnamed))
 
 
 def _shape(type_: Type | None, unnamed: Mapping[str, str]) -> list[int | str | None]:

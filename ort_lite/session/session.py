@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,8 +42,10 @@ class InferenceSession(Compatible):
     """A model, ready to run. `run` may be called from many threads at once.
 
     `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
-    (name, options), classes or instances in order of preference; None: all that are installed and take part by default.
-    The CPU provider comes last in any case. Options may hold those of `ort_lite.options.policies`. Keywords:
+    (name, options), classes or instances in order of preference; None: those of `ort_lite.set_default_providers`, which are the CPU
+    provider alone unless a program sets others. The CPU provider comes last in any case. A provider that is not installed, has no
+    device or is assigned no node costs a warning; with `strict=True` (config entry `ort_lite.strict`) it is a ProviderError, but for
+    the CPU provider. Options may hold those of `ort_lite.options.policies`. Keywords:
     `placement_rules` (see `ort_lite.partition.placement`), `partitioning` ("greedy", "cost" or a strategy, see
     `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`). Raises what
     loading, transforms, providers and compilation raise.
@@ -66,6 +69,8 @@ class InferenceSession(Compatible):
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
             config_keys.note_without_effect(entries, acting, "session", options)
+        if self._profiler is not None:
+            weakref.finalize(self, self._profiler.write_left)
         self._changing, self._told = locks.lock(), threading.local()
         self._sess_options_initial = sess_options
         if isinstance(path_or_bytes, (str, os.PathLike)):
@@ -274,7 +279,8 @@ class InferenceSession(Compatible):
             )
         if state.prepared is not None:
             with piece(Logged(state.options)):
-                fresh = make_state(self._kept, state.options.copy(), arguments, params, self._profiler)
+                profiler = None if self._profiler is None or self._profiler.ended else self._profiler
+                fresh = make_state(self._kept, state.options.copy(), arguments, params, profiler)
             with self._changing:
                 if self._state.prepared is not None:
                     self._state, self._arguments = fresh, arguments
@@ -413,11 +419,16 @@ class InferenceSession(Compatible):
         return self._profiler.start if self._profiler is not None else 0
 
     def end_profiling(self) -> str:
-        """Writes the profile and returns the file's name; "" when profiling is off."""
-        if self._profiler is None:
-            return ""
-        lifecycle.collect_events(self._state.selection.providers, self._profiler)
-        return self._profiler.end()
+        """Write the profile and return the file's name; "" when profiling is off or has ended.
+
+        A session that is deleted without it, or there when the process exits, writes its profile then.
+        """
+        return "" if self._profiler is None else self._profiler.end()
+
+    def discard_profile(self) -> None:
+        """End profiling without a file."""
+        if self._profiler is not None:
+            self._profiler.discard()
 
 
 def _profiler(options: SessionOptions) -> "Profiler | None":

@@ -1,7 +1,8 @@
 """All that a session is between two changes: made whole by the stages, swapped whole by `load_params` and `close`."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -10,23 +11,25 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
+from ort_lite.inference.declared import merged_outputs
 from ort_lite.log import Span, no_span
 from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, SessionOptions
-from ort_lite.partition.assignment import label_of
+from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import prepare
+from ort_lite.pipeline.pipeline import Check, accept, prepare, saved_form
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
 from ort_lite.pipeline.prepared import Prepared
+from ort_lite.pipeline.unused import check_used
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
-from ort_lite.provider.provider import CPU
+from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
-from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
+from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
 from ort_lite.session.ready import Closed, Ready
 
 if TYPE_CHECKING:
@@ -112,20 +115,20 @@ def make_state(
         about = metadata(model)
         inputs = node_args(model.graph.inputs, model.unnamed_dims)
         overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
-        outputs = node_args(model.graph.outputs, model.unnamed_dims)
-        names = {dim for arg in inputs for dim in arg.shape if isinstance(dim, str)}
+        declared = [value.type for value in model.graph.outputs]
         if profiler is not None:
             lifecycle.start_profiling(chosen.providers)
 
-        def prepared_from(model: Model, span: Span = no_span) -> Prepared:
-            return prepare(
-                model, chosen.providers, options, span, chosen.policies, given.placement_rules, given.partitioning
-            )  # fmt: skip
+        def prepared_from(model: Model, span: Span = no_span, check: Check = accept) -> Prepared:
+            rules = given.placement_rules
+            return prepare(model, chosen.providers, options, span, chosen.policies, rules, given.partitioning, check)
 
-        prepared = prepared_from(model, span)
-        outputs = refined(outputs, model.graph.outputs, names)
         if options.optimized_model_filepath:
-            save_optimized(model, options)
+            with span("save_optimized_model"):
+                save_optimized(saved_form(model, chosen.providers, options), options)
+        prepared = prepared_from(model, span, partial(check_used, chosen))
+        types = merged_outputs(model, declared)
+        outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
@@ -141,6 +144,8 @@ def make_state(
         return _ready(prepared, profiler, account, workers)
 
     overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
+    if profiler is not None:
+        profiler.attach(partial(_collect, chosen.providers, prepared.assignment))
     heap.give_back()
     if log.hears(options, log.INFO):
         _tell(options, prepared, perf_counter_ns() - begin)
@@ -159,6 +164,14 @@ def make_state(
         workers,
         None if recorder is None else recorder.trace(),
     )
+
+
+def _collect(providers: Sequence[ExecutionProvider], assignment: Assignment, profiler: "Profiler", since: int) -> None:
+    """Add what providers recorded, and the events of nodes, to a profile that ends."""
+    from ort_lite.pipeline.node_events import node_events
+
+    lifecycle.collect_events(providers, profiler)
+    profiler.nodes(node_events(profiler.trace(), assignment, since))
 
 
 def _ready(prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None") -> Ready:

@@ -12,6 +12,9 @@ Rules see the nodes of nested graphs too; all nodes of a match are in one graph.
 
 A graph pass sees the whole graph at once: `@graph_pass(level="basic") def f(graph, rewriter) -> int`, the number of changes.
 Both keep what the graph computes, the names of its inputs and outputs included.
+
+`counterparts` are the onnxruntime optimizers that do the same. Disabling one of them disables the transform. Only transforms
+with a counterpart change the model that a session saves, because tools match the patterns that onnxruntime leaves in it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -39,6 +42,7 @@ class LocalRule(Record, eq=False):
     patterns: tuple[Pattern, ...]
     function: RuleFunction
     private: bool
+    counterparts: tuple[str, ...] = ()
 
 
 class GraphPass(Record, eq=False):
@@ -47,9 +51,15 @@ class GraphPass(Record, eq=False):
     name: str
     level: str
     function: PassFunction
+    counterparts: tuple[str, ...] = ()
 
 
 Transform = LocalRule | GraphPass
+
+
+def names_of(transforms: Iterable[Transform]) -> set[str]:
+    """The names by which the transforms can be disabled: their own and those of their counterparts."""
+    return {name for found in transforms for name in (found.name, *found.counterparts)}
 
 
 class Change(Record):
@@ -82,7 +92,9 @@ class LayoutConversion(Protocol):
     def restore(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]: ...
 
 
-def rule(*patterns: Pattern, level: str, name: str = "", private: bool = False) -> Callable[[RuleFunction], LocalRule]:
+def rule(
+    *patterns: Pattern, level: str, name: str = "", private: bool = False, counterparts: tuple[str, ...] = ()
+) -> Callable[[RuleFunction], LocalRule]:
     """Makes the decorated function a rule: called with the Rewriter and what the pattern captured, by name.
 
     `private`: it fires only where nobody outside the match reads what the nodes below its root compute.
@@ -90,17 +102,17 @@ def rule(*patterns: Pattern, level: str, name: str = "", private: bool = False) 
     _check_level(level)
 
     def decorate(function: RuleFunction) -> LocalRule:
-        return LocalRule(name or function.__name__, level, patterns, function, private)
+        return LocalRule(name or function.__name__, level, patterns, function, private, counterparts)
 
     return decorate
 
 
-def graph_pass(*, level: str, name: str = "") -> Callable[[PassFunction], GraphPass]:
+def graph_pass(*, level: str, name: str = "", counterparts: tuple[str, ...] = ()) -> Callable[[PassFunction], GraphPass]:
     """Makes the decorated function a graph pass."""
     _check_level(level)
 
     def decorate(function: PassFunction) -> GraphPass:
-        return GraphPass(name or function.__name__, level, function)
+        return GraphPass(name or function.__name__, level, function, counterparts)
 
     return decorate
 

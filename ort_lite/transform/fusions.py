@@ -43,13 +43,14 @@ class Fusions:
         opset_imports: dict[str, int],
         fixed: Collection[Graph] = (),
         names: Names | None = None,
+        certain: bool = True,
     ) -> tuple[Change, ...]:
         """Changes the graph, whose values have their types, in place; returns what was done. Graphs in `fixed` stay.
 
         What is new is of the opset versions in `opset_imports`, and has names that are not taken in `names`; None: in the graph.
-        Raises Fail for a transform that left an invalid graph.
+        `certain`: the graph is no body, which may never run. Raises Fail for a transform that left an invalid graph.
         """
-        driver = Driver(Rewriter(graph, Inference(rules, inferred=True), opset_imports, names=names), fixed)
+        driver = Driver(Rewriter(graph, Inference(rules, inferred=True, certain=certain), opset_imports, names=names), fixed)
         for phase in self._phases:
             driver.run(phase)
         if driver.changes:

@@ -267,7 +267,10 @@ class Rewriter:
     def infer(self, node: Node) -> bool:
         """Infers a node anew and writes the types down. Returns whether an output is known better or otherwise than before."""
         before = [None if value is None else self.inference.infos.get(value) for value in node.outputs]
-        self.inference.node(node)
+        if node.graph is self.graph:
+            self.inference.node(node)
+        else:
+            self.inference.inner_node(node)
         changed = False
         for value, old in zip(node.outputs, before, strict=True):
             if value is not None:

@@ -20,7 +20,7 @@ from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.log import Span, no_span
 from ort_lite.record import Record
-from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform
+from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform, names_of
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
 from ort_lite.transform.rewriter import FOLD_LIMIT, Done, Rewriter, Skip
 from ort_lite.transform.soundness import Outline
@@ -95,9 +95,9 @@ def transform(
 ) -> TransformReport:
     """Changes `model.graph` in place and annotates every value with its type. `span` hears of inference and of what transforms do.
 
-    `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms to leave out. Ends also
-    when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument for
-    names that are not known, ShapeInferenceError for a model whose shapes do not fit, Fail naming a transform that left a
+    `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms to leave out, or counterparts.
+    Ends also when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument
+    for names that are not known, ShapeInferenceError for a model whose shapes do not fit, Fail naming a transform that left a
     cycle, an input that nobody makes, or other outputs than there were.
     """
     _check(transforms, level, disabled)
@@ -133,13 +133,13 @@ def chosen_of(transforms: Sequence[Transform], level: str, disabled: Collection[
     if twice:
         raise InvalidArgument(f"two transforms are called {twice[0]!r}: rename one, or disable the distribution it is from")
     highest = LEVELS.index(UP_TO[level])
-    return [t for t in transforms if t.name not in disabled and LEVELS.index(t.level) <= highest]
+    return [t for t in transforms if names_of([t]).isdisjoint(disabled) and LEVELS.index(t.level) <= highest]
 
 
 def _check(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> None:
     if level not in UP_TO:
         raise InvalidArgument(f"graph optimisation level {level!r} is none of {', '.join(UP_TO)}")
-    names = [t.name for t in transforms]
+    names = names_of(transforms)
     for name in disabled:
         if name not in names:
             raise InvalidArgument(f"no transform is called {name!r}{hint(name, names)}")

@@ -142,7 +142,7 @@ class Event(TypedDict):
     """Microseconds from the beginning of the run. Events of a track lie inside of each other or apart, the outer ones first."""
 
     name: str
-    category: str  # "Session" (the run), "Node" (a step: partition or copy), "Kernel", "Copy" (on a track of its route)
+    category: str  # "Session" (the run), "Step" (a partition or a copy), "Kernel", "Copy" (on a track of its route)
     provider: str
     track: int
     start: float

@@ -51,7 +51,8 @@ def story_of(
     Raises what the transforms raise.
     """
     forms = Forms()
-    known = {found.name: found for found in (*plugins.fusions(), *plugins.transforms())}
+    named = options.installed_transforms
+    known = {found.name: found for found in (*plugins.fusions(named), *plugins.transforms(named))}
     passes = {name for name, found in known.items() if isinstance(found, GraphPass)}
     film = Film(loaded.graph, forms, passes) if loaded is not None else None
     pictures: list[Picture] = []

@@ -62,7 +62,7 @@ def _event(
         "start": (event.begin - start) / 1000,
         "duration": _duration(event) / 1000,
     }
-    if event.category in ("Node", "Kernel") and (node := key(name)):
+    if event.category in ("Step", "Node", "Kernel") and (node := key(name)):
         made["node"] = node
     if str(event.args.get("bytes", "")).isdecimal():
         made["bytes"] = int(event.args["bytes"])

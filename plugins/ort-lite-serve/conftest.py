@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.processes import child
 
 
 class Running:
@@ -18,7 +20,8 @@ class Running:
     def __init__(self, given: Mapping[str, Any]) -> None:
         script = Path(__file__).parent / "tests" / "serving.py"
         command = [sys.executable, str(script), json.dumps(given)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._open = ExitStack()
+        self.process = self._open.enter_context(child(command, stdout=subprocess.PIPE))
         assert self.process.stdout is not None
         self.grpc = self.process.stdout.readline().split()[-1]
         self.http = self.process.stdout.readline().split("//")[1].split("/")[0]
@@ -26,11 +29,10 @@ class Running:
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
-    def wait(self) -> None:
+    def finish(self) -> None:
         """Until all is answered."""
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        assert self.process.wait(30) == 0
+        with self._open:
+            assert self.process.wait(30) == 0
 
 
 Start = Callable[..., Running]
@@ -49,7 +51,7 @@ def _starts() -> Iterator[Start]:
     for one in made:
         one.end()
     for one in made:
-        one.wait()
+        one.finish()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The generated parts of docs/performance.md and docs/why.md: tables and sentences out of the performance record."""
+"""The generated parts of README.md, docs/performance.md and docs/why.md: tables and sentences out of the performance record."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from ort_lite.commands.benchmark.comparison import NOISE
 from tests.benchmarks.record import DECIMALS, RECORD, Measurement
 from tests.benchmarks.rows import row_names
-from tests.benchmarks.summary import Comparison, CpuSummary, by_cpu, comparison, cpu_summaries
+from tests.benchmarks.summary import SLOWER, Comparison, CpuSummary, by_cpu, comparison, cpu_summaries
 
 DOCS = RECORD.parent
 BEGIN = "<!-- Generated from docs/performance.jsonl by `python -m tests.benchmarks.table`. Don't edit. -->\n"
@@ -58,6 +58,32 @@ def why(measurements: Sequence[Measurement]) -> str:
             ratios = [_pair([_ratio(cells.get((name, rival, t))) for t in means]) for name in CHOSEN]
             lines.append([summary.name, _rival(rival), _pair(means.values()), *ratios])
     return table(["CPU", "compared with", MEAN, *CHOSEN], lines, texts=2)
+
+
+def readme(measurements: Sequence[Measurement]) -> str:
+    """The generated part of README.md: the means of each CPU with 1 and 2 threads, and the rows that are slower than a rival."""
+    summaries = list(cpu_summaries(measurements))
+    rivals = _rivals(measurements)
+    lines, losses = [], []
+    for summary in summaries:
+        means = [[_mean(found).strip("*") for (r, _), found in summary.comparisons.items() if r == rival] for rival in rivals]
+        lines.append([summary.name, *(" / ".join(of_rival) for of_rival in means)])
+        losses += [f"- {loss}" for rival in rivals if (loss := _losses_of(summary, rival))]
+    text = table(["CPU", *(f"vs. {_rival(rival)}, 1 / 2 threads" for rival in rivals)], lines)
+    count = max(found.count for summary in summaries for found in summary.comparisons.values())
+    lost = "Rows in which ort-lite is slower, with 1 / 2 threads:\n\n" + "\n".join(losses) if losses else "No row is slower."
+    return f"Geometric means over {count} models and operators:\n\n{text}\n{lost}"
+
+
+def _losses_of(summary: CpuSummary, rival: str) -> str:
+    """Name the rows of a CPU that are slower than a rival with any number of threads, the slowest first."""
+    ratios: dict[str, list[float]] = {}
+    for m in summary.measurements:
+        if m.rival == rival and m.ratio is not None:
+            ratios.setdefault(m.title, []).append(m.ratio)
+    slower = sorted((title for title in ratios if min(ratios[title]) < SLOWER), key=lambda title: min(ratios[title]))
+    rows = "; ".join(f"{title} ({' / '.join(f'{ratio:.2f}' for ratio in ratios[title])})" for title in slower)
+    return f"{summary.name}, compared with {_rival(rival)}: {rows}." if rows else ""
 
 
 def table(columns: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1) -> str:
@@ -223,6 +249,7 @@ def _rivals(measurements: Iterable[Measurement]) -> list[str]:
 
 
 PAGES: Mapping[Path, Callable[[Sequence[Measurement]], str]] = {
+    DOCS.parent / "README.md": readme,
     DOCS / "performance.md": performance,
     DOCS / "why.md": why,
 }

@@ -4,6 +4,7 @@
     python -m tests.benchmarks.table --against openvino
     python -m tests.benchmarks.table --operators                # the operators of tests/benchmarks/operators.txt
     python -m tests.benchmarks.table --models FOLDER            # NAME.onnx and its feeds NAME.npz
+    python -m tests.benchmarks.table --forget CPU               # remove what was measured on a CPU, such as an outdated one
     python -m tests.benchmarks.table --render                   # only regenerate the pages
 
 Takes minutes, on a machine that does nothing else. With --only, rows whose names contain a text are measured. A measurement replaces
@@ -102,6 +103,15 @@ def update(arguments: argparse.Namespace) -> None:
         write(record, arguments.record)
 
 
+def forget(name: str, record: Path) -> None:
+    """Remove the measurements of a CPU. Ends with an error if there are none."""
+    measurements = read(record)
+    kept = [m for m in measurements if m.cpu != name]
+    if len(kept) == len(measurements):
+        raise SystemExit(f"--forget {name}: the record has {', '.join(sorted({m.cpu for m in measurements}))}")
+    write(kept, record)
+
+
 def render(arguments: argparse.Namespace) -> None:
     """Regenerate the pages of the repository, or the one that --document names."""
     measurements = read(arguments.record)
@@ -115,6 +125,9 @@ def main() -> None:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--operators", action="store_true", help="measure single operators")
     kinds.add_argument("--models", type=Path, metavar="FOLDER", help="measure the models of a folder")
+    kinds.add_argument(
+        "--forget", metavar="CPU", help="measure nothing, remove all measurements of the CPU with exactly this name"
+    )
     kinds.add_argument("--render", action="store_true", help="measure nothing, regenerate the pages")
     parser.add_argument("--against", default=RIVALS[0], choices=RIVALS, help="the rival (default: %(default)s)")
     parser.add_argument("--seconds", type=float, help="for each row and number of threads (default: 3, operators 1)")
@@ -122,7 +135,9 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=RECORD, metavar="FILE", help="update this record instead")
     parser.add_argument("--document", type=Path, metavar="FILE", help="regenerate this page instead")
     arguments = parser.parse_args()
-    if not arguments.render:
+    if arguments.forget is not None:
+        forget(arguments.forget, arguments.record)
+    elif not arguments.render:
         update(arguments)
     render(arguments)
 

@@ -4,18 +4,16 @@
 `requests_of`.
 """
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
+from tests.browser.chromium import chromium
 from tests.browser.pages import VIEWS
 
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 PATIENCE = 20_000
 """Milliseconds until something that is waited for counts as missing."""
@@ -25,14 +23,8 @@ OpenPage = Callable[..., Page]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.fail(f"no Chromium: none of {', '.join(CHROMIUM)} is on PATH; on Debian, apt-get install chromium")
-    unconfined = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium confines no tab of root's
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=unconfined)
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -77,9 +77,9 @@ def _timeline() -> Timeline:
     return {
         "tracks": [{"id": 0, "name": "main"}, {"id": 1, "name": "sample:0"}],
         "events": [
-            _event(f"{CPU}_0", "Node", 0, 100),
+            _event(f"{CPU}_0", "Step", 0, 100),
             *kernels,
-            _event("copy x", "Node", 100, 10),
+            _event("copy x", "Step", 100, 10),
             _event("copy x", "Copy", 101, 8, track=1),
         ],
         "flows": [{"name": "x", "source": (0, 99.0), "target": (1, 102.0)}],

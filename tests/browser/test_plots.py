@@ -133,11 +133,11 @@ def test_the_plan_is_said_beside_its_bound(open_tab: OpenTab) -> None:
 def test_a_timeline_goes_down_into_what_an_event_holds(open_tab: OpenTab) -> None:
     page = open_tab("Timeline")
     chart(page)
-    assert pressed(page, "ArrowRight") == "CPUExecutionProvider_0, Node, CPUExecutionProvider, 100 µs, from 0 µs"
+    assert pressed(page, "ArrowRight") == "CPUExecutionProvider_0, Step, CPUExecutionProvider, 100 µs, from 0 µs"
     assert pressed(page, "ArrowDown") == "Abs_0, Kernel, CPUExecutionProvider, 60 µs, from 0 µs"
     assert pressed(page, "ArrowRight").startswith("Neg_1")
     assert pressed(page, "ArrowUp").startswith("CPUExecutionProvider_0")
-    assert pressed(page, "ArrowRight").startswith("copy x, Node")
+    assert pressed(page, "ArrowRight").startswith("copy x, Step")
 
 
 def test_what_takes_longest_counts_no_time_twice(open_tab: OpenTab) -> None:

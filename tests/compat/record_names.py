@@ -24,6 +24,8 @@ MODULES = (
     "onnxruntime.capi.onnxruntime_validation",
 )
 NATIVE = "onnxruntime.capi.onnxruntime_pybind11_state"
+_OF_PYTHON: tuple[type, ...] = (object, int, BaseException)
+"""Classes whose members are not recorded: they, and the names of `*args` and `**kwargs`, differ between Pythons."""
 
 
 def recorded() -> dict[str, Any]:
@@ -50,7 +52,10 @@ def own(module: ModuleType, name: str) -> bool:
 def described(found: Any) -> dict[str, Any]:
     """A class with its members, a function with its parameters, or another value with its type."""
     if isinstance(found, type):
-        members = sorted(name for name in dir(found) if not name.startswith("_") and not hasattr(object, name))
+        of_python = [base for base in _OF_PYTHON if issubclass(found, base)]
+        members = sorted(
+            name for name in dir(found) if not name.startswith("_") and not any(hasattr(base, name) for base in of_python)
+        )
         return {
             "kind": "class",
             "parameters": parameters(inspect.getattr_static(found, "__init__")),
@@ -70,7 +75,8 @@ def member(static: Any, found: Any) -> dict[str, Any]:
 def parameters(function: Any) -> list[list[str]] | None:
     """Without `self`; those of the first of several native signatures."""
     try:
-        listed = [[each.name, _kind(each)] for each in inspect.signature(function).parameters.values()]
+        found = [(each.name, _kind(each)) for each in inspect.signature(function).parameters.values()]
+        listed = [["*" if kind == "any" else name, kind] for name, kind in found]
     except (TypeError, ValueError):
         return _of_docstring(getattr(function, "__doc__", "") or "")
     return [each for k, each in enumerate(listed) if not (k == 0 and each[0] in ("self", "cls"))]

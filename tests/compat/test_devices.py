@@ -124,6 +124,29 @@ def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePoli
     assert chosen.name == expected
 
 
+def test_onnxs_backend_prepares_a_session_for_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the CPU that of a session without a list; for another kind of device one with a provider that is installed for it."""
+    from ort_lite import backend
+    from ort_lite.plugins import ep_devices, plugins
+
+    file = tmp_path / "library.py"
+    file.write_text(LIBRARY)
+    ort_lite.register_execution_provider_library("npu", file)
+    try:
+        place = ep_devices._hardware(Device("npu"))
+        device = ep_devices.OrtEpDevice("PathExecutionProvider", "", {}, {}, place, Device("npu"))
+        monkeypatch.setattr(ep_devices, "get_ep_devices", lambda: [device, device_of_cpu])
+        assert "PathExecutionProvider" in plugins.available_providers()
+        for name, expected in (
+            ("NPU", "PathExecutionProvider"),
+            ("CPU", "CPUExecutionProvider"),
+            (None, "CPUExecutionProvider"),
+        ):
+            assert backend.prepare(MODEL, name)._session.get_providers()[0] == expected
+    finally:
+        ort_lite.unregister_execution_provider_library("npu")
+
+
 device_of_cpu = ort_lite.get_ep_devices()[-1]
 
 
@@ -154,7 +177,8 @@ def test_devices_that_make_no_sense() -> None:
         with pytest.raises(InvalidArgument, match="add_provider_for_devices"):
             options.add_provider_for_devices(devices, {})
     options.add_provider("NoSuchThingExecutionProvider", {})
-    with pytest.raises(InvalidArgument, match="NoSuchThing"):
+    options.add_session_config_entry("ort_lite.strict", "1")
+    with pytest.raises(ProviderError, match="NoSuchThing"):
         ort_lite.InferenceSession(MODEL, options)
 
 

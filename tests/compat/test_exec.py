@@ -17,10 +17,11 @@ import pytest
 import ort_lite
 from ort_lite.__main__ import main
 from ort_lite.commands.exec import SITE
+from tests.processes import child
 
-SERVED = f"1.31.1+ort.lite.{ort_lite.__version__}"
+SERVED = ort_lite.get_build_info()
 SHOW = "import sys; print(sys.argv, sys.path[0], __name__, __file__, __spec__ and __spec__.name, sys.prefix)\n"
-VERSION = "import onnxruntime; print(onnxruntime.__version__)\n"
+VERSION = "import onnxruntime; print(onnxruntime.get_build_info())\n"
 CHILDREN = """
 import multiprocessing, os, subprocess, sys
 import onnx.parser
@@ -29,7 +30,7 @@ import onnxruntime as ort
 
 def version(_):
     import onnxruntime
-    return onnxruntime.__version__
+    return onnxruntime.get_build_info()
 
 if __name__ == "__main__":
     session = ort.InferenceSession(onnx.parser.parse_model(sys.argv[1]).SerializeToString())
@@ -37,7 +38,7 @@ if __name__ == "__main__":
     for method in ("spawn", "forkserver"):
         with multiprocessing.get_context(method).Pool(1) as pool:
             print(*pool.map(version, [0]))
-    one = [sys.executable, "-c", "import onnxruntime; print(onnxruntime.__version__)"]
+    one = [sys.executable, "-c", "import onnxruntime; print(onnxruntime.get_build_info())"]
     print(subprocess.run(one, capture_output=True, text=True).stdout, end="", flush=True)
     os.execv(one[0], one)
 """
@@ -64,7 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(*command: str, python: tuple[str, ...] = (), stdin: str = "") -> subprocess.CompletedProcess[str]:
     ort_lite_exec = [sys.executable, *python, "-m", "ort_lite", "exec"]
-    return subprocess.run([*ort_lite_exec, *command], input=stdin, capture_output=True, text=True, check=False)
+    return subprocess.run([*ort_lite_exec, *command], input=stdin, capture_output=True, text=True, check=False, timeout=240)
 
 
 PYTHON = [
@@ -78,7 +79,7 @@ PYTHON = [
 
 @pytest.mark.parametrize("arguments", PYTHON, ids=" ".join)
 def test_a_python_program_sees_what_python_itself_shows_it(folder: Path, arguments: list[str]) -> None:
-    own = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    own = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=240)
     for command in (arguments, ["python", *arguments]):
         done = run(*command)
         assert done.stdout.splitlines()[0] == own.stdout.splitlines()[0]
@@ -97,7 +98,7 @@ COMMANDS = [
 def test_python_in_any_command_gets_ort_lite(folder: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     done = run(*command)
     monkeypatch.setenv("PATH", os.pathsep.join([os.path.dirname(sys.executable), PATH]))
-    own = subprocess.run([word for word in command if word != "--"], capture_output=True, text=True, check=False)
+    own = subprocess.run([word for word in command if word != "--"], capture_output=True, text=True, check=False, timeout=240)
     assert done.stdout.splitlines() == [own.stdout.splitlines()[0], SERVED]
     assert (done.stderr, done.returncode) == ("", 0)
 
@@ -122,11 +123,11 @@ def test_children_of_every_kind_get_ort_lite(folder: Path) -> None:
 def test_the_command_replaces_the_process(folder: Path) -> None:
     """So that signals, job control and a terminal are its own."""
     command = [sys.executable, "-m", "ort_lite", "exec", "bash", "-c", "echo $$; exec sleep 60"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with child(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert int(process.stdout.readline()) == process.pid
         process.send_signal(signal.SIGINT)
-    assert process.returncode == -signal.SIGINT
+        assert process.wait(30) == -signal.SIGINT
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_the_exit_status_is_the_command_s(folder: Path, command: list[str], stat
 
 def test_an_error_of_the_program_is_shown_as_python_shows_it(folder: Path) -> None:
     (folder / "failing.py").write_text("raise ValueError('its own')")
-    own = subprocess.run([sys.executable, "failing.py"], capture_output=True, text=True, check=False)
+    own = subprocess.run([sys.executable, "failing.py"], capture_output=True, text=True, check=False, timeout=240)
     assert run("failing.py").stderr == own.stderr
 
 
@@ -163,7 +164,7 @@ def test_options_of_the_interpreter_are_kept(folder: Path) -> None:
 def test_options_that_turn_the_switch_off_are_refused(folder: Path, flag: str) -> None:
     where = ("-c", f"import sys; sys.path.extend({sys.path!r}); from ort_lite.__main__ import main; sys.exit(main())")
     command = [sys.executable, flag, *where, "exec", "program.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 2
     assert done.stderr.startswith("ort-lite exec: Python's options -E, -I and -S turn off")
 

@@ -23,6 +23,16 @@ from tests.compat.record_names import described, recorded
 
 ROOT = Path(__file__).parents[2]
 RECORD: dict[str, Any] = json.loads((ROOT / "tests" / "data" / "onnxruntime_names.json").read_text())
+PENDING = (
+    "ModelCompiler.set_ep_context_binary_information",
+    "ModelPackage",
+    "ModelPackageComponentContext",
+    "ModelPackageContext",
+    "ModelPackageOptions",
+    "ModelPackageWriteMode",
+    "set_default_logger_callback",
+)
+"""Names of onnxruntime 1.32 that ort_lite does not have yet: it follows ort_lite.compat.release.RELEASE."""
 PAGE = ROOT / "docs" / "migrating-from-onnxruntime.md"
 
 
@@ -42,9 +52,9 @@ def sample(name: str) -> Any:
     return made.get(name, object)()
 
 
-def differences() -> Iterator[str]:
-    """What is missing or cannot be called alike, as "module.name: what"."""
-    for module, names in RECORD.items():
+def differences(record: dict[str, Any]) -> Iterator[str]:
+    """Yield what is missing or cannot be called alike, as "module.name: what"."""
+    for module, names in record.items():
         if module == "version":
             continue
         ours = import_module(module.replace("onnxruntime", "ort_lite.onnxruntime", 1))
@@ -101,8 +111,13 @@ def is_excused(difference: str, names: list[str]) -> bool:
 
 
 def test_every_name_is_there_or_explained() -> None:
-    names = excused()
-    assert [each for each in differences() if not is_excused(each, names)] == []
+    names = [*excused(), *PENDING]
+    assert [each for each in differences(RECORD) if not is_excused(each, names)] == []
+
+
+@pytest.mark.parametrize("name", PENDING)
+def test_pending_names_are_missing(name: str) -> None:
+    assert any(is_excused(each, [name]) and each.endswith(": missing") for each in differences(RECORD))
 
 
 def test_the_page_excuses_no_module_as_a_whole() -> None:
@@ -126,6 +141,6 @@ def test_the_comparison_can_fail() -> None:
 def test_the_record_is_of_the_installed_onnxruntime() -> None:
     """In a process of its own: tests of the switch may have put ort_lite in onnxruntime's place here."""
     code = "import json, sys; from tests.compat.record_names import recorded; json.dump(recorded(), sys.stdout, sort_keys=True)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=240)
     assert json.loads(done.stdout) == RECORD
     assert recorded.__doc__

@@ -28,7 +28,7 @@ COUNTS = {"1.23.2": 2033}
 
 _RANDOM = "draws random numbers, and expects those of NumPy's generator"
 _TRAINING = "Gradient is an operator of training"
-_CORNERS = "aligns corners with the length before it is rounded: PyTorch and onnxruntime do not (decision 0081)"
+_CORNERS = "aligns corners with the length before it is rounded: PyTorch and onnxruntime do not (decision 0076)"
 EXCLUDED = {
     "test_bernoulli": _RANDOM,
     "test_bernoulli_double": _RANDOM,

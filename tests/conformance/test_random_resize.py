@@ -42,7 +42,7 @@ def test_resize(case: tuple[Shape, list[float] | list[int], dict[str, Any]], see
     if "axes" in attributes:
         known = {**attributes, "axes": [axis % len(shape) for axis in attributes["axes"]]}
     if attributes["coordinate_transformation_mode"] == "align_corners" and inputs[2] is not None:
-        # The reference aligns corners with the length before it is rounded (decision 0081); sizes are rounded.
+        # The reference aligns corners with the length before it is rounded (decision 0076); sizes are rounded.
         sizes = np.floor(np.array(shape, np.float32) * inputs[2]).astype(np.int64)
         assume(sizes.all())
         [wanted] = reference("Resize", [x, None, None, sizes], known, 19, "", 1)

@@ -14,7 +14,7 @@ import pytest
 from ort_lite.dtypes import Array
 from tests.conformance.hazards import Hazard, computed, failing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(330)]
 Results = dict[str, Any]
 
 

@@ -12,6 +12,7 @@ from ort_lite_cpu.run.address import LISTS, wanted
 from ort_lite_cpu.run.loop import HALTED, MISSED, Halt, Job
 from ort_lite_cpu.run.team import Team
 from tests.cpu.programs import Program, Step, Words, blend, fail, log, wait, word, write
+from tests.threads import join
 
 
 def logged(y: Words) -> list[tuple[int, ...]]:
@@ -128,7 +129,7 @@ def test_another_thread_halts_a_run_and_the_global_lock_is_free_meanwhile() -> N
     time.sleep(0.01)  # the run is, most likely, in its first instruction
     halt.set()
     opened[0] = 1
-    thread.join()
+    join(thread)
     assert results in ([(0, HALTED)], [(1, HALTED)])
     assert logged(y) == []
 

@@ -84,13 +84,13 @@ def test_many_threads_may_call_at_once() -> None:
     barrier = threading.Barrier(4)
 
     def work(seed: int) -> None:
-        barrier.wait()
+        barrier.wait(60)
         for k in np.random.default_rng(seed).integers(0, len(cases), 60):
             assert_close(program(cases[k])[0], wanted[k], 1e-5, 1e-6, f"case {k}")
 
     with ThreadPoolExecutor(4) as pool:
         for future in [pool.submit(work, seed) for seed in range(4)]:
-            future.result()
+            future.result(60)
 
 
 def test_programs_that_share_a_lease_run_again_and_again() -> None:

@@ -42,6 +42,7 @@ from tests.cpu.programs import (
     work,
     write,
 )
+from tests.threads import join
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no workers without pthreads")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="thread ids and affinities are Linux's")
@@ -117,7 +118,7 @@ def test_many_runs_at_once_on_one_team_are_right_each() -> None:
     for thread in callers:
         thread.start()
     for thread in callers:
-        thread.join()
+        join(thread)
     assert wrong == []
 
 
@@ -163,7 +164,7 @@ def test_workers_compute_in_the_floating_point_mode_of_their_leader(team: Team) 
     for change in (0, flush, 0):
         thread = threading.Thread(target=leader, args=(change,))
         thread.start()
-        thread.join()
+        join(thread)
     assert [a for a, _ in seen] == [b for _, b in seen] == [seen[0][0], seen[0][0] ^ flush, seen[0][0]]
 
 
@@ -200,7 +201,7 @@ def test_a_worker_is_woken_in_the_middle_of_a_program(team: Team) -> None:
     thread.start()
     until("the worker sleeps", team, ticket.SLEEPING, 0b10)
     opened[0] = 1
-    thread.join()
+    join(thread)
     assert results == [None]
 
 
@@ -261,7 +262,7 @@ def test_a_run_that_starts_while_another_is_in_flight_goes_alone(team: Team) -> 
     assert Program(steps, 4, team).run() is None
     assert Program([Step(meet, [], [shared.ctypes.data, 1000], parts=2)], 2, team).run() == (0, TOO_FEW)
     opened[0] = 1
-    thread.join()
+    join(thread)
     assert y.tolist() == expected.tolist()
     assert state(team, ticket.TAKEN) == 0
     assert meeting(1, 2, 2, team).run() is None
@@ -385,7 +386,7 @@ def test_close_during_a_run_leaves_the_rest_to_its_leader(team: Team) -> None:
     until("the run has the workers", team, ticket.TAKEN, 1)
     team.close()
     opened[0] = 1
-    thread.join()
+    join(thread)
     assert results == [None]
     assert y.tolist() == expected.tolist()
 
@@ -399,7 +400,7 @@ def test_close_at_any_moment_of_a_run_loses_no_part() -> None:
         thread.start()
         time.sleep(turn * 2e-5)
         team.close()
-        thread.join()
+        join(thread)
         assert y.tolist() == expected.tolist()
 
 

@@ -14,6 +14,7 @@ import onnx.parser
 
 from ort_lite.commands.desk.desk import Desk
 from ort_lite.commands.desk.server import DeskServer
+from tests.threads import join
 
 CHAIN = '<ir_version: 10, opset_import: ["" : 21]> chain (float[N] x) => (float[N] y) { a = Relu(x) b = Exp(a) y = Sqrt(b) }'
 ENDLESS = """<ir_version: 10, opset_import: ["" : 21]> endless (float[N] x) => (float[N] y) {
@@ -42,7 +43,7 @@ def served(*models: Path, page: str = "the page", **given: Any) -> Iterator[Desk
             yield server
         finally:
             server.shutdown()
-            thread.join()
+            join(thread)
             assert desk.close(20), "a job does not end"
 
 

@@ -11,22 +11,29 @@ import pytest
 
 from ort_lite.__main__ import main
 from ort_lite.commands.desk import desk_page, models
+from ort_lite.commands.desk.desk import Desk
 from ort_lite.commands.desk.models import models_of
+from ort_lite.commands.parser import command_parser
 from ort_lite.errors import InvalidArgument
-from tests.desk.served import write
+from tests.desk.served import arguments, write
+from tests.processes import child
 
 
 @pytest.mark.slow
-def test_it_prints_its_address_and_ends_with_control_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("start", ["python", "python with SIGINT ignored"])
+def test_it_prints_its_address_and_ends_on_a_signal(start: str, end: signal.Signals, tmp_path: Path) -> None:
     write(tmp_path / "chain.onnx")
     command = [sys.executable, "-m", "ort_lite", "desk", str(tmp_path), "--no-open"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    if start != "python":
+        command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    with child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         address = process.stdout.readline().strip()
         with urllib.request.urlopen(address, timeout=10) as answer:
             assert b"<!doctype html>" in answer.read(100)
             assert answer.headers["Referrer-Policy"] == "no-referrer"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
         assert process.wait(10) == 0
         assert process.stderr.read() == ""
 
@@ -64,3 +71,19 @@ def test_the_page_has_its_panel_and_no_imports_left() -> None:
     assert "openDesk()" in page
     assert "<!--more" not in page
     assert 'from "../' not in page
+
+
+def test_at_first_the_providers_of_a_session_without_a_list_are_chosen(tmp_path: Path) -> None:
+    write(tmp_path / "chain.onnx")
+    desk = Desk(arguments(tmp_path, providers=None))
+    assert desk.about()["chosen"]["providers"] == ["CPUExecutionProvider"]
+    assert {each["name"]: each["default"] for each in desk.about()["providers"]}.get("SampleExecutionProvider", "no") == "no"
+    desk.close()
+
+
+def test_a_strict_desk_starts_with_its_config_entry(tmp_path: Path) -> None:
+    write(tmp_path / "chain.onnx")
+    given = command_parser().parse_args(["desk", str(tmp_path), "--config", "ort_lite.compile=wait", "--strict"])
+    desk = Desk(given)
+    assert desk.about()["chosen"]["config"] == ["ort_lite.compile=wait", "ort_lite.strict=1"]
+    desk.close()

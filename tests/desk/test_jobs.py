@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ort_lite.commands.desk.jobs import Busy, Job, Jobs
-from ort_lite.errors import OutOfMemory
+from ort_lite.errors import CompileError, OutOfMemory
 from ort_lite.native.progress import Logged, piece
 
 
@@ -61,6 +61,16 @@ def test_a_job_that_is_to_end_ends_before_its_next_step() -> None:
     go.set()
     assert jobs.close(10)
     assert job.state == "ended"
+
+
+def test_a_job_that_is_ended_while_it_compiles_has_not_failed() -> None:
+    """The provider's failure to compile is all that a session knows of the request."""
+
+    def call(job: Job) -> dict[str, Any]:
+        job.end()
+        raise CompileError("CPUExecutionProvider could not compile a partition: Cancelled")
+
+    assert finished(call).state == "ended"
 
 
 def test_compiling_is_told_and_can_be_ended() -> None:

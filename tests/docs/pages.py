@@ -47,3 +47,9 @@ def commands(block: Block) -> Iterator[tuple[str, str]]:
         found = re.match(r"((?:.*\\\n)*.*)\n", part)
         assert found is not None, block
         yield found[1], part[found.end() :]
+
+
+def commands_of_tables(page: Path) -> list[str]:
+    """The commands in tables with the columns "question" and "command"."""
+    tables = re.findall(r"^\| question \| command \|\n((?:\|.*\n)+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [command for table in tables for command in re.findall(r"`([^`]+)` \|$", table, re.MULTILINE)]

@@ -11,16 +11,23 @@ import onnx
 import onnx.parser
 import pytest
 
-from tests.docs.pages import ROOT, Block, blocks, commands
+from tests.docs.pages import ROOT, Block, blocks, commands, commands_of_tables
 
 BY_PAGE: dict[str, list[Block]] = {}
 for found in blocks():
     BY_PAGE.setdefault(found.page, []).append(found)
 
 TAKEN_AS_DONE = {
-    r"pip install \"?ort-lite(\[kernels\])?\"?": "the tests' environment has it; check-wheels installs it into a fresh one",
     r"pip install \./plugins/ort-lite-sample": "the tests' environment has it",
     r"pip install dist/ort_lite-.*": "the tests' environment has it; check-wheels installs wheels into a fresh one",
+    r"python3 -m venv \.venv|source \.venv/bin/activate|pip install \"?\.(\[examples\])?\"?": "the tests run in one",
+    r"pip install onnxruntime": "the tests' environment has it",
+    r"ort-lite desk .*": "serves until somebody stops it: tests/desk",
+    r"python examples/.*": "tests/examples",
+    r"pip install torch optimum-onnx .*": "torch is large: make test-optimum installs it",
+    r"(ort-lite exec )?python examples/hugging_face\.py folder": "make test-optimum runs it",
+    r"ort-lite exec classify\.py": "downloads a model",
+    r"optimum-cli export .*": "downloads a model",
     r"make .*": "the Makefile makes this environment; .ci/run has them",
     r"ort-lite bench (?!.*--seconds).*": "measures for seconds, beside a rival that may not be there: tests/framework/test_bench.py",
 }
@@ -30,6 +37,12 @@ INSTALLED = re.compile(r"pip install -e \./ort-lite-([\w-]+)")
 """Is done as pip does it, without an environment of its own: a path, and a dist-info that holds the entry point."""
 
 MODEL = '<ir_version: 10, opset_import: ["": 21]> main (float[N] x) => (float[N] y) { y = Relu(x) }'
+
+PROGRAM = """import numpy
+import onnxruntime
+session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+session.run(None, {"x": numpy.ones(3, numpy.float32)})
+"""
 
 
 class Shell:
@@ -51,10 +64,13 @@ class Shell:
         self.environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 
     def give_models(self) -> None:
-        """What a page calls model.onnx, other.onnx and models/ is the reader's."""
+        """Create what pages expect: the reader's model.onnx, other.onnx, models/ and my_program.py, and the digits of a clone."""
         (self.folder / "models").mkdir()
         for name in ("model.onnx", "other.onnx", "models/first.onnx"):
             onnx.save(onnx.parser.parse_model(MODEL), self.folder / name)
+        (self.folder / "examples").mkdir()
+        (self.folder / "examples" / "digits").symlink_to(ROOT / "examples" / "digits")
+        (self.folder / "my_program.py").write_text(PROGRAM)
 
     def install(self, name: str) -> None:
         package = f"ort_lite_{name.replace('-', '_')}"
@@ -69,7 +85,7 @@ class Shell:
     def run(self, command: str) -> str:
         environment = {**self.environment, "PYTHONPATH": os.pathsep.join(self.paths)}
         done = subprocess.run(
-            ["bash", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+            ["bash", "-c", command], cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=240
         )
         assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -84,7 +100,10 @@ def _bare(command: str) -> str:
     return re.sub(r"\s+#.*", "", command)
 
 
-SHOWN = [(page, command) for page, of_it in BY_PAGE.items() for block in of_it for command, _ in commands(block)]
+SHOWN = [
+    *((page, command) for page, of_it in BY_PAGE.items() for block in of_it for command, _ in commands(block)),
+    *((page, command) for page in BY_PAGE for command in commands_of_tables(ROOT / page)),
+]
 
 
 @pytest.mark.slow
@@ -104,6 +123,17 @@ def test_the_commands_of_a_page_succeed(page: str, tmp_path: Path) -> None:
             elif not is_taken_as_done(command):
                 got = shell.run(command)
                 assert not printed or doctest.OutputChecker().check_output(printed, got, doctest.ELLIPSIS), f"{block}\n{got}"
+
+
+@pytest.mark.slow
+def test_the_commands_that_answer_questions_succeed(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.give_models()
+    asked = commands_of_tables(ROOT / "README.md")
+    assert asked
+    for command in asked:
+        if not is_taken_as_done(command):
+            shell.run(command.replace("MyNpuExecutionProvider", "SampleExecutionProvider"))  # stands for the reader's own
 
 
 @pytest.mark.parametrize("pattern", TAKEN_AS_DONE)

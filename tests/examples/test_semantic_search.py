@@ -48,7 +48,7 @@ def test_the_demo_answers_and_writes_its_page(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / "semantic_search.py"), "--page", str(page)]
     printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True).stdout
     assert [printed.index(said) for said in QUESTIONS] == sorted(printed.index(said) for said in QUESTIONS)
-    assert f"What became of the model: {page}" in printed
+    assert f"to open in a browser: {page}" in printed
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert "CPUExecutionProvider" in text

@@ -1,5 +1,8 @@
 """Config entries of sessions and runs: known ones are taken, others are errors with a suggestion."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -66,12 +69,34 @@ def test_entries_of_a_run_are_checked_too() -> None:
         made.run(None, {"x": X}, options)
 
 
-def test_the_list_holds_what_onnxruntime_documents() -> None:
+def test_the_list_holds_what_onnxruntime_reads_and_documents() -> None:
     keys = config_keys.session_keys()
     assert {"session.disable_cpu_ep_fallback", "mlas.disable_kleidiai", "optimization.enable_gelu_approximation"} <= keys
+    assert {"session.moe.offload.mode", "ep.share_ep_contexts"} <= keys
     assert all(
         key.count(" ") == 0 and key.partition(".")[0] in ("ep", "mlas", "optimization", "ort_lite", "session") for key in keys
     )
+    assert {"gpu_graph_id", "memory.enable_memory_arena_shrinkage", "qnn.lora_config"} <= config_keys.run_keys()
+    assert not keys & config_keys.run_keys()
+
+
+def test_every_line_of_the_table_is_a_key_with_its_first_release() -> None:
+    comment, *lines = Path(config_keys._TABLE).read_text(encoding="utf-8").splitlines()
+    assert comment.startswith("# ") and lines == sorted(set(lines))
+    assert [line for line in lines if not re.fullmatch(r"(session|run) [a-z_0-9.]+[a-z_0-9] 1\.(2[4-9]|3[0-2])", line)] == []
+
+
+def test_a_program_may_set_all_keys_that_are_new_in_1_32(caplog: pytest.LogCaptureFixture) -> None:
+    new = [
+        line.split()[1] for line in Path(config_keys._TABLE).read_text(encoding="utf-8").splitlines() if line.endswith(" 1.32")
+    ]
+    assert len([key for key in new if not key.startswith("ep.cuda.")]) >= 32
+    options = ort_lite.SessionOptions()
+    for key in new:
+        options.add_session_config_entry(key, "1")
+    made = ort_lite.InferenceSession(MODEL, options, providers=[Configurable()])
+    np.testing.assert_array_equal(made.run(None, {"x": X})[0], np.abs(X))
+    assert caplog.messages == [f"session config entries {', '.join(sorted(new))} have no effect here"]
 
 
 # What has no effect
@@ -97,7 +122,7 @@ def test_those_that_act_are_not_noted(caplog: pytest.LogCaptureFixture) -> None:
     session("session.disable_model_compile")
     assert caplog.messages == []
     assert config_keys.session_keys() >= config_keys.ACTING
-    assert config_keys.RUN_KEYS >= config_keys.ACTING_IN_RUNS
+    assert config_keys.run_keys() >= config_keys.ACTING_IN_RUNS
 
 
 def test_every_key_that_is_read_is_listed() -> None:

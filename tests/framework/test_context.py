@@ -138,6 +138,13 @@ def test_without_its_provider_the_node_says_whom_it_needs(saved: Path) -> None:
         session(saved, CpuStandIn())
 
 
+def test_a_strict_session_of_what_is_saved_needs_its_provider(saved: Path) -> None:
+    strict = ort_lite.InferenceSession(saved, providers=[Saving(), CpuStandIn()], strict=True)
+    assert "SavingExecutionProvider" in {place.provider for place in strict.explain().assignment.placements.values()}
+    with pytest.raises(ProviderError, match="SavingExecutionProvider is required and not installed"):
+        ort_lite.InferenceSession(saved, providers=["SavingExecutionProvider", CpuStandIn()], strict=True)
+
+
 def test_providers_that_save_nothing_leave_nothing_to_save(tmp_path: Path) -> None:
     made = session(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {TEXT}'), CpuStandIn())
     with pytest.raises(ProviderError, match="none of CPUExecutionProvider saves what it compiled"):

@@ -15,6 +15,7 @@ from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, RunTer
 from ort_lite.options.deadline import _Clock, limited
 from ort_lite.provider import CompiledPartition, Partition, run_options
 from tests.framework.numpy_provider import NumpyProvider, evaluate
+from tests.threads import join
 
 X = np.ones(3, np.float32)
 ENDLESS = """(float[3] x) => (float[3] y) <int64 n = {9223372036854775807}, bool go = {1}> {
@@ -85,7 +86,7 @@ def test_whoever_terminates_cancels_whatever_the_deadline_is() -> None:
     timer.start()
     with pytest.raises(Cancelled, match=r"ended by RunOptions\.terminate before [A-Z]"):
         made.run(None, {"x": X}, options)
-    timer.join()
+    join(timer)
     with pytest.raises(Cancelled):
         made.run(None, {"x": X}, options, timeout=60)
 

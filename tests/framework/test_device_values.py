@@ -25,6 +25,7 @@ from ort_lite.provider import CPU, Device, Partition
 from tests.framework.models import proto
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate, reference
 from tests.framework.random_graphs import feeds, random_graph
+from tests.threads import join
 
 TEXT = "main (float[N] x) => (float[N] y) { y = Neg(x) }"
 X = np.array([1, -2, 3], np.float32)
@@ -552,7 +553,7 @@ def test_many_threads_run_with_values_in_many_places() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
     assert board.memory.bytes_in_use == 0
 
@@ -702,7 +703,7 @@ class Pending:
             self._error = error
 
     def wait_on_host(self) -> None:
-        self._thread.join()
+        join(self._thread)
         self._told()
         if self._error is not None:
             raise self._error

@@ -93,4 +93,4 @@ def test_ml_dtypes_is_imported_only_for_the_types_that_numpy_lacks() -> None:
         "import sys; from ort_lite.dtypes import to_numpy; to_numpy('float32'); assert 'ml_dtypes' not in sys.modules; "
         "to_numpy('bfloat16'); assert 'ml_dtypes' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=240)

@@ -21,6 +21,7 @@ from ort_lite.provider import CompiledPartition, ExecutionProvider, Partition
 from ort_lite.serialization.load import load
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.framework.random_graphs import feeds, random_graph
+from tests.threads import join
 
 RULES = ShapeRules(())
 X = np.array([1, -2, 3], np.float32)
@@ -252,5 +253,5 @@ def test_runs_at_once_do_not_disturb_each_other(seed: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []

@@ -21,6 +21,7 @@ from ort_lite.execute.guard import lock_of
 from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
+from tests.threads import join
 
 X = np.array([1, -2, 3], np.float32)
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Relu(b) }"
@@ -104,7 +105,7 @@ def in_threads(count: int, work: Callable[[], Any]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert failures == []
 
 

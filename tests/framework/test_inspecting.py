@@ -107,7 +107,9 @@ def test_outputs_that_are_off_are_the_status_1(
 
 
 def test_a_model_that_the_other_runtime_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", saved(tmp_path, LAYERS.replace('"": 17', '"": 28')), "--against", "onnxruntime"]) == 2
+    body = "h = Cast<to=16>(x) s = Sinh(h) y = Cast<to=1>(s)"  # bfloat16, of which onnxruntime has no Sinh
+    text = f'<ir_version: 8, opset_import: ["": 22]> main (float[3] x) => (float[3] y) {{ {body} }}'
+    assert main(["verify", saved(tmp_path, text), "--against", "onnxruntime"]) == 2
     assert "onnxruntime does not run" in capsys.readouterr().err
 
 

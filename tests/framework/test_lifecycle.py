@@ -19,6 +19,7 @@ from ort_lite.graph.released import Released, check_there, released
 from ort_lite.provider import CompiledPartition, Partition, ProfileEvent, RunOptions, run_options
 from ort_lite.provider.export import partition_model
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
+from tests.threads import join
 
 X = np.array([1, -2, 3], np.float32)
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Relu(b) }"
@@ -357,7 +358,7 @@ def test_a_loop_without_end_on_the_cpu_provider_is_ended() -> None:
     timer.start()
     with pytest.raises(RunTerminated, match=r"ended by RunOptions\.terminate"):
         made.run(None, {"x": X}, options)
-    timer.join()
+    join(timer)
 
 
 def test_a_program_stops_before_its_next_instruction() -> None:

@@ -286,5 +286,7 @@ def test_functions_have_bodies_defaults_and_versions_of_their_own() -> None:
 def test_loading_imports_neither_onnx_nor_ml_dtypes(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(SIMPLE.SerializeToString())
     code = "import sys, ort_lite; ort_lite.load(sys.argv[1]); print(*{'onnx', 'ml_dtypes'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "m.onnx"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "m.onnx"], capture_output=True, text=True, check=True, timeout=240
+    )
     assert done.stdout.split() == []

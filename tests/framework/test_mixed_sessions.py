@@ -36,7 +36,7 @@ SOME = (
 def test_random_models_give_the_bits_of_the_cpu_provider_alone(batch: int) -> None:
     """In a process of its own: a model that hangs ends it."""
     command = [sys.executable, "-m", "tests.framework.mixed_sessions", str(batch * BATCH), str(BATCH)]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     counted = json.loads(done.stdout)
     assert counted["models"] == BATCH

@@ -98,6 +98,7 @@ def test_templates_are_in_the_wheel() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
     assert ignored.stdout == ""
 
@@ -117,11 +118,20 @@ def test_what_it_writes_is_found_by_its_entry_point_and_passes_its_tests(tmp_pat
         import sys
         sys.path[:0] = {paths!r}
         import ort_lite, pytest
+        from ort_lite import datasets
         assert ort_lite.get_available_providers() == ["MyNpuExecutionProvider", "CPUExecutionProvider"]
+        model = datasets.get_example("mul_1.onnx")
+        assert ort_lite.InferenceSession(model).get_providers() == ["CPUExecutionProvider"], "installed, and not enabled"
+        assert ort_lite.InferenceSession(model, providers=ort_lite.get_available_providers()).get_providers()[0][:5] == "MyNpu"
+        ort_lite.set_default_providers("all")
+        assert ort_lite.InferenceSession(model).get_providers()[0] == "MyNpuExecutionProvider"
+        ort_lite.set_default_providers([])
         sys.exit(pytest.main(["-q", "-W", "error", "-p", "no:cacheprovider", "-c", "pyproject.toml", "tests"]))
     """
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=env, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=env, check=False, timeout=240
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
     assert "MyNpuExecutionProvider" not in plugins.installed_providers(), "in that process alone"

@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
+import ort_lite
 from ort_lite.errors import InvalidArgument
 from ort_lite.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+from tests.framework.numpy_provider import CpuStandIn
 
 
 def test_defaults_are_those_of_onnxruntime() -> None:
@@ -45,6 +48,8 @@ def test_a_timeout_is_a_number_of_seconds() -> None:
     [
         ("intra_op_num_threads", 4, 4),
         ("intra_op_num_threads", np.int64(4), 4),
+        ("intra_op_num_threads", -1, -1),
+        ("inter_op_num_threads", 2**31 - 1, 2**31 - 1),
         ("enable_cpu_mem_arena", False, False),
         ("enable_cpu_mem_arena", 0, False),
         ("graph_optimization_level", 1, GraphOptimizationLevel.ORT_ENABLE_BASIC),
@@ -62,15 +67,33 @@ def test_values_of_the_right_kind_are_taken(name: str, value: Any, kept: Any) ->
     assert type(getattr(options, name)) is type(kept)
 
 
+@pytest.mark.parametrize("threads", [-1, 1025, 2**31 - 1])
+@pytest.mark.parametrize("name", ["intra_op_num_threads", "inter_op_num_threads"])
+def test_any_32_bit_number_of_threads_makes_a_session_as_in_onnxruntime(name: str, threads: int) -> None:
+    options, seen = SessionOptions(), []
+    options.execution_mode = ExecutionMode.ORT_PARALLEL
+    setattr(options, name, threads)
+
+    class Asks(CpuStandIn):
+        def configure(self, options: SessionOptions) -> None:
+            seen.append(getattr(options, name))
+
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> main (float[2] x) => (float[2] y) { y = Neg(x) }')
+    for provider in (Asks(), "CPUExecutionProvider"):
+        with ort_lite.InferenceSession(model, options, providers=[provider]) as session:
+            assert session.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == [-1, -1]
+    assert (getattr(options, name), seen) == (threads, [max(threads, 0)])
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("intra_op_num_threads", 2.5, "SessionOptions.intra_op_num_threads: got 2.5, expected int"),
-        ("intra_op_num_threads", -1, "SessionOptions.intra_op_num_threads: got -1, expected 0 (the default) to 1024 threads"),
+        ("intra_op_num_threads", 2**31, "SessionOptions.intra_op_num_threads: got 2147483648, expected a 32-bit integer"),
         (
             "inter_op_num_threads",
-            10**9,
-            "SessionOptions.inter_op_num_threads: got 1000000000, expected 0 (the default) to 1024 threads",
+            -(2**31) - 1,
+            "SessionOptions.inter_op_num_threads: got -2147483649, expected a 32-bit integer",
         ),
         ("intra_op_num_threads", "2", "SessionOptions.intra_op_num_threads: got '2', expected int"),
         ("enable_profiling", 2, "SessionOptions.enable_profiling: got 2, expected bool"),

@@ -88,7 +88,7 @@ def settled() -> int:
 def meeting() -> Callable[[Partition], Any]:
     """Two partitions wait for each other inside of it: one after the other they would time out."""
     barrier = threading.Barrier(2, timeout=10)
-    return lambda partition: barrier.wait()
+    return lambda partition: barrier.wait(60)
 
 
 # Side by side
@@ -411,7 +411,7 @@ def test_a_profile_says_which_thread_ran_a_step(tmp_path: Path) -> None:
     with session(FORK, Around(meet, "a"), Other(meet, "b"), CpuStandIn(), profile=str(tmp_path / "p")) as made:
         made.run(None, {"x": X})
         events = json.loads(Path(made.end_profiling()).read_text())
-    steps = {event["args"]["op_name"]: event["tid"] for event in events if event["cat"] == "Node"}
+    steps = {event["args"]["op_name"]: event["tid"] for event in events if event["cat"] == "Step"}
     assert len(steps) == 3
     assert steps["AroundExecutionProvider_0"] != steps["OtherExecutionProvider_0"]
 

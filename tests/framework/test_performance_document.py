@@ -9,7 +9,7 @@ import pytest
 
 from ort_lite.commands.benchmark.rivals import Rival
 from tests.benchmarks import table
-from tests.benchmarks.document import BEGIN, END, PAGES, performance, why, with_body
+from tests.benchmarks.document import BEGIN, END, PAGES, performance, readme, why, with_body
 from tests.benchmarks.operators import operator_names
 from tests.benchmarks.record import merge, read, write
 from tests.benchmarks.rows import row_names, rows
@@ -84,6 +84,16 @@ def test_the_page_on_reasons_has_a_line_for_each_cpu_and_rival() -> None:
     ]
 
 
+def test_the_readme_has_the_means_of_each_cpu_and_names_the_rows_that_lose() -> None:
+    vgg = [measured("light_vgg19", 1, 8.0), measured("light_vgg19", 2, 2.0)]
+    found = [measured("GEMM 512", 1, 2.0), measured("GEMM 512", 2, 0.5), *vgg, measured("GEMM 512", 1, 3.0, rival="openvino")]
+    text = readme(merge((), found))
+    assert text.startswith("Geometric means over 2 models and operators:\n")
+    assert "| Alpha | 4.00 / 1.00 | 3.00 |\n" in text
+    assert text.endswith("\n- Alpha, compared with onnxruntime: GEMM 512 (2.00 / 0.50).")
+    assert readme([measured("GEMM 512", 1, 2.0)]).endswith("\nNo row is slower.")
+
+
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     monkeypatch.setattr(sys, "argv", ["table", *arguments])
     table.main()
@@ -120,6 +130,17 @@ def test_a_row_that_the_rival_cannot_run_is_not_recorded(
     run(monkeypatch, "--operators", "--only", "Range", "--against", "openvino", "--record", str(record))
     assert "Range (){0} ()<2000 (){1} int64, 2  openvino: RuntimeError: no such operator" in capsys.readouterr().out
     assert [m.title for m in read(record)] == ["mine", "Range (){0} ()<2000 (){1} int64"], "the table has no line for the other"
+
+
+def test_a_cpu_is_forgotten_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = tmp_path / "record.jsonl"
+    write([m for m in read() if m.name == "GEMM 512"], record)
+    cpus = {m.cpu for m in read(record)}
+    monkeypatch.setattr(sys, "argv", ["table", "--forget", "AMD EPYC", "--record", str(record)])
+    table.main()
+    assert {m.cpu for m in read(record)} == cpus - {"AMD EPYC"}
+    with pytest.raises(SystemExit, match="--forget AMD EPYC: the record has"):
+        table.main()
 
 
 def test_operators_of_the_record_are_those_of_the_table() -> None:

@@ -21,6 +21,7 @@ import ort_lite
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, RuntimeException
 from ort_lite.memory import locks
 from tests.framework.numpy_provider import NumpyProvider
+from tests.threads import join
 
 ROOT = Path(__file__).parents[2]
 X = np.arange(3, dtype=np.float32)
@@ -117,7 +118,9 @@ def test_a_spawned_process_gets_a_session() -> None:
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
     given = pickle.dumps((made, X))
-    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=given, capture_output=True, check=True, env=environment, timeout=240
+    )
     np.testing.assert_array_equal(pickle.loads(done.stdout)[0], Y)
 
 
@@ -166,7 +169,7 @@ def test_a_child_finds_every_lock_free() -> None:
     in_a_child(act)
     assert not lock.acquire(blocking=False), "here it is still held"
     over.set()
-    holder.join()
+    join(holder)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
@@ -210,7 +213,7 @@ def test_a_child_runs_and_makes_sessions_while_its_parent_does() -> None:
         in_a_child(act)
     over.set()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert not failed
 
 
@@ -223,7 +226,7 @@ def closed_in_flight() -> list[object]:
     started, wrong = threading.Barrier(4), list[object]()
 
     def run() -> None:
-        started.wait()
+        started.wait(60)
         try:
             for _ in range(100_000):
                 np.testing.assert_array_equal(made.run(None, {"x": X})[0], Y)
@@ -236,10 +239,10 @@ def closed_in_flight() -> list[object]:
     threads = [threading.Thread(target=run) for _ in range(3)]
     for thread in threads:
         thread.start()
-    started.wait()
+    started.wait(60)
     made.close()
     for thread in threads:
-        thread.join()
+        join(thread)
     return wrong
 
 

@@ -2,16 +2,17 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ort_lite.errors import ProviderError
-from ort_lite.graph import Graph
+from ort_lite.errors import InvalidArgument, ProviderError
+from ort_lite.graph import Graph, Node
 from ort_lite.inference import Info, Op, shape_rule
-from ort_lite.plugins import EntryPoint, Registry, hookspecs, plugins, scan
+from ort_lite.plugins import EntryPoint, Registry, entry_points, hookspecs, plugins, scan
 from ort_lite.provider import ExecutionProvider
 from ort_lite.transform import Rewriter, graph_pass
 
@@ -33,6 +34,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return make
 
 
+SCHEMAS = "from ort_lite.inference.schema_text import op_schema\n"
 PROVIDER = """
 from ort_lite.provider import ExecutionProvider
 class Mine(ExecutionProvider):
@@ -99,6 +101,13 @@ def test_a_module_among_the_entry_points_is_asked_through_the_hook(tmp_path: Pat
     assert registry.available_providers() == ["MineExecutionProvider", "CPUExecutionProvider"]
 
 
+def test_providers_are_announced_without_being_imported(tmp_path: Path, install: Install) -> None:
+    install("bad", "[ort_lite.providers]\nBadExecutionProvider = bad:Bad\nmany = bad\n", "raise AssertionError\n")
+    registry = Registry([str(tmp_path)])
+    registry.register_provider("MyExecutionProvider", ExecutionProvider)
+    assert registry.announced_providers() == ["BadExecutionProvider", "MyExecutionProvider", "many"]
+
+
 def test_one_that_does_not_take_part_by_default_is_installed_but_not_available(tmp_path: Path, install: Install) -> None:
     install("mine", "[ort_lite.providers]\nMineExecutionProvider = mine:Mine\n", PROVIDER.format(default=False))
     registry = Registry([str(tmp_path)])
@@ -120,16 +129,82 @@ def test_a_provider_that_cannot_be_imported_names_its_entry_point(tmp_path: Path
         assert registry.available_providers() == ["CPUExecutionProvider"]
 
 
-def test_installed_transforms_and_shape_rules_come_after_the_built_in_ones(tmp_path: Path, install: Install) -> None:
-    source = """
+PASSES = """
 from tests.framework.test_plugins import nothing, unheard
 def ort_lite_transforms(): return [nothing]
+def ort_lite_fusions(): return [nothing]
 def ort_lite_shape_rules(): return [unheard]
 """
-    install("passes", "[ort_lite.transforms]\nmine = passes\n", source)
+
+
+@pytest.mark.parametrize("names", [{"mine"}, {"all"}, {"mine", "all"}], ids=lambda names: "+".join(sorted(names)))
+def test_installed_transforms_come_after_the_built_in_ones_where_they_are_named(
+    tmp_path: Path, install: Install, names: set[str]
+) -> None:
+    install("passes", "[ort_lite.transforms]\nmine = passes\n", PASSES)
     registry, bare = Registry([str(tmp_path)]), Registry(paths=())
-    assert [t.name for t in registry.transforms()] == [*(t.name for t in bare.transforms()), "nothing"]
-    assert ("nowhere", "Unheard") in registry.shape_rules()._rules
+    assert registry.transforms() == bare.transforms() and registry.fusions() == bare.fusions()
+    assert registry.transforms(names) == [*bare.transforms(), nothing]
+    assert registry.fusions(names) == [*bare.fusions(), nothing]
+
+
+def test_a_name_that_no_installed_plugin_has_is_refused(tmp_path: Path, install: Install) -> None:
+    install("passes", "[ort_lite.transforms]\nmine = passes\n", PASSES)
+    with pytest.raises(
+        InvalidArgument, match=r"no installed plugin is called 'mime'; did you mean 'mine'\? \(installed: mine;"
+    ):
+        Registry([str(tmp_path)]).transforms({"mime"})
+    with pytest.raises(InvalidArgument, match=r"no installed plugin is called 'mine' \(installed: none;"):
+        Registry(paths=()).fusions({"mine"})
+
+
+def test_a_plugin_that_is_installed_and_registered_is_asked_once(tmp_path: Path, install: Install) -> None:
+    install("passes", "[ort_lite.transforms]\nmine = passes\n", PASSES)
+    registry = Registry([str(tmp_path)])
+    registry.register_plugin(import_module("passes"))
+    assert registry.transforms().count(nothing) == registry.transforms({"all"}).count(nothing) == 1
+
+
+def test_installed_shape_rules_and_schemas_hold_everywhere(tmp_path: Path, install: Install) -> None:
+    source = PASSES + "def ort_lite_schemas(): return [op_schema('Unheard-1 x:float -> y:float', 'nowhere')]\n"
+    install("passes", "[ort_lite.transforms]\nmine = passes\n", source.replace(PASSES, f"{SCHEMAS}{PASSES}"))
+    rules = Registry([str(tmp_path)]).shape_rules()
+    assert rules.knows("nowhere", "Unheard") and rules.schemas.knows("nowhere", "Unheard")
+
+
+def test_installed_shape_rules_and_schemas_change_no_operator_that_ort_lite_knows(
+    tmp_path: Path, install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = f"""{SCHEMAS}
+from ort_lite.inference import shape_rule
+from ort_lite.inference.rules import RuleFamily
+
+@shape_rule("Relu", "Unheard", since=99)
+def changed(op): raise AssertionError
+
+class Source:
+    def versions(self, domain, op_type): return (99,) if op_type in ("Abs", "Heard") else ()
+    def schema(self, domain, op_type, since): return op_schema(f"{{op_type}}-99 x:float -> y:float", domain)
+    def complete(self): return {{"": 99, "nowhere": 3}}
+
+def ort_lite_shape_rules():
+    return [changed, RuleFamily({{("", "Neg"), ("nowhere", "Neg")}}, lambda: [])]
+def ort_lite_schemas():
+    return [op_schema("Relu-99 x:float -> y:float", ""), Source()]
+"""
+    install("passes", "[ort_lite.transforms]\nmine = passes\n", source)
+    rules, bare = Registry([str(tmp_path)]).shape_rules(), Registry(paths=()).shape_rules()
+    for op_type in ("Relu", "Abs", "Neg"):
+        newest = Node(op_type, [None], [None], version=99)
+        assert rules._rules["", op_type] == bare._rules["", op_type]
+        assert str(rules.schemas.find(newest)) == str(bare.schemas.find(newest))
+    assert rules.knows("", "Unheard") and rules.knows("nowhere", "Neg") and rules.knows("", "Heard")
+    assert rules.schemas.complete("") == bare.schemas.complete("") and rules.schemas.complete("nowhere") == 3
+    assert sorted(caplog.messages) == [
+        "an installed plugin has a schema for Relu, which ort_lite knows; it is not used",
+        "an installed plugin has a shape rule for Neg, which ort_lite knows; it is not used",
+        "an installed plugin has a shape rule for Relu, which ort_lite knows; it is not used",
+    ]
 
 
 def test_a_plugin_registered_in_the_process_is_asked() -> None:
@@ -152,7 +227,7 @@ def test_plugins_are_asked_in_the_order_in_which_they_were_registered() -> None:
 def test_a_transform_plugin_that_cannot_be_imported_costs_a_warning_and_itself(tmp_path: Path, install: Install) -> None:
     install("bad", "[ort_lite.transforms]\nbad = bad\n", "import nowhere_at_all\n")
     with pytest.warns(RuntimeWarning, match="bad = bad .*its hooks are not called"):
-        assert len(Registry([str(tmp_path)]).transforms()) == len(Registry(paths=()).transforms())
+        assert Registry([str(tmp_path)]).transforms({"bad"}) == Registry(paths=()).transforms()
 
 
 def test_a_plugin_that_breaks_the_contract_of_a_hook_is_refused() -> None:
@@ -177,7 +252,9 @@ registry.transforms(), registry.shape_rules(), registry.cast_insertion()
 print([name for name in ("pluggy", "importlib.metadata", "numba", "onnx") if name in sys.modules])
 """
     environment = {"PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, timeout=240
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -195,7 +272,7 @@ def test_an_import_that_takes_long_is_told_of(
     tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     install("mine", "[ort_lite.providers]\nMineExecutionProvider = mine:Mine\n", PROVIDER.format(default=True))
-    monkeypatch.setattr(plugins, "_LONG", -1.0)
+    monkeypatch.setattr(entry_points, "_LONG", -1.0)
     Registry([str(tmp_path)]).provider("MineExecutionProvider")
     assert "MineExecutionProvider = mine:Mine" in caplog.text and "s to import" in caplog.text
 
@@ -232,7 +309,10 @@ def test_a_hook_that_fails_or_answers_nonsense_names_its_plugin(hook: str, answe
 
     registry = Registry(paths=())
     registry.register_plugin(SimpleNamespace(__name__="theirs", **{hook: given}))
-    ask = {"ort_lite_providers": registry.installed_providers, "ort_lite_transforms": registry.transforms}
+    ask: dict[str, Callable[[], Any]] = {
+        "ort_lite_providers": registry.installed_providers,
+        "ort_lite_transforms": registry.transforms,
+    }
     with pytest.raises(ProviderError, match=f"plugin theirs: {hook} {message}"):
         ask.get(hook, registry.shape_rules)()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, parser
 
@@ -261,6 +262,15 @@ SCAN = """main (float[2] x, float[3,2] w) => (float[2] y, float[3,2] z) {{
 )
 def test_nodes_of_bodies(then: str, message: str) -> None:
     assert message in refused(IF.format(then=then))
+
+
+@pytest.mark.parametrize(
+    "text", ["y = Constant<value_float=2.0, mark=1>()", "c = Constant<value_float=2.0, mark=1>() y = Add(c, c)"]
+)
+def test_a_constant_may_have_another_attribute_as_in_onnxruntime(text: str) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main () => (float y) {{ {text} }}')
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {})
+    assert ort_lite.InferenceSession(model).run(None, {}) == expected
 
 
 def test_branches_have_one_type() -> None:

@@ -1,16 +1,24 @@
 """Which providers a session gets."""
 
+import logging
+import threading
 from typing import Any
 
 import numpy as np
+import onnx.parser
+import onnxruntime
 import pytest
 
+import ort_lite
 from ort_lite import log
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.options import SessionOptions
 from ort_lite.plugins import Registry, plugins, selection
 from ort_lite.provider import ExecutionProvider
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
+from tests.threads import join
+
+NEG = '<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) { y = Neg(x) }'
 
 
 class Installed(NumpyProvider):
@@ -27,21 +35,98 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Registry(paths=[])
     for cls in (Installed, Optional, CpuStandIn):
         made.register_provider(cls.name, cls)
-    for name in ("provider", "available_providers", "installed_providers"):
+    for name in ("provider", "available_providers", "installed_providers", "announced_providers"):
         monkeypatch.setattr(plugins, name, getattr(made, name))
+    monkeypatch.setattr(selection, "_PROCESS", selection._Process())
 
 
 def names(entries: Any, options: Any = None) -> list[str]:
     return [p.name for p in selection.select(entries, options, SessionOptions()).providers]
 
 
-def test_none_means_all_that_take_part_by_default() -> None:
-    assert names(None) == ["InstalledExecutionProvider", "CPUExecutionProvider"]
+def test_none_means_the_cpu_provider_alone() -> None:
+    assert names(None) == ["CPUExecutionProvider"]
+
+
+def test_what_is_available_can_be_listed_again() -> None:
+    listed = plugins.available_providers()
+    assert listed == ["InstalledExecutionProvider", "CPUExecutionProvider"]
+    assert names(listed) == listed
+
+
+def test_a_program_may_enable_all_that_are_installed() -> None:
+    ort_lite.set_default_providers("all")
+    assert names(None) == selection.default_providers() == ["InstalledExecutionProvider", "CPUExecutionProvider"]
+    assert names([]) == ["CPUExecutionProvider"], "a session that lists providers has those"
+
+
+def test_a_program_may_choose_the_default_providers() -> None:
+    ort_lite.set_default_providers([("OptionalExecutionProvider", {"device_id": 1}), Installed, "CPUExecutionProvider"])
+    found = selection.select(None, None, SessionOptions()).providers
+    expected = ["OptionalExecutionProvider", "InstalledExecutionProvider", "CPUExecutionProvider"]
+    assert [provider.name for provider in found] == selection.default_providers() == expected
+    assert found[0].get_options() == {"device_id": 1}
+    ort_lite.set_default_providers([])
+    assert names(None) == selection.default_providers() == ["CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize(
+    ("providers", "message"),
+    [
+        ("every", "got 'every'; expected a list of providers, or 'all'"),
+        (["CUDAExecutionProvider"], "no execution provider is called 'CUDAExecutionProvider'"),
+        (["InstaledExecutionProvider"], "did you mean 'InstalledExecutionProvider'"),
+        ([("CPUExecutionProvider",)], r"providers\[0\] is .*; expected a name or \(name, options\)"),
+        ([NumpyProvider()], "NumpyExecutionProvider came as an instance; expected its name or its class"),
+    ],
+)
+def test_default_providers_that_make_no_sense_are_refused_and_change_nothing(providers: Any, message: str) -> None:
+    ort_lite.set_default_providers(["InstalledExecutionProvider"])
+    with pytest.raises(InvalidArgument, match=message):
+        ort_lite.set_default_providers(providers)
+    assert selection.default_providers() == ["InstalledExecutionProvider", "CPUExecutionProvider"]
+
+
+def test_default_providers_may_change_while_other_threads_make_sessions() -> None:
+    stop, found = threading.Event(), set[tuple[str, ...]]()
+
+    def make_sessions() -> None:
+        while not stop.is_set():
+            found.add(tuple(names(None)))
+
+    thread = threading.Thread(target=make_sessions)
+    thread.start()
+    for _ in range(200):
+        ort_lite.set_default_providers("all")
+        ort_lite.set_default_providers(["OptionalExecutionProvider", "InstalledExecutionProvider"])
+    stop.set()
+    join(thread)
+    cpu = "CPUExecutionProvider"
+    assert found <= {
+        (cpu,),
+        ("InstalledExecutionProvider", cpu),
+        ("OptionalExecutionProvider", "InstalledExecutionProvider", cpu),
+    }
+
+
+def test_the_log_names_providers_that_are_left_out_once(caplog: pytest.LogCaptureFixture) -> None:
+    text = "installed providers that are left out: {} (providers=[...] or ort_lite.set_default_providers enables them)"
+    caplog.set_level(logging.INFO, "ort_lite")
+    for _ in range(2):
+        names(None)
+    assert caplog.messages == [text.format("InstalledExecutionProvider, OptionalExecutionProvider")]
+    names(["OptionalExecutionProvider"])
+    ort_lite.set_default_providers(["InstalledExecutionProvider"])
+    for _ in range(2):
+        names(None)
+    assert caplog.messages[1:] == [text.format("OptionalExecutionProvider")]
 
 
 def test_of_those_that_nobody_named_one_that_cannot_be_created_is_left_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    ort_lite.set_default_providers("all")
+
     def broken(self: Any, **options: Any) -> None:
         raise OSError("out of order")
 
@@ -129,9 +214,11 @@ def test_the_modules_severity_holds_for_all_sessions(caplog: pytest.LogCaptureFi
     ("name", "suggestion"),
     [("CudaExecutionProvider", "CUDAExecutionProvider"), ("InstaledExecutionProvider", "InstalledExecutionProvider")],
 )
-def test_an_unknown_name_is_an_error_with_a_suggestion(name: str, suggestion: str) -> None:
-    with pytest.raises(InvalidArgument, match=rf"called '{name}'; did you mean '{suggestion}'\? \(installed: CPUExec"):
-        names([name])
+def test_an_unknown_name_is_a_warning_with_a_suggestion(name: str, suggestion: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert names([name]) == ["CPUExecutionProvider"]
+    (message,) = caplog.messages
+    assert message.startswith(f"{name} is not installed; did you mean '{suggestion}'? (installed: CPUExec")
+    assert message.endswith("; it is left out")
 
 
 @pytest.mark.parametrize(
@@ -140,13 +227,48 @@ def test_an_unknown_name_is_an_error_with_a_suggestion(name: str, suggestion: st
         ("CPUExecutionProvider", None, r"expected a list, e.g. \['CPUExecutionProvider'\]"),
         ([3], None, r"providers\[0\] is 3; expected a name or \(name, options\)"),
         ([("CPUExecutionProvider",)], None, r"providers\[0\] is .*; expected a name or \(name, options\)"),
+        ({"CPUExecutionProvider": {}}, None, r"expected a list of names or \(name, options\)"),
         (["CPUExecutionProvider"], [], "0 provider_options for 1 providers: expected as many, in the same order"),
+        (["CPUExecutionProvider"], {"threads": 1}, "provider_options=.*: expected a list of dicts, one for each provider"),
+        (["CPUExecutionProvider"], [None], "provider_options=.*: expected a list of dicts, one for each provider"),
         ([NumpyProvider()], [{"a": 1}], "came as an instance, with options besides"),
     ],
 )
 def test_entries_that_make_no_sense_are_refused(entries: Any, options: Any, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         names(entries, options)
+
+
+UNREADABLE: list[tuple[Any, Any]] = [
+    ("CPUExecutionProvider", None),
+    ("NoExecutionProvider", None),
+    ([3], None),
+    ([("CPUExecutionProvider", {}, 1)], None),
+    ([("CPUExecutionProvider", None)], None),
+    ({"CPUExecutionProvider": {}}, None),
+    (iter(["CPUExecutionProvider"]), None),
+    (["CPUExecutionProvider"], []),
+    (["CUDAExecutionProvider", "CPUExecutionProvider"], [{}]),
+    (["CPUExecutionProvider"], {"threads": 1}),
+    (["CPUExecutionProvider"], [None]),
+]
+
+
+@pytest.mark.parametrize(("entries", "options"), UNREADABLE, ids=[str(k) for k in range(len(UNREADABLE))])
+@pytest.mark.filterwarnings("ignore:(Specified|Duplicate) provider:UserWarning")  # onnxruntime's
+def test_what_cannot_be_read_becomes_the_cpu_provider_as_in_onnxruntime(
+    entries: Any, options: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = onnx.parser.parse_model(NEG).SerializeToString()
+    theirs = onnxruntime.InferenceSession(data, providers=entries, provider_options=options)
+    ours = ort_lite.InferenceSession(data, providers=entries, provider_options=options)
+    assert ours.get_providers() == theirs.get_providers() == ["CPUExecutionProvider"]
+    (message,) = caplog.messages
+    assert message.endswith("; the session uses CPUExecutionProvider alone")
+    with pytest.raises(InvalidArgument):
+        ort_lite.InferenceSession(data, providers=entries, provider_options=options, strict=True)
+    with pytest.raises(InvalidArgument):
+        ours.set_providers(entries, options)
 
 
 def test_a_provider_that_cannot_be_created_is_named() -> None:
@@ -204,4 +326,4 @@ def test_a_name_with_a_number_is_no_name() -> None:
     with pytest.raises(ProviderError, match="NumpyExecutionProvider#2 is no name for a provider"):
         selection.select([Numbered(lambda node: True)], None, SessionOptions())
     with pytest.raises(InvalidArgument, match="did you mean 'CPUExecutionProvider'"):
-        selection.select(["CPUExecutionProvider#2"], None, SessionOptions())
+        selection.create("CPUExecutionProvider#2", {})

@@ -1,5 +1,6 @@
 """InferenceSession over stand-in providers: loading, naming, running, overriding, explaining."""
 
+import re
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -15,9 +16,12 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument, ModelLoadCanceled, NoSuchFile, RunTerminated
 from ort_lite.graph import Node
+from ort_lite.options.onnxruntime_optimizers import OPTIMIZERS
+from ort_lite.plugins import plugins
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework import numpy_provider
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, run_node
+from tests.threads import join
 
 X = np.array([[1, -2, 3]], np.float32)
 SIMPLE = "(float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Neg(a) }"
@@ -173,7 +177,7 @@ def test_many_threads_run_one_session() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
 
 
@@ -228,7 +232,7 @@ class Canceling(CpuStandIn):
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         other = threading.Thread(target=self.given.set_load_cancellation_flag, args=(True,))
         other.start()
-        other.join()
+        join(other)
         return super().compile(partitions)
 
 
@@ -294,16 +298,35 @@ def test_without_optimisation_the_nodes_stay() -> None:
     assert [place.node.op_type for _, place in made.explain().assignment.rows()] == ["Identity", "Neg"]
 
 
-def test_a_transform_can_be_disabled_by_name(caplog: pytest.LogCaptureFixture) -> None:
+def test_transforms_can_be_disabled_by_their_names_and_by_those_of_onnxruntime(caplog: pytest.LogCaptureFixture) -> None:
     text = "(float[N,3] x) => (float[N,3] y) { a = Identity(x)  y = Neg(a) }"
-    made = ort_lite.InferenceSession(model(text), providers=[CpuStandIn()], disabled_optimizers=["GeluFusion"])
+    for names in (["remove_no_op"], ["EliminateIdentity", "MatMulScaleFusion"]):
+        made = ort_lite.InferenceSession(model(text), providers=[CpuStandIn()], disabled_optimizers=names)
+        assert len(made.explain().assignment.placements) == 2
+    assert caplog.messages == []
+
+
+def test_disabling_what_nobody_knows_costs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    text = "(float[N,3] x) => (float[N,3] y) { a = Identity(x)  y = Neg(a) }"
+    made = ort_lite.InferenceSession(model(text), providers=[CpuStandIn()], disabled_optimizers=["GellyFusion"])
     assert len(made.explain().assignment.placements) == 1
-    assert caplog.messages == ["no transform is called 'GeluFusion': it cannot be disabled"]
+    assert caplog.messages == ["no transform is called 'GellyFusion': it cannot be disabled"]
 
 
-def test_unknown_keywords_are_refused() -> None:
-    with pytest.raises(TypeError, match="InferenceSession takes no keyword provider"):
-        ort_lite.InferenceSession(model(SIMPLE), provider=["CPUExecutionProvider"])
+def test_the_names_of_onnxruntime_are_those_of_its_library() -> None:
+    library = Path(onnxruntime.capi.onnxruntime_pybind11_state.__file__).read_bytes()
+    kinds = rb"[A-Za-z0-9]*(?:Fusion|Elimination|Sharing|Folding|Remover)|Eliminate[A-Za-z]+"
+    classes = {name.decode() for _, name in re.findall(rb"N11onnxruntime(\d\d)(%s)E\0" % kinds, library)}
+    assert len(classes) > 40 and classes <= OPTIMIZERS
+    counterparts = {n for found in (*plugins.transforms(), *plugins.fusions()) for n in found.counterparts}
+    assert counterparts <= OPTIMIZERS
+
+
+def test_unknown_keywords_cost_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    made = ort_lite.InferenceSession(model(SIMPLE), provider=["CPUExecutionProvider"], frob=1)
+    assert made.get_providers() == ["CPUExecutionProvider"]
+    warning = "InferenceSession ignores keywords that it does not have: 'frob', 'provider'; did you mean 'providers'?"
+    assert caplog.messages == [warning]
 
 
 # Functions and element types

@@ -38,7 +38,7 @@ def together(work: Callable[[int], None]) -> None:
 
     def guarded(number: int) -> None:
         try:
-            start.wait()
+            start.wait(60)
             work(number)
         except BaseException as error:
             failures.append(error)

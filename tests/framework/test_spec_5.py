@@ -24,7 +24,7 @@ from ort_lite.partition.cost.cost_model import CostModel
 from ort_lite.partition.cost.strategy import CostStrategy
 from ort_lite.partition.partition import partition
 from ort_lite.pipeline.composite import CompositeProvider
-from ort_lite.plugins import Registry, plugins
+from ort_lite.plugins import Registry, plugins, selection
 from ort_lite.provider import (
     API_VERSION,
     CPU,
@@ -45,6 +45,7 @@ from tests.framework.models import interpret
 from tests.framework.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.framework.random_graphs import feeds, random_graph
 from tests.framework.test_session import NoHalf
+from tests.threads import join
 
 RULES = ShapeRules(())
 X = np.array([1, -2, 3], np.float32)
@@ -81,7 +82,7 @@ def named(*names: str) -> Any:
 # 5.1
 
 
-def test_spec_5_1_an_installed_accelerator_is_used_without_a_change_of_code(
+def test_spec_5_1_an_installed_accelerator_is_used_by_every_session_once_the_program_enables_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "from tests.framework.numpy_provider import NumpyProvider\n"
@@ -96,6 +97,9 @@ def test_spec_5_1_an_installed_accelerator_is_used_without_a_change_of_code(
     installed = Registry(paths=[str(tmp_path)])
     for method in ("provider", "available_providers", "installed_providers"):
         monkeypatch.setattr(plugins, method, getattr(installed, method))
+    assert ort_lite.InferenceSession(proto(CHAIN), plain()).get_providers() == ["CPUExecutionProvider"]
+    monkeypatch.setattr(selection, "_PROCESS", selection._Process())
+    ort_lite.set_default_providers("all")
     made = ort_lite.InferenceSession(proto(CHAIN), plain())
     assert made.get_providers() == [
         "AlikeExecutionProvider",
@@ -322,7 +326,7 @@ def test_spec_5_10_a_run_returns_when_everything_is_done() -> None:
 
         def sync(self) -> None:
             while self.pending:
-                self.pending.pop().join()
+                join(self.pending.pop())
 
     provider = Late()
     result = session(CHAIN, provider).run(None, {"x": X})
@@ -390,7 +394,7 @@ def test_spec_5_13_many_threads_run_one_session_with_shapes_of_their_own() -> No
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
 
 
@@ -408,7 +412,7 @@ def test_spec_5_13_runs_do_not_wait_for_each_other() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert done == [True] * 4
 
 

@@ -3,11 +3,14 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.fuzz.checking import ROOT, linux
 from tests.fuzz.wire import BYTES, fields, varint
 
 
 @linux
+@pytest.mark.timeout(630)
 def test_bytes_and_feeds_run_or_are_refused() -> None:
     """In a process of its own, which forks."""
     command = [sys.executable, "-m", "tests.fuzz.byte_mutants", "0", "200"]

@@ -9,5 +9,6 @@ from tests.fuzz.checking import check, linux
 
 @linux
 @pytest.mark.slow
+@pytest.mark.timeout(1830)
 def test_mutants_run_or_are_refused(tmp_path: Path) -> None:
     check(500, 500, tmp_path)

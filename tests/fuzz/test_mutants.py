@@ -24,7 +24,7 @@ SOME = range(0, 60_000, 179)
 def test_a_number_is_always_the_same_model_with_the_same_feeds() -> None:
     """In another process too, where texts have other hashes."""
     lines = "import sys; from tests.fuzz.test_mutants import fingerprint; sys.stdout.write(fingerprint())"
-    done = subprocess.run([sys.executable, "-c", lines], check=True, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", lines], check=True, cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert done.stdout == fingerprint()
 
 

@@ -19,6 +19,7 @@ from ort_lite.memory.allocators import FIRST_REGION, GRAIN, ArenaAllocator, Chun
 from ort_lite.memory.arenas import Growth
 from ort_lite.provider import CPU, Device
 from ort_lite.testing.ledger import Ledger
+from tests.threads import join
 
 AS_REQUESTED = Growth.same_as_requested
 
@@ -106,7 +107,7 @@ def test_threads_that_free_at_once_lose_nothing() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            join(thread)
     assert memory.bytes_in_use == 0
     memory.shrink()
     assert memory.statistics()["TotalAllocated"] == 0

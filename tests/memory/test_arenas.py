@@ -196,7 +196,7 @@ def test_staged_constants_are_copied_once_however_many_threads_come() -> None:
     assert copies == []
 
     def read(_: int) -> tuple[int, int]:
-        start.wait()
+        start.wait(60)
         return int(arena.buffer.sum()), arena.address
 
     with ThreadPoolExecutor(THREADS) as threads:

@@ -105,7 +105,7 @@ def test_threads_never_share_an_arena() -> None:
     pool, rounds, start = ScratchPool(Arena), 300, Barrier(THREADS)
 
     def run(number: int) -> int:
-        start.wait()
+        start.wait(60)
         for turn in range(rounds):
             arena = pool.lease(64 + 8 * turn)
             arena.buffer[:64] = number

@@ -122,11 +122,11 @@ def test_spec_4_8_bytes_are_those_of_the_largest_scratch_for_each_run_in_flight(
 
     def together(nbytes: int) -> Any:
         arena = lease(nbytes)
-        held.wait()  # so many are in flight
+        held.wait(60)  # so many are in flight
         return arena
 
     def run(number: int) -> None:
-        start.wait()
+        start.wait(60)
         for rows in (10, 500, 100):
             sessions[number % 3].run(None, {"x": np.zeros((rows, 64), np.float32)})
 
@@ -184,7 +184,7 @@ def test_spec_4_9_staged_constants_are_copied_once_before_the_first_of_sixteen_r
     x, start = np.ones((2, 8), np.float32), Barrier(THREADS, timeout=30)
 
     def run(_: int) -> Array:
-        start.wait()
+        start.wait(60)
         found: Array = session.run(None, {"x": x})[0]
         return found
 

@@ -9,6 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.memory.planning.checker import check
 from tests.models.beside_onnxruntime import assert_same, ours, theirs
 from tests.models.light_models import NAMES, image, randomised
+from tests.threads import join
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def test_many_threads_in_one_session_get_the_bits_of_serial_runs(intra_op: int) 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
 
 

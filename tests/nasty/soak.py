@@ -20,6 +20,7 @@ import onnx.parser
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, RunTerminated
+from tests.threads import join
 
 Feed = Mapping[str, Any]
 
@@ -139,7 +140,7 @@ def soak(cases: Sequence[Case], threads: int, runs: int) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join()
+        join(worker)
     if failures:
         raise failures[0]
 

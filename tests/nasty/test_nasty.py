@@ -15,6 +15,7 @@ import pytest
 
 from ort_lite.errors import ProviderError
 from tests.nasty.cases import Case, Outcome, ended, fault, raises
+from tests.processes import child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 GROUPS = [
@@ -47,7 +48,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str,
     """Asks one warm process, which forks for each case. What cases write to temporary folders goes with pytest's own."""
     command = [sys.executable, "-m", "tests.nasty.server"]
     env = {**environment(), "TMPDIR": str(tmp_path_factory.mktemp("nasty"))}
-    with subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with child(command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         questions, answers = server.stdin, server.stdout
         assert questions is not None and answers is not None
 
@@ -56,7 +57,6 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str,
             return Outcome(*json.loads(answers.readline()))
 
         yield ask
-        questions.close()
 
 
 @pytest.mark.slow

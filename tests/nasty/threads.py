@@ -25,6 +25,7 @@ from tests.nasty.cases import (
     table,
     wanted,
 )
+from tests.threads import join
 
 ERRORS: dict[str, BaseException] = {
     "os": OSError("bus"),
@@ -70,7 +71,7 @@ def lived(provider: Any, model: str = "open", threads: int = 1) -> Any:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join()
+        join(worker)
     try:
         made.close()
     except OrtLiteError as error:

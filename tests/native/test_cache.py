@@ -148,6 +148,41 @@ def test_the_time_of_an_object_is_that_of_its_last_use(folder: str) -> None:
         assert (os.stat(path).st_mtime >= now) == touched
 
 
+def test_the_time_of_last_use_is_set_without_a_descriptor(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, where os.utime raises TypeError for one."""
+    cache.write(folder, KEY, b"code")
+    path = os.path.join(folder, KEY)
+    long_ago = os.stat(path).st_mtime - 2 * cache.DAY
+    os.utime(path, (long_ago, long_ago))
+    utime = os.utime
+
+    def by_path(path: str | int) -> None:
+        if isinstance(path, int):
+            raise TypeError("utime: path should be string, bytes or os.PathLike, not int")
+        utime(path)
+
+    monkeypatch.setattr(os, "utime", by_path)
+    assert cache.read(folder, KEY) == b"code"
+    assert os.stat(path).st_mtime > long_ago + cache.DAY
+
+
+def test_objects_are_opened_as_bytes_where_texts_are_another_mode(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, where a file that is opened without O_BINARY ends at the first Ctrl-Z."""
+    binary = 1 << 40
+    seen: list[int] = []
+    system_open = os.open
+
+    def opened(path: str, flags: int, mode: int = 0o777) -> int:
+        seen.append(flags)
+        return system_open(path, flags & ~binary, mode)
+
+    cache.write(folder, KEY, b"code")
+    monkeypatch.setattr(os, "O_BINARY", binary, raising=False)
+    monkeypatch.setattr(os, "open", opened)
+    assert cache.read(folder, KEY) == b"code"
+    assert [bool(flags & binary) for flags in seen] == [True]
+
+
 def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORT_LITE_CACHE_DIR", "/chosen")
     assert cache.directory() == "/chosen"

@@ -14,6 +14,7 @@ import pytest
 
 from ort_lite.native import claims
 from ort_lite.native.claims import Claims
+from tests.processes import child
 
 MINE, ITS = "a" * 40, "b" * 40
 HOLDER = f"""
@@ -30,11 +31,10 @@ sys.stdin.read()
 def holder(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     """Another process, which has claimed a kernel and a place, and says nothing any more."""
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         yield process
-        process.kill()
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_kernel_and_a_place_are_one_process_s_until_it_ends(holder: "subproces
     assert ours.take_place(2) == 1
     assert ours.take_place(2) is None
     holder.kill()
-    holder.wait()
+    holder.wait(60)
     assert ours.take(ITS)
     assert ours.take_place(2) == 0
     ours.give_place(0)

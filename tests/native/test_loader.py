@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from ort_lite.native.spec import key_of
 from tests.native import kernels
 from tests.native.calls import AARCH64, SSE2, expression_spec, plain
 from tests.native.compiled import object_code
+from tests.processes import child
+from tests.threads import join
 
 pytestmark = pytest.mark.slow  # processes that compile
 
@@ -60,7 +64,7 @@ def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def finish(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    output, messages = process.communicate()
+    output, messages = process.communicate(timeout=120)
     assert process.returncode == 0, messages
     assert messages == ""
     found: dict[str, Any] = json.loads(output)
@@ -99,17 +103,15 @@ def test_processes_that_start_together_compile_each_kernel_once(tmp_path: Path) 
 def test_a_cache_that_cannot_be_written_costs_time_and_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     process = start(tmp_path / "file")
-    output, messages = process.communicate()
+    output, messages = process.communicate(timeout=120)
     assert json.loads(output) == EXPECTED
     assert len(messages.splitlines()) == 1
     assert re.fullmatch(r".*/file: .*; compiled kernels are not kept there.*ORT_LITE_CACHE_DIR\n", messages)
 
 
 SLOW = """
-import signal
 from ort_lite.native import Spec, load, progress
 from tests.native import kernels
-signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start what is in the background without
 def tell(seen):
     print(seen.done, flush=True)
 with progress.heard_by(tell):
@@ -117,16 +119,15 @@ with progress.heard_by(tell):
 """
 
 
-def compiling(folder: Path) -> "subprocess.Popen[str]":
+@contextmanager
+def compiling(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     """A process that has compiled the first of ten kernels, in a process group of its own."""
     command = [sys.executable, "-c", SLOW]
-    process = subprocess.Popen(
-        command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    while (line := process.stdout.readline()) and int(line) < 1:
-        pass
-    return process
+    with child(command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while (line := process.stdout.readline()) and int(line) < 1:
+            pass
+        yield process
 
 
 def gone(group: int) -> bool:
@@ -144,23 +145,22 @@ def gone(group: int) -> bool:
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_ctrl_c_ends_compiling_and_keeps_what_is_compiled(tmp_path: Path) -> None:
     """As a terminal does it: every process of the group hears it."""
-    process = compiling(tmp_path)
-    os.killpg(process.pid, signal.SIGINT)
-    _, messages = process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGINT
-    assert messages.splitlines()[-1] == "KeyboardInterrupt"
-    assert messages.count("Traceback") == 1  # nothing from workers
-    assert 1 <= len(objects(tmp_path)) < 10
-    assert gone(process.pid)
+    with compiling(tmp_path) as process:
+        os.killpg(process.pid, signal.SIGINT)
+        _, messages = process.communicate(timeout=30)
+        assert process.returncode == -signal.SIGINT
+        assert messages.splitlines()[-1] == "KeyboardInterrupt"
+        assert messages.count("Traceback") == 1  # nothing from workers
+        assert 1 <= len(objects(tmp_path)) < 10
+        assert gone(process.pid)
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_workers_leave_in_silence_when_their_process_is_killed(tmp_path: Path) -> None:
-    process = compiling(tmp_path)
-    process.kill()
-    _, messages = process.communicate(timeout=60)  # until nobody holds the other end
-    assert messages == ""
-    process.wait()
+    with compiling(tmp_path) as process:
+        process.kill()
+        _, messages = process.communicate(timeout=60)  # until nobody holds the other end
+        assert messages == ""
 
 
 AHEAD = """
@@ -214,7 +214,7 @@ def test_threads_may_load_at_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert len(found) == 8
     assert all(addresses == found[0] for addresses in found)
 

@@ -169,7 +169,9 @@ def test_processes_agree_whatever_their_hash_seed() -> None:
     root = str(Path(__file__).parents[2])
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root}
-        output = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        output = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=240
+        )
         assert output.stdout.strip() == own
 
 
@@ -233,7 +235,8 @@ def test_the_key_is_the_same_whatever_release_of_python_and_cpu_ask() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     commands = [[sys.executable, "-c", code, version] for version in ("3.11.2 (main)", "3.11.9 (other)")]
     found = {
-        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for command in commands
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=240).stdout
+        for command in commands
     }
     assert found == {key_of(Spec(kernels.large, ("f32",)), HASWELL) + "\n"}
 

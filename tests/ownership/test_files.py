@@ -16,6 +16,7 @@ from ort_lite import ParseOptions, SerializeOptions, span_of
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Graph, Model, Node, TensorType, Value
 from tests.ownership.models import W, constant, model, put_external
+from tests.threads import join
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="resident memory is read from /proc/self/smaps")
 
@@ -181,9 +182,10 @@ def test_a_model_of_more_than_2_gb_is_saved_and_loaded_in_little_room(tmp_path: 
     process.start()
     answer.close()
     try:
+        assert receive.poll(240), "no answer"
         size, on_disk, memory, values = receive.recv()
     finally:
-        process.join()
+        join(process)
     assert values == [1.0, 2.0]
     assert size > 2**31
     assert on_disk < 2**24

@@ -45,9 +45,9 @@ def _installed(folder: Path, wheels: Sequence[Path]) -> Path:
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, *PACKAGES], check=True)
-    subprocess.run([*install, "--no-deps", *map(str, wheels)], check=True)
-    compiler = subprocess.run([python, "-c", "import numba"], capture_output=True, check=False)
+    subprocess.run([*install, *PACKAGES], check=True, timeout=1800)
+    subprocess.run([*install, "--no-deps", *map(str, wheels)], check=True, timeout=1800)
+    compiler = subprocess.run([python, "-c", "import numba"], capture_output=True, check=False, timeout=1800)
     assert compiler.returncode, "the environment has a compiler"
     return python
 
@@ -77,4 +77,6 @@ def _compared(python: Path, folder: Path, work: Work, most: float) -> bool:
 def _seconds(python: Path, code: str, cache: Path) -> float:
     environment = {**os.environ, "PYTHONPATH": "", "ORT_LITE_CACHE_DIR": str(cache)}
     command = [str(python), "-c", code]  # not where sources are, which Python would take from the folder that it is started in
-    return float(subprocess.run(command, cwd=cache.parent, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    return float(
+        subprocess.run(command, cwd=cache.parent, env=environment, stdout=subprocess.PIPE, check=True, timeout=1800).stdout
+    )

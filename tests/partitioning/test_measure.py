@@ -105,7 +105,7 @@ def test_a_profile_gives_the_means_of_its_partitions(tmp_path: Path, monkeypatch
     found = costs_of_profile("given.json", made.explain().assignment, known)
     assert found.nodes["NumpyExecutionProvider"] == pytest.approx({"Abs_0": 4e-5})
     assert found.nodes[CPU] == pytest.approx({"Neg_0": 8e-6})
-    Path("other.json").write_text('[{"cat": "Node"}]', encoding="utf-8")
+    Path("other.json").write_text('[{"cat": "Step"}]', encoding="utf-8")
     with pytest.raises(InvalidArgument, match="is not a profile"):
         costs_of_profile("other.json", made.explain().assignment)
 
@@ -115,6 +115,6 @@ def _with_durations(text: str, **microseconds: int) -> str:
 
     events = json.loads(text)
     for event in events:
-        if event["cat"] == "Node":
+        if event["cat"] == "Step":
             event["dur"] = microseconds[event["args"]["op_name"]]
     return json.dumps(events)

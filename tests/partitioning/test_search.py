@@ -87,7 +87,7 @@ def test_hash_seeds_change_nothing() -> None:
     def printed(seed: int) -> str:
         environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
         found = subprocess.run(
-            [sys.executable, "-c", PRINT], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+            [sys.executable, "-c", PRINT], env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=240
         )
         return found.stdout
 

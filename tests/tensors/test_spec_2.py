@@ -21,6 +21,7 @@ from ort_lite.tensors.dltensor import (
     check_type,
 )
 from tests.tensors.arrays import ramp
+from tests.threads import join
 
 
 def test_spec_2_1_the_dltensor_is_laid_out_as_in_c() -> None:
@@ -96,7 +97,7 @@ def test_spec_2_3_threads_count_without_losing_one() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert (a.use_count(), gone) == (1, [])
     a.reset()
     assert gone == [1]

@@ -145,7 +145,7 @@ def test_the_pytest_plugin_has_a_test_for_each_check_and_writes_a_score(tmp_path
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     paths = [str(root), str(root / "providers"), str(root / "transforms")]
     code = f"import sys; sys.path[:0] = {paths!r}; import pytest; sys.exit(pytest.main({arguments!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=240)
     assert done.returncode == 1, done.stdout + done.stderr
     told = json.loads(score.read_text())
     assert set(told["checks"]) == set(CHECKS) and 0 < told["score"] < 1

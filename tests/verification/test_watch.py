@@ -13,6 +13,7 @@ from ort_lite.errors import InvalidArgument, RuntimeException, VerificationError
 from ort_lite.provider import Capability
 from ort_lite.verification import Report, Tolerance, Verification
 from tests.framework.numpy_provider import Box, NumpyProvider, OtherDevice
+from tests.threads import join
 from tests.verification.providers import CHAIN, FEED, LOOP, Off, model, poisoned, shifted
 
 
@@ -293,7 +294,7 @@ def test_threads_have_reports_of_their_own() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert {k: report.ok for k, report in reports.items() if report is not None} == {k: k % 2 == 0 for k in range(6)}
     assert made.verification is None
 

@@ -42,7 +42,7 @@ def test_a_run_is_shown_with_its_steps_kernels_and_copies() -> None:
     assert list(names) == list(range(len(names)))
     [run] = by_category["Session"]
     assert (run["start"], run["name"]) == (0, "model_run")
-    assert [event["name"] for event in by_category["Node"]] == [
+    assert [event["name"] for event in by_category["Step"]] == [
         "copy 'x' cpu:0 -> box:0",
         "BoxExecutionProvider_0",
         "copy 'a' box:0 -> cpu:0",
@@ -56,7 +56,7 @@ def test_a_run_is_shown_with_its_steps_kernels_and_copies() -> None:
     assert (kernel["node"], kernel["provider"], kernel["track"]) == ("Softmax_0", "CPUExecutionProvider", run["track"])
     assert kernel["details"]["op_name"] == "Softmax"
     assert all(e["start"] >= 0 and e["start"] + e["duration"] <= run["duration"] + 1e-6 for e in made["events"])
-    assert [flow["name"].partition(" to ")[2] for flow in made["flows"]] == [e["name"] for e in by_category["Node"][1:]]
+    assert [flow["name"].partition(" to ")[2] for flow in made["flows"]] == [e["name"] for e in by_category["Step"][1:]]
 
 
 def recorded(*runs: tuple[int, int], kernels: int = 1) -> Trace:

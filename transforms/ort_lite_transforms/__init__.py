@@ -20,9 +20,9 @@ def ort_lite_transforms() -> "list[Transform]":
     from ort_lite_transforms.duplicate_initializers import merge_duplicate_initializers
     from ort_lite_transforms.gather_first import gather_before_computing
     from ort_lite_transforms.if_inlining import inline_known_if
-    from ort_lite_transforms.known_contents import fold_known_contents
+    from ort_lite_transforms.known_contents import fold_known_contents, fold_shapes
     from ort_lite_transforms.loop_invariants import hoist_loop_invariants
-    from ort_lite_transforms.no_ops import remove_neutral_operand, remove_no_op
+    from ort_lite_transforms.no_ops import remove_neutral_operand, remove_no_op, remove_same_shape
     from ort_lite_transforms.norm_affine import fuse_norm_affine
     from ort_lite_transforms.quantized_moves import saturate_once
     from ort_lite_transforms.reshape_pair import merge_reshapes
@@ -39,6 +39,7 @@ def ort_lite_transforms() -> "list[Transform]":
         constants_to_initializers,
         # basic: the graph as a whole
         remove_dead_nodes,
+        fold_shapes,
         fold_known_contents,
         fold_constants,
         merge_duplicate_initializers,
@@ -46,6 +47,7 @@ def ort_lite_transforms() -> "list[Transform]":
         # basic: rules
         inline_known_if,
         remove_no_op,
+        remove_same_shape,
         remove_neutral_operand,
         replace_sum_of_two,
         merge_casts,

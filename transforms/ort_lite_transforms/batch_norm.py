@@ -22,6 +22,7 @@ class _Line(NamedTuple):
 @rule(
     op("BatchNormalization", op(("Conv", "ConvTranspose"), name="conv"), *_STATISTICS, name="norm"),
     level="basic",
+    counterparts=("ConvBNFusion",),
     private=True,
 )
 def fuse_conv_batch_norm(
@@ -40,6 +41,7 @@ def fuse_conv_batch_norm(
 @rule(
     op("BatchNormalization", op("Gemm", "a", constant("b"), name="gemm", since=7), *_STATISTICS, name="norm"),
     level="basic",
+    counterparts=("MatmulBNFusion", "MatMul_BatchNormalization_Fusion"),
     private=True,
 )
 def fuse_gemm_batch_norm(

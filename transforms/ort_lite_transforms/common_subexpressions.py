@@ -11,7 +11,7 @@ _OWN_RESULT = frozenset(
 _ATTRIBUTE_LIMIT = 4096  # bytes of an array in an attribute; larger ones are not compared
 
 
-@graph_pass(level="basic")
+@graph_pass(level="basic", counterparts=("CommonSubexpressionElimination",))
 def merge_common_subexpressions(graph: Graph, rewriter: Rewriter) -> int:
     """Of nodes with the same operator, attributes, inputs and outputs left out, the first in its graph stays. O(nodes).
 

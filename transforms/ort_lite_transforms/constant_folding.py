@@ -15,12 +15,13 @@ _VIEWS = frozenset(
 )
 
 
-@graph_pass(level="basic")
+@graph_pass(level="basic", counterparts=("ConstantFolding",))
 def fold_constants(graph: Graph, rewriter: Rewriter) -> int:
     """One pass in graph order, so that what a folded node feeds is folded too. O(nodes + elements computed).
 
     A result of more than `rewriter.fold_limit` bytes stays to be computed unless it is no larger than the node's operands,
-    or a view of them: int8 weights that a Cast would blow up stay int8. So do those that are dequantised for products in integers.
+    or a view of them outside of bodies: int8 weights that a Cast would blow up stay int8. So do those that are dequantised for
+    products in integers.
     """
     count = 0
     for node in graph.all_nodes():
@@ -46,14 +47,15 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
     if node.op_type == "DequantizeLinear" and stays_quantized(rewriter, node):
         return "products of integers read it"
     before, after = sum(map(_held, arrays)), _nbytes(node)
-    if after > max(before, rewriter.fold_limit) and node.op_type not in _VIEWS:
+    is_view = node.op_type in _VIEWS and node.graph is rewriter.graph  # a body may never run: there need be no room for it
+    if after > max(before, rewriter.fold_limit) and not is_view:
         return f"its {after} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"
     try:
         with np.errstate(all="ignore"):
             found = FOLDERS[node.op_type](node, *arrays)
     except NotFoldable as error:
         return str(error)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         return f"NumPy refuses: {error}"  # the provider says what is wrong, should the node ever run
     outputs = [found] if isinstance(found, (np.ndarray, np.generic)) else list(found)
     result = rewriter.fold(node, *(np.asarray(output) for output in outputs))

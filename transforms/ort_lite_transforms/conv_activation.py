@@ -16,6 +16,7 @@ _FUSED = op("FusedConv", domain="com.microsoft", name="conv")
     op("Add", op("Conv", "x", "w", "b", name="conv"), "z", name="sum", since=7, commutative=True),
     op("Add", op("Conv", "x", "w", None, name="conv"), "z", name="sum", since=7, commutative=True),
     level="extended",
+    counterparts=("ConvAddActivationFusion",),
     private=True,
 )
 def fuse_conv_sum(
@@ -33,6 +34,7 @@ def fuse_conv_sum(
     op(_ACTIVATIONS, _CONV, name="root"),
     op(_ACTIVATIONS, _FUSED, name="root"),
     level="extended",
+    counterparts=("ConvActivationFusion",),
     private=True,
 )
 def fuse_conv_activation(rewriter: Rewriter, conv: Node, root: Node) -> Done | Skip:

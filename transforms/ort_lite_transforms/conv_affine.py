@@ -14,6 +14,7 @@ _CONV = op(("Conv", "ConvTranspose"), name="conv")
     op("Mul", _CONV, constant("factor"), name="root", since=7, commutative=True),
     op("Div", _CONV, constant("factor"), name="root", since=7),
     level="basic",
+    counterparts=("ConvMulFusion",),
     private=True,
 )
 def fuse_conv_scale(rewriter: Rewriter, conv: Node, factor: Value, root: Node) -> Done | Skip:
@@ -35,6 +36,7 @@ def fuse_conv_scale(rewriter: Rewriter, conv: Node, factor: Value, root: Node) -
     op("Add", _CONV, constant("term"), name="root", since=7, commutative=True),
     op("Sub", _CONV, constant("term"), name="root", since=7),
     level="basic",
+    counterparts=("ConvAddFusion",),
     private=True,
 )
 def fuse_conv_bias(rewriter: Rewriter, conv: Node, term: Value, root: Node) -> Done | Skip:

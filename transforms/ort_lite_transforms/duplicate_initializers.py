@@ -9,7 +9,7 @@ from ort_lite.transform import Rewriter, all_graphs, graph_pass
 _SAMPLES = 16
 
 
-@graph_pass(level="basic")
+@graph_pass(level="basic", counterparts=("ConstantSharing",))
 def merge_duplicate_initializers(graph: Graph, rewriter: Rewriter) -> int:
     """Initialisers of one graph that agree in type, shape and a few samples are compared in full.
 

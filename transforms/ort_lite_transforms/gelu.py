@@ -15,6 +15,7 @@ _GATES = tuple(op("Add", op("Erf", scaled), 1.0, commutative=True) for scaled in
     *(op("Mul", op("Mul", "x", 0.5, commutative=True), gate, name="root", commutative=True) for gate in _GATES),
     *(op("Mul", "x", op("Mul", gate, 0.5, commutative=True), name="root", commutative=True) for gate in _GATES),
     level="extended",
+    counterparts=("GeluFusion", "GeluFusionL1", "GeluFusionL2"),
     private=True,
 )
 def compose_gelu(rewriter: Rewriter, x: Value, root: Node) -> Done | Skip:

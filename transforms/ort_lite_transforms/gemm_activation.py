@@ -11,6 +11,7 @@ from ort_lite_transforms.activations import parameters
 @rule(
     op(("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid"), op("Gemm", name="gemm", since=11), name="root"),
     level="extended",
+    counterparts=("GemmActivationFusion",),
     private=True,
 )
 def fuse_gemm_activation(rewriter: Rewriter, gemm: Node, root: Node) -> Done | Skip:

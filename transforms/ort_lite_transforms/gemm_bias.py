@@ -11,6 +11,7 @@ from ort_lite.transform import Done, Rewriter, Skip, constant, op, rule
 @rule(
     op("Add", op("MatMul", "a", "b", name="product"), "bias", name="sum", since=7, commutative=True),
     level="basic",
+    counterparts=("MatMulAddFusion",),
     private=True,
 )
 def fuse_matmul_bias(rewriter: Rewriter, a: Value, b: Value, bias: Value, product: Node, sum: Node) -> Done | Skip:
@@ -28,6 +29,7 @@ def fuse_matmul_bias(rewriter: Rewriter, a: Value, b: Value, bias: Value, produc
     op("Add", op("Gemm", "a", "b", None, name="gemm", since=11), "term", name="sum", commutative=True),
     op("Add", op("Gemm", "a", "b", constant("c"), name="gemm", since=7), constant("term"), name="sum", commutative=True),
     level="basic",
+    counterparts=("GemmSumFusion",),
     private=True,
 )
 def fuse_gemm_bias(

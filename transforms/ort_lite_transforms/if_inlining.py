@@ -4,7 +4,7 @@ from ort_lite.graph import Graph, Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 
 
-@rule(op("If", "condition", name="node"), level="basic")
+@rule(op("If", "condition", name="node"), level="basic", counterparts=("ConstantFolding",))
 def inline_known_if(rewriter: Rewriter, condition: Value, node: Node) -> Done | Skip:
     """The branch's nodes move in front of the If, under fresh value names: branches may use a name twice. O(branch)."""
     contents = rewriter.info(condition).contents

@@ -14,6 +14,7 @@ _DEVIATIONS = tuple(op("Sqrt", op("Add", variance, constant("epsilon"), commutat
 @rule(
     *(op("Mul", op("Div", _CENTRED, deviation), "scale", name="root", commutative=True) for deviation in _DEVIATIONS),
     level="extended",
+    counterparts=("LayerNormFusion", "LayerNormFusionL1", "LayerNormFusionL2"),
     private=True,
 )
 def compose_layer_norm(

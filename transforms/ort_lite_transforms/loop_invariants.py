@@ -1,7 +1,7 @@
 """What a Loop computes anew in each turn, and always alike, is computed once, in front of it."""
 
 from ort_lite.graph import Graph, Node, Value
-from ort_lite.shapes import Shape, same
+from ort_lite.shapes import Shape
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 from ort_lite_transforms.transpose_sink import UNARY
 
@@ -44,17 +44,22 @@ def _unchanging(node: Node, body: Graph) -> dict[Value, Value]:
 
 
 def _cannot_fail(rewriter: Rewriter, node: Node, outside: dict[Value, Value]) -> bool:
-    shapes = [None if value is None else rewriter.info(outside.get(value, value)).shape for value in node.inputs]
+    """True where shapes fit whatever a run feeds: dimensions of one name may differ there. The result must not be much larger than
+    the operands either, as there may be no room for it.
+    """
+    values = [None if value is None else outside.get(value, value) for value in node.inputs]
+    shapes = [None if value is None else rewriter.info(value).shape for value in values]
     known = [shape for shape in shapes if shape is not None]
     if node.domain or len(known) < len(shapes):
         return False
     if node.op_type == "MatMul":
         a, b = known
-        return len(a) > 1 and len(b) == 2 and same(a[-1], b[0])
-    return node.op_type in _ALONE or (node.op_type in _TOGETHER and _fit(*known))
+        fits = len(a) > 1 and len(b) == 2 and isinstance(b[0], int) and a[-1] == b[0]
+        return fits and (rewriter.array(values[1]) is not None or b[0] == b[1])
+    return node.op_type in _ALONE or (node.op_type in _TOGETHER and (_spread(*known) or _spread(*known[::-1])))
 
 
-def _fit(a: Shape, b: Shape) -> bool:
-    """Whether two shapes are known to broadcast."""
+def _spread(a: Shape, b: Shape) -> bool:
+    """Return True if b is known to broadcast to the shape of a."""
     pairs = zip(reversed(a), reversed(b), strict=False)
-    return all(x == 1 or y == 1 or same(x, y) for x, y in pairs)
+    return len(a) >= len(b) and all(y == 1 or (isinstance(y, int) and x == y) for x, y in pairs)

@@ -4,6 +4,8 @@ The cases, each decided from types and constants alone:
 1. Identity. 2. Dropout outside training. 3. Cast to the type that the input has. 4. Reshape, Flatten, Squeeze, Unsqueeze and
 Expand to the shape that the input has. 5. Transpose with axes in order. 6. Slice that takes all, Pad that adds nothing, Tile
 once, Resize by 1. 7. Concat, Sum, Mean, Max and Min of one. 8. + 0, - 0, * 1, / 1, ** 1. 9. Reduce over no axes.
+onnxruntime removes cases 1 to 3, 5 and 8. The others are a transform of their own, which leaves saved models alone: tools that
+fuse attention match a Reshape or Slice even where the sizes show that it does nothing.
 A node whose result is a graph output stays where its input is no node's result: the graph would lose the output's name.
 """
 
@@ -90,8 +92,10 @@ CHECKS: dict[str, _Check] = {
     "Identity": _always,
     "Dropout": _is_inference_dropout,
     "Cast": _is_cast_to_itself,
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"), _same_type),
     "Transpose": _keeps_axes,
+}
+SHAPE_CHECKS: dict[str, _Check] = {
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"), _same_type),
     "Slice": _takes_all,
     "Pad": _pads_nothing,
     "Tile": _repeats_once,
@@ -102,10 +106,20 @@ CHECKS: dict[str, _Check] = {
 }
 
 
-@rule(op(CHECKS, "x", name="node"), level="basic")
+@rule(
+    op(CHECKS, "x", name="node"),
+    level="basic",
+    counterparts=("EliminateIdentity", "EliminateDropout", "CastElimination", "TransposeOptimizer"),
+)
 def remove_no_op(rewriter: Rewriter, x: Value, node: Node) -> Done | Skip:
-    """Cases 1 to 7 and 9."""
+    """Remove the nodes of cases 1, 2, 3 and 5."""
     return rewriter.replace(node, x) if CHECKS[node.op_type](rewriter, node) else _CHANGES
+
+
+@rule(op(SHAPE_CHECKS, "x", name="node"), level="basic")
+def remove_same_shape(rewriter: Rewriter, x: Value, node: Node) -> Done | Skip:
+    """Remove the nodes of cases 4, 6, 7 and 9, which sizes and contents show to have no effect."""
+    return rewriter.replace(node, x) if SHAPE_CHECKS[node.op_type](rewriter, node) else _CHANGES
 
 
 @rule(
@@ -115,6 +129,7 @@ def remove_no_op(rewriter: Rewriter, x: Value, node: Node) -> Done | Skip:
     op("Div", "x", 1.0, name="node", since=7),
     op("Pow", "x", 1.0, name="node", since=7),
     level="basic",
+    counterparts=("NoopElimination",),
 )
 def remove_neutral_operand(rewriter: Rewriter, x: Value, node: Node) -> Done | Skip:
     """Case 8. The other operand may add axes to the result, so types must agree."""

@@ -13,7 +13,9 @@ from ort_lite_transforms.quantized_operands import MOVES, Quantized, alike, behi
 _DEQUANTIZE = (op("DequantizeLinear", name="inner"), op("DequantizeLinear", name="inner", domain="com.microsoft"))
 
 
-@rule(*(op(MOVES, before, name="root") for before in _DEQUANTIZE), level="basic")
+@rule(
+    *(op(MOVES, before, name="root") for before in _DEQUANTIZE), level="basic", counterparts=("QDQSelectorActionTransformer",)
+)
 def move_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
     """f(DequantizeLinear(x)) is DequantizeLinear(f(x)); scales are above 0, so that the largest element stays the largest."""
     after = behind(root, quantized(rewriter, inner.output, root.graph))
@@ -38,7 +40,11 @@ def _folded(rewriter: Rewriter, node: Node, x: Value) -> Value | None:
         return None
 
 
-@rule(*(op("Concat", before, name="root") for before in _DEQUANTIZE), level="basic")
+@rule(
+    *(op("Concat", before, name="root") for before in _DEQUANTIZE),
+    level="basic",
+    counterparts=("QDQSelectorActionTransformer",),
+)
 def join_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
     """Concat of integers that all stand for the same numbers."""
     parts = [quantized(rewriter, value, root.graph) for value in root.inputs]
@@ -56,7 +62,11 @@ def _dequantize(rewriter: Rewriter, like: Node, x: Value, form: Quantized) -> Va
     )
 
 
-@rule(*(op("QuantizeLinear", before, name="root") for before in _DEQUANTIZE), level="basic")
+@rule(
+    *(op("QuantizeLinear", before, name="root") for before in _DEQUANTIZE),
+    level="basic",
+    counterparts=("QDQSelectorActionTransformer",),
+)
 def keep_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
     """Quantised as it was before it was dequantised, a tensor has the same integers: a byte times a float, over it, rounds back."""
     before, after = quantized(rewriter, inner.output, root.graph), requantized(rewriter, root)

@@ -26,6 +26,7 @@ _NAMES = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "QGemm"}
         name="root",
     ),
     level="basic",
+    counterparts=("QDQSelectorActionTransformer",),
 )
 def multiply_integers(rewriter: Rewriter, root: Node) -> Done | Skip:
     """In the form that fits what reads the product. Of a Gemm's `beta`, only 1 is an integer's."""

@@ -7,6 +7,7 @@ from ort_lite.transform import Done, Rewriter, Skip, op, rule
 @rule(
     op("Mul", "x", op("Sigmoid", "x"), name="root", since=7, commutative=True),
     level="extended",
+    counterparts=("QuickGeluFusion",),
     private=True,
 )
 def compose_swish(rewriter: Rewriter, x: Value, root: Node) -> Done | Skip:

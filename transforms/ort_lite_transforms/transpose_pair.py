@@ -4,7 +4,7 @@ from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 
 
-@rule(op("Transpose", op("Transpose", "x", name="inner"), name="outer"), level="basic")
+@rule(op("Transpose", op("Transpose", "x", name="inner"), name="outer"), level="basic", counterparts=("TransposeOptimizer",))
 def merge_transposes(rewriter: Rewriter, x: Value, inner: Node, outer: Node) -> Done | Skip:
     """Transpose(Transpose(x, p), q) becomes one Transpose, or x itself where q undoes p."""
     p, q = permutation(inner), permutation(outer)

@@ -18,6 +18,7 @@ BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor", "
     op(UNARY, op("Transpose", "x", name="transpose"), name="root"),
     op(("Gelu", "QuickGelu"), op("Transpose", "x", name="transpose"), name="root", domain="com.microsoft"),
     level="basic",
+    counterparts=("TransposeOptimizer",),
     private=True,
 )
 def sink_transpose_below_unary(rewriter: Rewriter, x: Value, transpose: Node, root: Node) -> Done | Skip:
@@ -29,6 +30,7 @@ def sink_transpose_below_unary(rewriter: Rewriter, x: Value, transpose: Node, ro
 @rule(
     op(BINARY, op("Transpose", "a", name="left"), op("Transpose", "b", name="right"), name="root", since=7),
     level="basic",
+    counterparts=("TransposeOptimizer",),
     private=True,
 )
 def sink_two_transposes(rewriter: Rewriter, a: Value, b: Value, left: Node, right: Node, root: Node) -> Done | Skip:
@@ -45,6 +47,7 @@ def sink_two_transposes(rewriter: Rewriter, a: Value, b: Value, left: Node, righ
     op(BINARY, op("Transpose", "x", name="transpose"), constant("other"), name="root", since=7),
     op(BINARY, constant("other"), op("Transpose", "x", name="transpose"), name="root", since=7),
     level="basic",
+    counterparts=("TransposeOptimizer",),
     private=True,
 )
 def sink_transpose_below_constant(rewriter: Rewriter, x: Value, transpose: Node, other: Value, root: Node) -> Done | Skip:

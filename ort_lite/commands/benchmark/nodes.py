@@ -15,6 +15,7 @@ def profile(session: InferenceSession, feeds: Mapping[str, Any], seconds: float)
     assignment = session.explain().assignment
     spans = recorded(partial(session.run, None, feeds), seconds)
     events = events_of(assignment)
+    session.discard_profile()
     if not events:
         raise InvalidArgument(
             f"none of {', '.join(assignment.providers)} records what its nodes take; --providers chooses who runs the model"

@@ -1,7 +1,10 @@
 """`ort-lite desk FOLDER`: the page of `ort-lite view` for any model of a folder, made anew as often as providers or options change."""
 
+import signal
 import webbrowser
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 
 from ort_lite.commands.desk.desk import Desk
@@ -15,22 +18,38 @@ MODULES = ("providers", "results", "desk")
 
 
 def main(arguments: Namespace) -> None:
-    """Serves until Ctrl-C, which is how it ends and no error."""
+    """Serve until Ctrl-C or SIGTERM, which end it without an error."""
     if not 0 <= arguments.port < 1 << 16:
         raise InvalidArgument(f"--port {arguments.port}: expected 0 to {(1 << 16) - 1}")
     desk = Desk(arguments)
     with DeskServer(desk, desk_page(), arguments.port) as server:
-        if arguments.json:
-            print_json({"address": server.address, "models": [*desk.models]})
-        else:
-            print_text(f"{server.address}\nCtrl-C ends it.")
         try:
-            if not arguments.no_open:
-                webbrowser.open(server.address)
-            server.serve_forever()
+            with _ended_by_signals():
+                _serve(server, arguments)
         except KeyboardInterrupt:
             if not desk.close():
                 print_text("what it was working on did not end in time, and is left")
+
+
+def _serve(server: DeskServer, arguments: Namespace) -> None:
+    if arguments.json:
+        print_json({"address": server.address, "models": [*server.desk.models]})
+    else:
+        print_text(f"{server.address}\nCtrl-C ends it.")
+    if not arguments.no_open:
+        webbrowser.open(server.address)
+    server.serve_forever()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM, and on SIGINT even where it was ignored, as it is for background jobs of a script."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def desk_page() -> str:

@@ -43,8 +43,8 @@ class Desk:
         }
 
     def _chosen(self) -> list[str]:
-        """Those of --providers, or all that take part unnamed."""
-        return model.providers(self._given) or plugins.available_providers()
+        """Those of --providers, or the default ones."""
+        return model.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
 
     def start(self, body: bytes) -> dict[str, Any]:
         """Begins what the request asks for. Raises InvalidArgument; Busy while another piece of work runs."""

@@ -50,10 +50,12 @@ class Job:
             with heard_by(self.hear):
                 self.result = call(self)
             self._over("done", "Done.")
-        except Cancelled:
-            self._over("ended", "Ended, as it was asked for.")
         except (OrtLiteError, OSError) as error:
-            self._over("failed", f"{type(error).__name__}: {error}")
+            # A job that is ended while it compiles arrives as the failure of a partition.
+            if self.run_options.terminate or isinstance(error, Cancelled):
+                self._over("ended", "Ended, as it was asked for.")
+            else:
+                self._over("failed", f"{type(error).__name__}: {error}")
         except MemoryError:
             self._over("failed", "MemoryError: the model takes more memory than there is.")
         except Exception as error:  # noqa: BLE001  a provider's own: the desk goes on, and says whose it is

@@ -1,6 +1,6 @@
 """Name and version of the package."""
 
-from ort_lite.compat.release import SERVED
+from ort_lite.compat.release import RELEASE
 
-__version__ = SERVED
+__version__ = RELEASE
 package_name = "onnxruntime"

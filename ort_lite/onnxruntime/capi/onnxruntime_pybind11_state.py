@@ -9,7 +9,7 @@ from typing import Any
 
 import ort_lite
 from ort_lite import errors
-from ort_lite.compat.release import SERVED
+from ort_lite.compat.release import RELEASE
 from ort_lite.options.enums import NamedNumber
 
 _ERRORS = (
@@ -52,7 +52,7 @@ kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816  the same
 
 def get_version_string() -> str:
     """The release that is followed, and ort-lite's own behind it."""
-    return SERVED
+    return RELEASE
 
 
 def get_default_session_options() -> ort_lite.SessionOptions:

@@ -1,6 +1,6 @@
 """What onnxruntime asks of the system that it is imported on."""
 
-from ort_lite.compat.release import SERVED
+from ort_lite.compat.release import RELEASE
 
 
 def check_distro_info() -> None:
@@ -9,7 +9,7 @@ def check_distro_info() -> None:
 
 def get_package_name_and_version_info() -> tuple[str, str, str]:
     """(name, version, version of CUDA, which is empty)."""
-    return "onnxruntime", SERVED, ""
+    return "onnxruntime", RELEASE, ""
 
 
 def check_training_module() -> tuple[bool, str, str, str]:

@@ -10,7 +10,8 @@ import { createTable } from "./table.js";
 import { ends, nestEvents, timelineOwner } from "./tracks.js";
 import { bytesText, countText, shareText, timeText } from "./units.js";
 
-const WORK = new Set(["Kernel", "Node"]); // categories whose time is somebody's; a device's Copy is in the Node that waits for it
+const HOLDS = new Set(["Step", "Node"]); // Node: of a profile that onnxruntime wrote
+const WORK = new Set(["Kernel", ...HOLDS]); // categories whose time is somebody's; a device's Copy is in the Step that waits for it
 const OPERATORS_SHOWN = 12;
 
 /** Fills the panel of the timeline: {close()}. */
@@ -59,9 +60,9 @@ function timesOf({ parents }, { document }) {
 
 /** A partition's time is that of the kernels in it, where those are known. */
 function isWork(event, parents, holders) {
-  if (!WORK.has(event.category) || (event.category === "Node" && holders.has(event))) return false;
+  if (!WORK.has(event.category) || (HOLDS.has(event.category) && holders.has(event))) return false;
   const parent = parents.get(event);
-  return !parent || parent.category === "Node" || !isWork(parent, parents, holders);
+  return !parent || HOLDS.has(parent.category) || !isWork(parent, parents, holders);
 }
 
 function timeRow(events, document, copies) {

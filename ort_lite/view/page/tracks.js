@@ -171,7 +171,7 @@ function firstInSight(events, from) {
 /** That of its provider: full for what computes, lighter for what holds others; grey for the session itself. */
 function barColour({ category, provider }, model, chart) {
   if (!provider) return mixed(chart.theme.line, chart.theme.raised, 0.3);
-  return category === "Node" ? mixed(providerColour(model, provider), chart.theme.ground, 0.45) : providerColour(model, provider);
+  return category === "Step" || category === "Node" ? mixed(providerColour(model, provider), chart.theme.ground, 0.45) : providerColour(model, provider);
 }
 
 function drawBar(pen, chart, event, box, colour, faint) {

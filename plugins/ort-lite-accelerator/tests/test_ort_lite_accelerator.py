@@ -24,6 +24,7 @@ from ort_lite.plugins import Registry
 from ort_lite.provider import CPU, Device, Rejection
 from ort_lite.transform import NHWC_DOMAIN
 from tests.models.light_models import image, randomised
+from tests.threads import join
 
 NAME = AcceleratorExecutionProvider.name
 HEAD = '<ir_version: 8, opset_import: ["": 17]>'
@@ -330,7 +331,7 @@ def test_a_thread_that_ends_gives_its_stream_back() -> None:
     before = provider.allocator().bytes_in_use
     worker = threading.Thread(target=made.run, args=(None, pixels()))
     worker.start()
-    worker.join()
+    join(worker)
     gc.collect()
     assert provider.allocator().bytes_in_use == before
     assert provider.allocator().statistics()["MaxInUse"] > before
@@ -389,7 +390,7 @@ def test_many_threads_get_what_one_alone_gets() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
 
 

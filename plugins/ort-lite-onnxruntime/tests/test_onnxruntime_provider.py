@@ -15,6 +15,7 @@ from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.inference import ShapeRules
 from ort_lite.provider import GraphView, Rejection
 from ort_lite.serialization.load import load
+from tests.threads import join
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
@@ -209,7 +210,7 @@ def test_many_threads_get_their_own_results() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
 
 

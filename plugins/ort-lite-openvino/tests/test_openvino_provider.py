@@ -15,6 +15,7 @@ from ort_lite_openvino.compiled import compile_partition
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
+from tests.threads import join
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
@@ -193,7 +194,7 @@ class TestBorders:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            join(thread)
         assert wrong == []
 
 
@@ -326,7 +327,7 @@ class TestOptions:
             np.testing.assert_allclose(session(LAYERS, cache_dir=str(tmp_path)).run(None, {"x": x})[0], layers(x), rtol=1e-5)
         assert len(list(tmp_path.glob("*.blob"))) == 1
 
-    def test_it_takes_part_by_default(self) -> None:
+    def test_it_is_available(self) -> None:
         assert OpenVINOExecutionProvider.name in ort_lite.get_available_providers()
         assert openvino.Core().available_devices
 

@@ -16,6 +16,7 @@ from ort_lite_ray.calls import CallLost, Calls, answer
 
 import ort_lite
 from ort_lite.errors import InvalidArgument
+from tests.processes import child
 
 
 class Strange(Exception):
@@ -81,7 +82,7 @@ def test_a_call_that_is_given_up_leaves_the_next_alone(tmp_path: Path) -> None:
 
     def slow(k: int) -> int:
         if k == 0:
-            hold.wait()
+            hold.wait(60)
         return k
 
     answer(slow, str(tmp_path / "socket"))
@@ -102,7 +103,7 @@ def test_an_answer_that_nobody_waits_for_is_no_harm_to_the_process(tmp_path: Pat
 
     def slow(k: int) -> Any:
         begun.set()
-        hold.wait()
+        hold.wait(60)
         return np.zeros(1 << 20)
 
     def look() -> None:
@@ -123,13 +124,10 @@ def other(tmp_path: Path) -> Iterator[tuple[int, str]]:
     text = (
         f"import time; from ort_lite_ray.calls import answer; answer(time.sleep, {path!r}); print(flush=True); time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as process:
+    with child([sys.executable, "-c", text], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        try:
-            yield process.pid, path
-        finally:
-            process.kill()
+        yield process.pid, path
 
 
 def test_a_process_that_goes_is_told_to_who_waits_and_who_comes(other: tuple[int, str]) -> None:

@@ -182,7 +182,7 @@ with cluster():
 refused(run)
 refused(run)
 """
-    found = subprocess.run([sys.executable, "-c", script], input=chain(), capture_output=True, check=False)
+    found = subprocess.run([sys.executable, "-c", script], input=chain(), capture_output=True, check=False, timeout=240)
     assert found.stdout.decode().splitlines() == 3 * [
         "RayExecutionProvider: Ray is not running in this process; expected ray.init() before the session"
     ], found.stderr.decode()

@@ -121,7 +121,9 @@ def test_grpc(ports: dict[str, int], images: Array) -> None:
     """In a process of its own: the client's messages have the names of the server's."""
     script = [sys.executable, str(Path(__file__).with_name("grpc_client.py")), str(ports["grpc"])]
     found = json.loads(
-        subprocess.run(script, check=True, capture_output=True, text=True, input=json.dumps(images.tolist())).stdout
+        subprocess.run(
+            script, check=True, capture_output=True, text=True, input=json.dumps(images.tolist()), timeout=240
+        ).stdout
     )
     np.testing.assert_allclose(found["probabilities"], alone(images), rtol=1e-5, atol=1e-6)
     assert found["ready"] == [True, True, True]
@@ -143,7 +145,7 @@ def test_requests_are_joined_and_ray_counts_them(client: Any, images: Array) -> 
 
 def _exported(name: str) -> float:
     """Of all replicas of the application "digits"."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics") as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(f"ray_{name}{{") and 'application="digits"' in line)
 
@@ -214,7 +216,7 @@ def test_replicas_come_with_load_share_weights_and_answer_before_they_go(client:
         serve.delete("slow")
         assert begun
         for one in begun:
-            one.result()
+            one.result(60)
 
 
 def _running(application: str) -> list[int]:

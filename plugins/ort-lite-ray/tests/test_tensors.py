@@ -98,7 +98,7 @@ def test_what_a_killed_process_left_behind_is_deleted(tmp_path: Path) -> None:
         "import os, signal; from pathlib import Path; from ort_lite_ray.host import claim;"
         f"folder, held = claim(Path({str(parent)!r}), 'left'); (folder / 'x').write_bytes(b'x'); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    subprocess.run([sys.executable, "-c", killed], check=False)
+    subprocess.run([sys.executable, "-c", killed], check=False, timeout=240)
     assert (parent / "left" / "x").exists()
     folder, held = claim(parent, "mine")
     with held:

@@ -51,7 +51,7 @@ def proportional(command: Sequence[str]) -> float:
         return sum(int(text[text.index("Pss:") :].split()[1]) for text in texts) * 1024 / 1e6
     finally:
         for process in processes:
-            process.communicate()
+            process.communicate(timeout=120)
 
 
 @pytest.mark.parametrize("external", [False, True], ids=["inside", "external"])
@@ -68,9 +68,9 @@ def test_the_weights_of_jobs_without_workers_are_deleted(tmp_path: Path, monkeyp
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     share = "import sys; from ort_lite_ray.host import share_weights; print(share_weights(sys.argv[1]))"
     run = [sys.executable, "-c", f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}; {share}"]
-    left = Path(subprocess.run([*run, "over"], capture_output=True, text=True, check=True).stdout.strip())
+    left = Path(subprocess.run([*run, "over"], capture_output=True, text=True, check=True, timeout=240).stdout.strip())
     assert left.is_dir()
     mine = share_weights("mine")
     assert not left.exists()
-    subprocess.run([*run, "third"], check=True, capture_output=True)
+    subprocess.run([*run, "third"], check=True, capture_output=True, timeout=240)
     assert mine.is_dir(), "this process holds it"

@@ -13,6 +13,7 @@ from ort_lite_sample import SampleExecutionProvider
 import ort_lite
 from ort_lite.errors import ProviderError
 from ort_lite.plugins import Registry
+from tests.threads import join
 
 PROVIDERS = [SampleExecutionProvider, "CPUExecutionProvider"]
 CHAIN = "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { a = Tanh(x)  b = MatMul(a, w)  y = Relu(b) }"
@@ -131,7 +132,7 @@ def test_many_threads_get_the_right_results() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
     assert sample.memory.bytes_in_use == 3 * 2 * 4
 

@@ -39,14 +39,14 @@ async def run(server: Server, host: str, port: int, grpc_port: int | None, say: 
     """
     listening = _listening(host, port)
     http = _Http(server)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, http.end)
     beside = None
     if grpc_port is not None:
         beside, bound = _grpc(server, _address(host, grpc_port))
         await beside.start()
         say(f"gRPC on {_address(host, bound)}")
     say(f"HTTP on http://{_address(host, listening.getsockname()[1])}/v2, models: {', '.join(server.models)}")
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, http.end)
     await http.serve([listening])
     if beside is not None:
         await beside.stop(1)

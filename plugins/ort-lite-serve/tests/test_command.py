@@ -16,6 +16,7 @@ from ort_lite_serve.model import Model
 
 import ort_lite
 from ort_lite.errors import InvalidArgument
+from tests.processes import child
 
 TEXT = '<ir_version: 10, opset_import: ["": 21]> g ({side} x) => ({side} y) {{ y = Identity(x) }}'
 
@@ -35,10 +36,9 @@ def test_it_serves_a_folder_until_it_is_told_to_end(end: signal.Signals, tmp_pat
     write(tmp_path / "one.onnx")
     write(tmp_path / "two" / "9" / "model.onnx")
     write(tmp_path / "two" / "10" / "model.onnx")
-    with subprocess.Popen(
-        command(str(tmp_path), "--port", "0", "--grpc-port", "0"), stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
+    arguments = command(str(tmp_path), "--port", "0", "--grpc-port", "0")
+    with child(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline().startswith("gRPC on 127.0.0.1:")
         line = process.stdout.readline()
         assert line.endswith("/v2, models: one, two\n")
@@ -47,6 +47,7 @@ def test_it_serves_a_folder_until_it_is_told_to_end(end: signal.Signals, tmp_pat
             assert json.load(answer)["versions"] == ["10"]
         process.send_signal(end)
         assert process.wait(10) == 0
+        assert process.stderr.read() == ""
 
 
 def test_what_does_not_fit_is_one_line(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_who_goes_is_not_run(start: "Start") -> None:
     data = json.dumps(BODY).encode()
     head = f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(data)}\r\n\r\n".encode()
     for _ in range(5):
-        with socket.create_connection((host, int(port))) as gone:
+        with socket.create_connection((host, int(port)), timeout=60) as gone:
             gone.sendall(head + data)
             time.sleep(0.02)
     begin = time.monotonic()
@@ -139,7 +139,7 @@ def test_who_goes_is_not_run(start: "Start") -> None:
 def test_a_slow_client_holds_nobody_up(start: "Start") -> None:
     running = start("double", limits={"seconds": 1.0})
     host, port = running.http.split(":")
-    with socket.create_connection((host, int(port))) as slow:
+    with socket.create_connection((host, int(port)), timeout=60) as slow:
         slow.sendall(f"POST /v2/models/double/infer HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n{{".encode())
         assert at_once(4, lambda _: post(running, "double")[0]) == [200] * 4
         slow.settimeout(5)
@@ -216,6 +216,6 @@ def test_what_was_taken_is_answered_before_it_ends(start: "Start") -> None:
         taken = [pool.submit(post, running, "slow") for _ in range(3)]
         time.sleep(0.15)
         running.end()
-        assert [one.result()[0] for one in taken] == [200] * 3
+        assert [one.result(60)[0] for one in taken] == [200] * 3
     with pytest.raises(OSError, match=r"refused|reset"):
         post(running, "slow")

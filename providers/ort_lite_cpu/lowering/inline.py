@@ -38,6 +38,7 @@ _NUMBERS = 8
 class Inlined(Record, frozen=False):
     """A body's instructions, and where its results are after them. Those may be tensors that it was given, or constants."""
 
+    name: str
     items: list[Instruction | Requirement]
     primary: dict[Buffer, Tensor]
     """Of what the instructions make."""
@@ -76,7 +77,7 @@ def inlined(lowering: Lowering, graph: Graph, inputs: Sequence[Known]) -> Inline
     if None in captured:
         return None
     slots: dict[int, Known] = dict(enumerate([*inputs, *(one for one in captured if one is not None)]))
-    made = Inlined([], {}, [])
+    made = Inlined(graph.name, [], {}, [])
     for step in body.steps:
         source = getattr(step.function, "source", None)
         if not isinstance(source, Source) or source.options.replace(inline=True) != lowering.options:
@@ -115,7 +116,8 @@ def _lowered(lowering: Lowering, source: Source, inputs: Sequence[Known], made: 
         return None
     items = [item for item in found.items if isinstance(item, Instruction | Requirement)]
     primary = {buffer: tensor for buffer, tensor in found.primary.items() if buffer not in outer}
-    if len(items) < len(found.items) or not child.known.issuperset(symbols(_numbers(items, primary.values()))):
+    # Elements that the body itself reads are in time for a program of its own alone.
+    if len(items) < len(found.items) or not child.outer.issuperset(symbols(_numbers(items, primary.values()))):
         return None
     # A run fails for a negative dimension when it is bound, and also where the body's turn would not come.
     if not lowering.assume([less(-1, dim) for tensor in primary.values() for dim in tensor.shape]):
@@ -150,17 +152,19 @@ def splice(lowering: Lowering, made: Inlined, sure: bool, targets: Mapping[Buffe
 
     sure: they run whenever the program does. Others look at what they require when their turn comes.
     """
+    items, here = lowering.result.items, f"; in {made.name!r} of {lowering.owner}"
     for item in made.items:
+        inside = item.inside + here
         if isinstance(item, Requirement):
             if item.expected:
                 expect(lowering, item, sure)
             elif sure:
-                lowering.require(item.node, item.condition, item.message, item.numbers)
+                items.append(item.replace(inside=inside))
             else:
-                _refuse(lowering, item)
+                _refuse(lowering, item, inside)
         else:
             operands = tuple(targets.get(buffer, buffer) for buffer in item.operands) if targets else item.operands
-            lowering.result.items.append(item.replace(operands=operands))
+            items.append(item.replace(operands=operands, inside=inside))
     lowering.result.primary.update((b, tensor) for b, tensor in made.primary.items() if b not in targets)
 
 
@@ -172,12 +176,15 @@ def expect(lowering: Lowering, required: Requirement, sure: bool) -> None:
         lowering.emit(required.node, EXPECT, [], scalars=(required.condition,), work=1)
 
 
-def _refuse(lowering: Lowering, required: Requirement) -> None:
+def _refuse(lowering: Lowering, required: Requirement, inside: str) -> None:
     def message(failure: Failure) -> str:
         return required.message.format(*(failure.scalar(f"v{k}") for k in range(_NUMBERS)))
 
     numbers = (*required.numbers, *[0] * _NUMBERS)[:_NUMBERS]
     lowering.emit(required.node, REFUSE, [], scalars=(required.condition, *numbers), work=1, message=message)
+    made = lowering.result.items[-1]
+    assert isinstance(made, Instruction)
+    made.inside = inside
 
 
 def jump(lowering: Lowering, kernel: Any, operands: Sequence[Tensor], work: Dim = 1) -> Instruction:

@@ -55,6 +55,8 @@ class Instruction(Record, frozen=False):
     """How often it is called, each time with all parts: see `run.loop`."""
     jump: int = 0
     """How many instructions further the program goes on where the kernel returns TAKEN; 0: it is no jump. Back where negative."""
+    inside: str = ""
+    """What errors end with, for a node of a body: its name, and the node that it belongs to."""
 
 
 class Source(Record, frozen=False, eq=False):
@@ -110,6 +112,8 @@ class Requirement(Record, frozen=False):
     numbers: tuple[Dim, ...]
     expected: bool = False
     """Whether it is no condition of the operator: where it does not hold, another program runs."""
+    inside: str = ""
+    """As of an Instruction."""
 
 
 class Lowered(Record, frozen=False):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import OrtLiteError, RunTerminated
 from ort_lite.graph import Graph, Value
 from ort_lite.inference import UNKNOWN
 from ort_lite.provider import Body, run_options
@@ -21,6 +22,7 @@ class Captured:
     def __init__(self, op: NodeLowering, graph: Graph, captures: Sequence[Value]) -> None:
         self._body: Body = op.lowering.bodies[graph]
         settle(self._body, inlined=False)
+        self._inside = f"{graph.name!r} of {op.node}"
         self._take = [captures.index(value) for value in self._body.captures]
         self._node = op.node
 
@@ -28,7 +30,13 @@ class Captured:
         options = run_options()  # a body without a step never looks
         if options is not None and options.terminate:
             raise options.ended(f"before a body of {self._node}").about(self._node)
-        return self._body(inputs, [captured[k] for k in self._take])
+        try:
+            return self._body(inputs, [captured[k] for k in self._take])
+        except RunTerminated:
+            raise
+        except OrtLiteError as error:
+            error.inside(self._inside)
+            raise
 
 
 def captures_of(op: NodeLowering, *graphs: Graph) -> list[Value]:
@@ -104,13 +112,17 @@ def loop(op: NodeLowering) -> None:
 
 
 def _empty(op: NodeLowering, index: int, axis: int) -> Array:
-    """What no trip leaves of output `index`, stacked along the axis: no rows; dimensions that only the run tells are 0."""
+    """What no trip leaves of output `index`, stacked along the axis: no rows; dimensions that only the run tells are 0.
+
+    Where a body does not fit the sizes of a run, the rank is the one that was known when the model was loaded.
+    """
     from ort_lite.dtypes import to_numpy
 
-    info = op.info(index) if op.wants(index) else UNKNOWN
+    value, info = (op.node.outputs[index], op.info(index)) if op.wants(index) else (None, UNKNOWN)
     if info.dtype is None:
         return np.empty(0, np.float32)
-    shape = [dim if isinstance(dim, int) else 0 for dim in info.shape or (0,)]
+    known = info.shape or (None if value is None else value.shape)
+    shape = [dim if isinstance(dim, int) else 0 for dim in known or (0,)]
     del shape[axis]
     return np.empty((0, *shape), to_numpy(info.dtype))
 

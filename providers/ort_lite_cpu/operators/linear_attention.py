@@ -215,13 +215,28 @@ def causal_conv(
     return OK
 
 
+_PLAIN_CONVOLUTION = {
+    "ndim": 1,
+    "channels_last": 0,
+    "state_window": 0,
+    "state_channels_last": -1,
+    "state_length": 0,
+    "state_update_capacity": 0,
+    "input_channels": 0,
+    "input_channel_offset": 0,
+}
+"""Attributes of CausalConvWithState of which the kernel knows the default alone; onnxruntime's CPU kernel lacks the last five too."""
+
+
 @operator("CausalConvWithState", since=27, types=REAL)
 @operator("CausalConvWithState", domain="com.microsoft", types=REAL)
 def causal_conv_with_state(op: NodeLowering) -> None:
     """x (B, C, L), w (C, 1, k) -> y and the state (B, C, (k - 1) * dilation)."""
-    for attribute, plain in (("ndim", 1), ("channels_last", 0), ("state_window", 0)):
+    for attribute, plain in _PLAIN_CONVOLUTION.items():
         if op.attr(attribute, plain) != plain:
             raise op.reject(f"{attribute} {op.attr(attribute)}")
+    if op.wants(2):
+        raise op.reject("an output state_update")
     kind = op.attr("activation", "none")
     if kind not in ("none", "silu", "swish"):
         raise op.reject(f"activation {kind!r}")

@@ -39,7 +39,7 @@ def source_coordinate(i: int, n: int, m: int, scale: Any, start: float, end: flo
     """The coordinate of output position i of m among the n input positions, in the precision of `scale`.
 
     Spec: ONNX Resize-19, coordinate_transformation_mode. Corners are aligned with the m positions that there are, as PyTorch and
-    onnxruntime align them: decision 0081.
+    onnxruntime align them: decision 0076.
     """
     x, half = like(scale, i), like(scale, 0.5)
     if how == "asymmetric":

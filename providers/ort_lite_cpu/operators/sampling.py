@@ -44,7 +44,7 @@ def reflected(v: Any, n: int, align: Static) -> Any:
 def inside(v: Any, n: int, padding: Static, align: Static, taps: Static) -> Any:
     """The coordinate after padding: outside ones move to the edge, are mirrored, or stay where they are ("zeros").
 
-    With four taps and "border" they stay too: the pixels that they read are moved, as in PyTorch (decision 0081).
+    With four taps and "border" they stay too: the pixels that they read are moved, as in PyTorch (decision 0076).
     """
     low = like(v, 0 if align else -0.5)
     high = like(v, n - 1) - low

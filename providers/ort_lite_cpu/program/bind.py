@@ -104,9 +104,8 @@ class Binder:
         _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
         for k in np.flatnonzero(slots[segment.requirement_slots] == 0).tolist():
             requirement, numbers = segment.requirements[k], slots[segment.number_slots[k]].tolist()
-            raise NodeFailure(f"{requirement.node} (CPUExecutionProvider): {requirement.message.format(*numbers)}").about(
-                requirement.node
-            )
+            message = requirement.message.format(*numbers) + requirement.inside
+            raise NodeFailure(f"{requirement.node} (CPUExecutionProvider): {message}").about(requirement.node)
         sizes = (slots[segment.size_slots] + (ALIGNMENT - 1)) & -ALIGNMENT
         for k in np.flatnonzero((sizes < 0) | (sizes >= LIMIT)).tolist():
             node = segment.instructions[int(segment.starts[k])].node

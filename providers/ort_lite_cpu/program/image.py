@@ -96,10 +96,8 @@ class ProgramImage:
                 self._bound.append(None)
                 continue
             values = step.values(self._places)
-            bound = step.binder.bind(values)
-            for place, make, shape, dtype in bound.allocations:
-                self._places[place] = make(shape, dtype)
-            lease = self._program.pool.lease(bound.scratch)
+            bound = step.bound(values)
+            lease = step.lease(self._program.pool, bound, self._places)
             try:
                 step.run(bound, self._places, lease, None)
             finally:

@@ -27,7 +27,7 @@ from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
-from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen, allocate
+from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kept import Kept
@@ -189,24 +189,25 @@ class Program:
         only = self._only
         if only is None:
             return self._steps(inputs)
+        lease = None
         key = tuple(map(_SHAPE, inputs))
-        bound = only.cache.get(key)
-        if bound is None:
-            special = self._check(key)
-            if special is not None:
-                return special(inputs, targets)
-            bound = only.bind(key, [key[s.buffer.place][s.index] for _, s in only.segment.leaves])
-        places: list[Any] = [*inputs, *self._unmade]
-        allocate(only, bound, places)
-        if targets:
-            self._aim(places, targets)
-        lease = self.pool.lease(bound.scratch)
         try:
+            bound = only.cache.get(key)
+            if bound is None:
+                special = self._check(key)
+                if special is not None:
+                    return special(inputs, targets)
+                bound = only.bind(key, [key[s.buffer.place][s.index] for _, s in only.segment.leaves])
+            places: list[Any] = [*inputs, *self._unmade]
+            lease = only.lease(self.pool, bound, places)
+            if targets:
+                self._aim(places, targets)
             only.run(bound, places, lease, CURRENT.options)
         except Unforeseen:
             return self._with_calls()(inputs, targets)
         finally:
-            self.pool.release(lease)
+            if lease is not None:
+                self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
 
     def _aim(self, places: list[Any], targets: Sequence[Any]) -> None:
@@ -237,18 +238,16 @@ class Program:
                     raise options.ended(f"before {step.node}").about(step.node)
                 run_host_step(step, places)
                 continue
-            values = step.values(places)
-            bound = step.cache.get(values)
-            if bound is None:
-                bound = step.bind(values, values)
-            allocate(step, bound, places)
-            lease = self.pool.lease(bound.scratch)
+            values, lease = step.values(places), None
             try:
+                bound = step.cache.get(values) or step.bind(values, values)
+                lease = step.lease(self.pool, bound, places)
                 step.run(bound, places, lease, options)
             except Unforeseen:
                 return self._with_calls()(inputs)
             finally:
-                self.pool.release(lease)
+                if lease is not None:
+                    self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:

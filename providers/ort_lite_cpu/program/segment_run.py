@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from ort_lite.errors import InvalidData, NodeFailure, OutOfMemory
+from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
@@ -19,7 +20,9 @@ from ort_lite_cpu.run.loop import HALTED, MISSED, Halt, Job
 
 
 class Unforeseen(Exception):
-    """The program was not lowered for the case that came: its caller runs another one. Nobody has seen what it has written."""
+    """The program was not lowered for the case that came, or needs memory for bodies that may not run: its caller runs another
+    one. Nobody has seen what it has written.
+    """
 
 
 BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
@@ -37,12 +40,13 @@ NEVER_BRIEF_US = 1000.0
 class SegmentRun:
     """A segment with its binder and the bound programs made so far."""
 
-    __slots__ = ("binder", "cache", "leaves", "needs", "places", "segment", "wanted")
+    __slots__ = ("binder", "cache", "jumps", "leaves", "needs", "places", "segment", "wanted")
 
     def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
         """`needs`: see `Lease.fit`."""
         self.segment, self.binder, self.needs = segment, binder, needs
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
+        self.jumps = any(instruction.jump for instruction in segment.instructions)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
         self.wanted = wanted(FIRST_PLACE, self.places)
         self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
@@ -59,9 +63,29 @@ class SegmentRun:
         return tuple(found)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
-        bound = self.binder.bind(values)
+        """Keeps what `bound` makes."""
+        bound = self.bound(values)
         bound.brief = bound.cost_us < NEVER_BRIEF_US
         return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
+
+    def bound(self, values: Sequence[int]) -> Bound:
+        """Raises what `Binder.bind` raises; Unforeseen in its place where a body that may not run can be the reason."""
+        try:
+            return self.binder.bind(values)
+        except (InvalidArgument, OutOfMemory):
+            if self.jumps:
+                raise Unforeseen from None
+            raise
+
+    def lease(self, pool: ScratchPool[Lease], bound: Bound, places: list[Any]) -> Lease:
+        """The memory of a run: arrays of its own, and scratch. Raises OutOfMemory; Unforeseen as `bound` does."""
+        try:
+            allocate(self, bound, places)
+            return pool.lease(bound.scratch)
+        except OutOfMemory:
+            if self.jumps:
+                raise Unforeseen from None
+            raise
 
     def run(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
         """One native call where this ran last with the lease, and nobody wants to end it; else the job is told of it first."""
@@ -112,7 +136,7 @@ class SegmentRun:
         descriptor = bound.descriptors[int(self.segment.descriptor_starts[index]) :].tolist()
         failure = Failure(instruction, descriptor, memory, status)
         kind = NodeFailure if instruction.spec.function is jumps.refuse else InvalidData
-        return kind(f"{instruction.node} (CPUExecutionProvider): {failure}").about(instruction.node)
+        return kind(f"{instruction.node} (CPUExecutionProvider): {failure}{instruction.inside}").about(instruction.node)
 
 
 def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:

@@ -39,7 +39,11 @@ def main() -> int:
     with console.status("preparing both versions") if console.is_terminal else ExitStack():
         base = prepare_commit(arguments.base, FOLDER)
         trio = Trio(prepare_working_tree(FOLDER), base)
-        cases = [case for case in write_cases(FOLDER / "cases", arguments.models) if arguments.filter in case.name]
+        cases = [
+            case
+            for case in write_cases(FOLDER / "cases", arguments.models)
+            if any(text in case.name for text in arguments.filter.split(","))
+        ]
         _warm_both(trio, [case for case in cases if f"{case.kind}s" in arguments.only or case.name in STARTS])
     prepared = time.monotonic()
     figures = _measure(arguments, trio, cases, console)
@@ -60,7 +64,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--models", type=Path, metavar="DIR", help="a folder of further models, NAME.onnx, with feeds in NAME.npz"
     )
-    parser.add_argument("--filter", default="", metavar="TEXT", help="only models and operators whose name contains TEXT")
+    parser.add_argument(
+        "--filter", default="", metavar="TEXTS", help="only models and operators whose name contains one of TEXT,TEXT,..."
+    )
     arguments = parser.parse_args()
     arguments.only = [name for name in arguments.only.split(",") if name] or list(GROUPS)
     if unknown := sorted({*arguments.only} - {*GROUPS}):

@@ -46,11 +46,10 @@ class Comparison(Record):
     groups: tuple[float, ...]
     """Each group's ratio. Groups are processes of their own."""
 
-    def exceeds(self, limits: Limits, share_of_limits: float = 1.0) -> bool:
+    def exceeds(self, limits: Limits) -> bool:
         """Return True if the change is larger than the limits and than the noise, in whichever direction."""
         change = abs(self.ratio - 1)
-        large = change > share_of_limits * limits.share and change * self.base > share_of_limits * limits.amount
-        return large and change > self.noise
+        return change > max(limits.share, self.noise) and change * self.base > limits.amount
 
 
 def compare(groups: Sequence[Group]) -> Comparison:

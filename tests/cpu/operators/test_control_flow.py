@@ -16,6 +16,7 @@ from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
 from ort_lite.machine import Machine
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, ramp
+from tests.threads import join
 
 
 def model(text: str, opset: int = 21) -> onnx.ModelProto:
@@ -431,7 +432,7 @@ def test_terminate_ends_a_native_loop() -> None:
     timer.start()
     with pytest.raises(RunTerminated):
         session.run(None, {"x": ramp((3,))}, options)
-    timer.join()
+    join(timer)
 
 
 def test_a_profile_has_each_turn(tmp_path: Path) -> None:

@@ -100,6 +100,13 @@ def test_normalised_queries_are_refused() -> None:
         run_op("GroupQueryAttention", [*operands(*PROMPT), *more], attributes(), outputs=3, **HOW)
 
 
+def test_lengths_of_padded_queries_are_refused() -> None:
+    inputs = operands(*PROMPT)
+    more = [*[None] * (16 - len(inputs)), np.array([1, 1], np.int32)]
+    with pytest.raises(NotSupported, match="query_seqlens, the lengths of padded queries"):
+        run_op("GroupQueryAttention", [*inputs, *more], attributes(), outputs=3, **HOW)
+
+
 @pytest.mark.parametrize("rows", [2, 5])
 def test_any_length_of_a_prompt_is_taken_for_the_nearest(rows: int) -> None:
     wild, near = (operands(3, rows, 0, lengths, rows) for lengths in ([-1000, 2**31 - 1, 2 - 2**31], [0, rows, 0]))

@@ -94,6 +94,26 @@ def test_convolutions_that_are_refused() -> None:
         run_op("CausalConvWithState", [inputs[0], ramp((2, 1, 4))], {}, opset=27)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("state_channels_last", 1),
+        ("state_length", 5),
+        ("state_update_capacity", 2),
+        ("input_channels", 2),
+        ("input_channel_offset", 1),
+    ],
+)
+def test_convolutions_of_other_layouts_are_refused(attribute: str, value: int) -> None:
+    with pytest.raises(NotSupported, match=f"{attribute} {value}"):
+        run_op("CausalConvWithState", [ramp((2, 3, 9)), ramp((3, 1, 4))], {attribute: value}, domain=MICROSOFT, opset=1)
+
+
+def test_convolutions_that_capture_updates_of_the_state_are_refused() -> None:
+    with pytest.raises(NotSupported, match="an output state_update"):
+        run_op("CausalConvWithState", [ramp((2, 3, 9)), ramp((3, 1, 4))], {}, domain=MICROSOFT, opset=1, outputs=3)
+
+
 def test_a_state_of_no_rows_is_there() -> None:
     [_, state] = run_op("CausalConvWithState", [ramp((2, 3, 9)), ramp((3, 1, 1))], {}, opset=27, outputs=2)
     assert state.shape == (2, 3, 0)

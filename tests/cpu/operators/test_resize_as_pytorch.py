@@ -1,4 +1,4 @@
-"""Resize as PyTorch's exporter writes it, for 60 sizes and scales: onnxruntime's results, which are PyTorch's (decision 0081)."""
+"""Resize as PyTorch's exporter writes it, for 60 sizes and scales: onnxruntime's results, which are PyTorch's (decision 0076)."""
 
 import math
 from itertools import product

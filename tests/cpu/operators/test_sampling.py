@@ -18,7 +18,7 @@ def test_grid_sample_of_images_matches_the_reference(mode: str, padding: str, al
     x, grid = ramp((2, 3, 4, 5)), ramp((2, 3, 6, 2), low=-1.7, high=1.7)
     attributes: dict[str, Any] = {"mode": mode, "padding_mode": padding, "align_corners": align}
     wanted: Any = None
-    if (mode, padding) == ("cubic", "border"):  # the reference clamps the position: decision 0081
+    if (mode, padding) == ("cubic", "border"):  # the reference clamps the position: decision 0076
         [wanted] = ort_op("GridSample", [x, grid], attributes, opset=20)
     check_op("GridSample", x, grid, opset=22, atol=1e-4, expected=wanted, **attributes)
 
@@ -27,7 +27,7 @@ def test_grid_sample_of_images_matches_the_reference(mode: str, padding: str, al
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_grid_sample_is_onnxruntimes_for_60_sizes(mode: str, padding: str, align: int) -> None:
-    """Which is PyTorch's for the same sizes: decision 0081."""
+    """Which is PyTorch's for the same sizes: decision 0076."""
     text = f'mode="{mode}", padding_mode="{padding}", align_corners={align}'
     draw = np.random.default_rng(0)
     feeds: dict[str, Any] = {}

@@ -45,10 +45,14 @@ def test_a_condition_that_is_known_decides() -> None:
     assert branches("y1 = Relu(x)", "y2 = ReduceSum<keepdims = 0>(x)", scalar(0, "bool"), X) == "float32[]"
 
 
-def test_a_branch_that_never_runs_need_not_fit() -> None:
-    assert branches("y1 = Relu(x)", "y2 = MatMul(x, x)", scalar(1, "bool"), tensor("float32", 2, 3)) == "float32[2, 3]"
-    with pytest.raises(ShapeInferenceError, match="dimensions 2 and 3 should be equal"):
-        branches("y1 = Relu(x)", "y2 = MatMul(x, x)", unknown("bool"), tensor("float32", 2, 3))
+def test_a_branch_that_may_not_run_need_not_fit() -> None:
+    """Its outputs are open; one that is taken has to fit."""
+    wide = tensor("float32", 2, 3)
+    assert branches("y1 = Relu(x)", "y2 = MatMul(x, x)", scalar(1, "bool"), wide) == "float32[2, 3]"
+    assert branches("y1 = Relu(x)", "y2 = MatMul(x, x)", unknown("bool"), wide) == "float32[...]"
+    assert branches("y1 = Relu(x)", "z = MatMul(x, x) y2 = Sigmoid(x)", unknown("bool"), wide) == "float32[2, 3]"
+    with pytest.raises(ShapeInferenceError, match=r"dimensions 2 and 3 should be equal.*; in 'e' of If"):
+        branches("y1 = Relu(x)", "y2 = MatMul(x, x)", scalar(0, "bool"), wide)
 
 
 def test_element_types_that_differ_are_refused() -> None:
@@ -98,6 +102,20 @@ def test_turns_that_are_not_counted_are_fresh() -> None:
     assert loop(stops, scalar(5), scalar(0, "bool"), X, types="float[N, 3] s0")[1] == "int64[0]"
 
 
+@pytest.mark.parametrize(("trips", "going"), [(0, 1), (-1, 1), (5, 0)])
+def test_without_a_turn_states_stay_as_they_are(trips: int, going: int) -> None:
+    body = "on = Identity(go) t = Concat<axis = 0>(s, s) each = MatMul(s, s)"
+    found = loop(body, scalar(trips), scalar(going, "bool"), tensor("float32", 2, 3), types="float[N, 3] s0")
+    assert found[0] == "float32[2, 3]"
+
+
+def test_a_turn_that_may_not_come_need_not_fit() -> None:
+    body, wide = "on = Identity(go) t = Relu(s) each = MatMul(s, s)", tensor("float32", 2, 3)
+    assert loop(body, unknown("int64"), scalar(1, "bool"), wide, types="float[N, 3] s0") == ["float32[2, 3]", "float32[...]"]
+    with pytest.raises(ShapeInferenceError, match=r"dimensions 2 and 3 should be equal.*; in 'b' of Loop"):
+        loop(body, scalar(1), scalar(1, "bool"), wide, types="float[N, 3] s0")
+
+
 def test_contents_that_a_turn_changes_are_not_known_after_it() -> None:
     body = "on = Identity(go) one = Constant<value_int = 1>() t = Add(s, one) each = Identity(i)"
     assert loop(body, scalar(5), scalar(1, "bool"), scalar(0), types="int64 s0")[0] == "int64[]"
@@ -116,6 +134,20 @@ def test_scans_take_slices_and_stack_results() -> None:
         tensor("float32", "T", 4),
     )
     assert found == ["float32[4]", "float32[T, 4]"]
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_slices_that_do_not_come_need_not_fit(length: int) -> None:
+    model = (
+        "g (float[H] s0, float[T, H] xs) => (final, every) { final, every = Scan <num_scan_inputs = 1, "
+        "body = b (s, x) => (t, each) { t = Add(s, x) each = Mul(x, x) }> (s0, xs) }"
+    )
+    given = tensor("float32", 4), tensor("float32", length, 3)
+    if length:
+        with pytest.raises(ShapeInferenceError, match="; in 'b' of Scan"):
+            outputs(model, *given)
+    else:
+        assert outputs(model, *given) == ["float32[4]", "float32[0, 3]"]
 
 
 def test_scan_axes_may_be_others() -> None:

@@ -57,7 +57,9 @@ def test_the_rules_load_nothing_heavy() -> None:
         "import sys; from ort_lite_transforms.shapes import FAMILIES; [family.load() for family in FAMILIES.values()];"
         "print([name for name in ('numba', 'onnx', 'ml_dtypes', 'rich', 'google.protobuf') if name in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment())
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment(), timeout=240
+    )
     assert result.stdout.strip() == "[]"
 
 

@@ -76,7 +76,9 @@ def _closed_type(op: Op, type_: Type | None, scope: int) -> Type | None:
 
 @shape_rule("If", types=())
 def if_(op: Op) -> list[Info]:
-    """What both branches give; one of them alone where the condition is known. Spec: ONNX If-21."""
+    """What both branches give; one of them alone where the condition is known. Shapes that do not fit in a branch that may not
+    be taken leave its outputs open. Spec: ONNX If-21.
+    """
     condition = op.known(0)
     scope = op.scope()
     then: Graph = op.attr("then_branch")
@@ -89,7 +91,7 @@ def if_(op: Op) -> list[Info]:
         ones = op.body(taken, [])
         _check_kinds(op, ones, others)
         return [closed(op, info, scope) for info in ones]
-    ones, others = op.body(then, []), op.body(otherwise, [])
+    ones, others = op.body(then, [], certain=False), op.body(otherwise, [], certain=False)
     joining = _Joining(op)
     return [closed(op, joining.infos(a, b), scope) for a, b in zip(ones, others, strict=True)]
 
@@ -108,7 +110,8 @@ def _check_kinds(op: Op, ones: Sequence[Info], others: Sequence[Info]) -> None:
 
 @shape_rule("Loop", types=())
 def loop(op: Op) -> list[Info]:
-    """States keep what every turn keeps; scan outputs get an axis of as many elements as there are turns.
+    """States keep what every turn keeps, all of it where there is no turn; scan outputs get an axis of as many elements as
+    there are turns.
 
     Costs two passes over the body, one more for each state that changes late. Spec: ONNX Loop-21.
     """
@@ -119,12 +122,12 @@ def loop(op: Op) -> list[Info]:
     given = op.info(1) if op.has(1) else op.tensor("bool", (), (1,))
     number = op.tensor("int64", ())
     count = len(op.inputs) - 2
-    state, found = _settled(op, body, [number], [given, *(op.info(k + 2) for k in range(count))], [])
-    always = state[0].contents == (1,)
-    never = given.contents == (0,)
-    turns: Dim | None = 0 if never else maximum(trips[0], 0) if trips is not None and always else None
+    most: Dim | None = 0 if given.contents == (0,) else None if trips is None else maximum(trips[0], 0)
+    certain = given.contents == (1,) and (not op.has(0) or (isinstance(most, int) and most > 0))
+    state, found = _settled(op, body, [number], [given, *(op.info(k + 2) for k in range(count))], [], certain, most == 0)
+    turns = most if most == 0 or state[0].contents == (1,) else None
     scans = [_stacked(op, info, 0, op.fresh() if turns is None else turns, scope) for info in found[count + 1 :]]
-    states = map(_filled, state[1:], found[1:])
+    states = state[1:] if most == 0 else map(_filled, state[1:], found[1:])
     return [*(closed(op, info, scope) for info in states), *scans]
 
 
@@ -135,15 +138,19 @@ def _filled(state: Info, found: Info) -> Info:
     return state
 
 
-def _settled(op: Op, body: Graph, before: list[Info], state: list[Info], behind: list[Info]) -> tuple[list[Info], list[Info]]:
+def _settled(
+    op: Op, body: Graph, before: list[Info], state: list[Info], behind: list[Info], certain: bool = False, never: bool = False
+) -> tuple[list[Info], list[Info]]:
     """The state that a further turn changes no more, and the body's outputs for it, of which the first ones are the state.
 
-    `before` and `behind` are the body's other inputs.
+    `before` and `behind` are the body's other inputs. `certain`: there is a turn, `never`: there is none.
     """
     joining = _Joining(op)
     seen: Seen = {}
     while True:
-        found = op.body(body, [*before, *state, *behind], seen)
+        found = op.body(body, [*before, *state, *behind], seen, certain)
+        if never:
+            return state, found
         after = [joining.infos(a, b) for a, b in zip(state, found, strict=False)]
         if all(a is b for a, b in zip(state, after, strict=True)):
             return state, found
@@ -188,9 +195,10 @@ def scan(op: Op) -> list[Info]:
         lengths.append(shape[axis])
         slices.append(op.tensor(op.dtype(index), replaced(shape, axis)))
     scope = op.scope()
-    state, found = _settled(op, body, [], [op.info(k) for k in range(states)], slices)
-    out_axes = op.attr("scan_output_axes") or [0] * (len(found) - states)
     length = agreed(op, lengths)
+    certain = isinstance(length, int) and length > 0
+    state, found = _settled(op, body, [], [op.info(k) for k in range(states)], slices, certain, length == 0)
+    out_axes = op.attr("scan_output_axes") or [0] * (len(found) - states)
     stacked = [_stacked(op, info, axis, length, scope) for info, axis in zip(found[states:], out_axes, strict=True)]
     return [*(closed(op, info, scope) for info in state), *stacked]
 

@@ -146,11 +146,29 @@ def conv_transpose(op: Op) -> list[Info]:
     return [op.tensor(op.dtype(0), transposed(op, x, op.shape(1), paddings(op, len(x) - 2)))]
 
 
+_PLAIN_LAYOUT = {
+    "ndim": 1,
+    "channels_last": 0,
+    "state_window": 0,
+    "state_channels_last": -1,
+    "state_length": 0,
+    "state_update_capacity": 0,
+    "input_channels": 0,
+    "input_channel_offset": 0,
+}
+
+
 @shape_rule("CausalConvWithState")
 def causal_conv(op: Op) -> list[Info]:
-    """(B, C, L), (C, 1, k) -> (B, C, L) and the state (B, C, k - 1), longer if dilated. Spec: ONNX CausalConvWithState-27."""
+    """(B, C, L), (C, 1, k) -> (B, C, L) and the state (B, C, k - 1), longer if dilated. Spec: ONNX CausalConvWithState-27.
+
+    In com.microsoft, attributes select other layouts, whose shapes are left open, and a third output.
+    """
+    if any(op.attr(name, plain) != plain for name, plain in _PLAIN_LAYOUT.items()):
+        return [op.tensor(op.dtype(0), None)] * 3
     x, w = op.shape(0), op.shape(1)
-    return [op.tensor(op.dtype(0), x), op.tensor(op.dtype(0), [x[0], x[1], (w[2] - 1) * op.attr("dilation", 1)])]
+    state = op.tensor(op.dtype(0), [x[0], x[1], (w[2] - 1) * op.attr("dilation", 1)])
+    return [op.tensor(op.dtype(0), x), state, op.tensor(op.dtype(0), None)]
 
 
 def _check_blocks(op: Op, channels: Dim, image: Sequence[Dim], block: Sequence[Dim]) -> None:

@@ -123,7 +123,7 @@ def sequence_map(op: Op) -> list[Info]:
     for index in range(len(op.inputs)):
         info = op.info(index)
         inputs.append(_taken(op, _element(op, index)) if isinstance(info.type, SequenceType) else info)
-    results = op.body(body, inputs)
+    results = op.body(body, inputs, certain=False)  # a sequence may be empty
     return [Info() if r.type is None else closed(op, Info(SequenceType(r.type)), scope) for r in results]
 
 

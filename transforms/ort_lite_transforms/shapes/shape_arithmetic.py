@@ -96,20 +96,25 @@ def eye_like(op: Op) -> list[Info]:
     return [op.tensor(_eye_type(op), op.shape(0))]
 
 
+_CONSTANTS = {
+    "value": None,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_string": object,
+    "value_strings": object,
+}
+"""Attributes that hold what a Constant gives, with element types; None: an array has its own."""
+
+
 @shape_rule("Constant")
 def constant(op: Op) -> list[Info]:
     """The attribute's array. Spec: ONNX Constant-21."""
-    if len(op.node.attributes) > 1 and len(given := [name for name in op.node.attributes if not name.startswith("__")]) > 1:
+    given = [name for name in op.node.attributes if name in _CONSTANTS]
+    if len(given) > 1:
         raise op.error(f"it has the values {', '.join(given)}; one is expected")
-    for name, dtype in (
-        ("value", None),
-        ("value_int", np.int64),
-        ("value_ints", np.int64),
-        ("value_float", np.float32),
-        ("value_floats", np.float32),
-        ("value_string", object),
-        ("value_strings", object),
-    ):
+    for name, dtype in _CONSTANTS.items():
         value = op.attr(name)
         if value is not None:
             return [constant_info(np.asarray(value, dtype))]

@@ -65,6 +65,8 @@ def _check(op: NodeLowering) -> None:
         raise op.reject("a quantised cache")
     if op.has(14) or op.has(15):
         raise op.reject("normalisation of queries and keys")
+    if op.has(16):
+        raise op.reject("query_seqlens, the lengths of padded queries")
     if op.has(1) != op.has(2):
         raise op.reject("keys without values, or values without keys")
     if op.attr("do_rotary", 0) and not (op.has(7) and op.has(8)):

@@ -1,0 +1,65 @@
+"""Output types: what the model declares, merged with what inference finds, as onnxruntime merges them."""
+
+from collections.abc import Collection, Sequence
+
+from ort_lite.graph.graph import Value
+from ort_lite.graph.model import Model
+from ort_lite.graph.types import TensorType, Type
+from ort_lite.shapes.dims import as_symbol, symbol
+from ort_lite.shapes.expr import Dim
+
+
+def merged_outputs(model: Model, declared: Sequence[Type | None]) -> list[Type | None]:
+    """The types of the graph's outputs, with a number, a name or nothing for each dimension. O(outputs).
+
+    A number that inference finds replaces a declared name. A declared name replaces an inferred one. Inferred names count if an
+    input has them. If two numbers differ, only the dimensions that agree stay. If the ranks differ, the declaration stays: where
+    models declare another rank, onnxruntime mostly cannot infer it. Dimensions without a name join `model.unnamed_dims`.
+    """
+    inputs = (value.type for value in model.graph.inputs)
+    names = {str(dim) for type_ in inputs if isinstance(type_, TensorType) for dim in type_.shape or () if as_symbol(dim)}
+    return [
+        _merged(model, value, type_, names - model.unnamed_dims.keys())
+        for value, type_ in zip(model.graph.outputs, declared, strict=True)
+    ]
+
+
+def _merged(model: Model, value: Value, declared: Type | None, names: Collection[str]) -> Type | None:
+    inferred = value.type
+    if not isinstance(inferred, TensorType):
+        return inferred or declared
+    before = declared.shape if isinstance(declared, TensorType) else None
+    if inferred.shape is None:
+        return TensorType(inferred.dtype, before)
+    after = [dim if isinstance(dim, int) or str(dim) in names else None for dim in inferred.shape]
+    if before is None:
+        merged = after
+    elif len(before) != len(after):
+        return TensorType(inferred.dtype, before)
+    else:
+        old = [None if str(dim) in model.unnamed_dims else dim for dim in before]
+        merged = _agreement(old, after) if any(map(_contradict, old, after)) else list(map(_better, old, after))
+    shape = [_unnamed(model, value, axis) if dim is None else dim for axis, dim in enumerate(merged)]
+    return TensorType(inferred.dtype, tuple(shape))
+
+
+def _contradict(declared: Dim | None, inferred: Dim | None) -> bool:
+    return isinstance(declared, int) and isinstance(inferred, int) and declared != inferred
+
+
+def _agreement(declared: Sequence[Dim | None], inferred: Sequence[Dim | None]) -> list[Dim | None]:
+    return [old if old == new else None for old, new in zip(declared, inferred, strict=True)]
+
+
+def _better(declared: Dim | None, inferred: Dim | None) -> Dim | None:
+    return inferred if declared is None or isinstance(inferred, int) else declared
+
+
+def _unnamed(model: Model, value: Value, axis: int) -> Dim:
+    """A dimension without a name. "#" keeps it apart from the names that the loader makes up."""
+    name = f"{value.name}#{axis}"
+    model.unnamed_dims[name] = ""
+    return symbol(name)
+
+
+__all__ = ["merged_outputs"]

@@ -1,0 +1,70 @@
+"""Shape rules and schemas of installed plugins: they add operators, and change none that ort_lite knows.
+
+Nobody asked for what is merely installed. Without a rule for an operator of its own domain a model with such nodes has no types; a
+rule for another version of `Relu` would change every program of the environment.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ort_lite import log
+from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
+from ort_lite.inference.schema import SchemaSource
+from ort_lite.inference.schema_text import OpSchema
+
+Key = tuple[str, str]
+"""The domain and the type of an operator."""
+
+
+def added_rules(rules: Iterable[ShapeRule | RuleFamily], known: ShapeRules) -> list[ShapeRule | RuleFamily]:
+    """Return the rules for operators that `known` has neither a rule nor a schema for; a warning names the others."""
+    added: list[ShapeRule | RuleFamily] = []
+    for rule in rules:
+        keys = set(rule.keys) if isinstance(rule, RuleFamily) else {(rule.domain, rule.op_type)}
+        taken = {key for key in keys if known.knows(*key)}
+        _warn("shape rule", taken)
+        if isinstance(rule, RuleFamily) and keys != taken:
+            added.append(rule.replace(keys=keys - taken))
+        elif not taken:
+            added.append(rule)
+    return added
+
+
+def added_schemas(schemas: Iterable[OpSchema | SchemaSource], known: ShapeRules) -> list[OpSchema | SchemaSource]:
+    """Return the schemas of operators that `known` has neither a rule nor a schema for; a warning names others, except in files."""
+    added: list[OpSchema | SchemaSource] = []
+    for schema in schemas:
+        if not isinstance(schema, OpSchema):
+            added.append(_AddedSource(schema, known))
+        elif known.knows(schema.domain, schema.op_type):
+            _warn("schema", {(schema.domain, schema.op_type)})
+        else:
+            added.append(schema)
+    return added
+
+
+class _AddedSource:
+    """The schemas of a file, without those of operators that are known: a file is read when it is needed."""
+
+    def __init__(self, source: SchemaSource, known: ShapeRules) -> None:
+        self._source, self._known = source, known
+
+    def versions(self, domain: str, op_type: str) -> Iterable[int]:
+        return () if self._known.knows(domain, op_type) else self._source.versions(domain, op_type)
+
+    def schema(self, domain: str, op_type: str, since: int) -> OpSchema:
+        return self._source.schema(domain, op_type, since)
+
+    def complete(self) -> Mapping[str, int]:
+        """Domains that ort_lite knows completely stay as they are."""
+        return {
+            domain: opset for domain, opset in self._source.complete().items() if self._known.schemas.complete(domain) is None
+        }
+
+
+def _warn(what: str, keys: Iterable[Key]) -> None:
+    for domain, op_type in sorted(keys):
+        name = f"{domain}.{op_type}" if domain else op_type
+        log.warn(log.WARNING, f"an installed plugin has a {what} for {name}, which ort_lite knows; it is not used")
+
+
+__all__ = ["added_rules", "added_schemas"]

@@ -1,0 +1,49 @@
+"""Write the README's picture of the viewer: `python -m tests.browser.picture`.
+
+The digits model on two providers. A convolution is selected, so the panel on the right says why it runs where it runs.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from ort_lite_sample import SampleExecutionProvider
+from playwright.sync_api import Browser, expect
+
+from ort_lite import InferenceSession
+from tests.browser.chromium import chromium
+from tests.docs.pages import ROOT
+
+DIGITS = ROOT / "examples" / "digits"
+PICTURE = ROOT / "docs" / "pictures" / "view.png"
+SELECTED = "conv3+norm3"
+SIZE = (1280, 720)
+"""Pixels."""
+SETTLED = 1000
+"""Milliseconds until the graph has moved to the selected node."""
+
+
+def write_page(path: Path) -> Path:
+    images = np.load(DIGITS / "test_images.npz")["images"]
+    with InferenceSession(DIGITS / "digits_cnn.onnx", providers=[SampleExecutionProvider, "CPUExecutionProvider"]) as session:
+        return session.view({"images": images}).save(path)
+
+
+def take_picture(browser: Browser, page: Path, path: Path) -> None:
+    context = browser.new_context(viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="light")
+    opened = context.new_page()
+    opened.goto(page.as_uri())
+    expect(opened.get_by_role("application")).to_have_attribute("aria-busy", "false")
+    opened.get_by_role("treeitem").filter(has_text=SELECTED).click()
+    opened.wait_for_timeout(SETTLED)
+    opened.screenshot(path=path)
+    context.close()
+
+
+def main() -> None:
+    with TemporaryDirectory() as folder, chromium() as browser:
+        take_picture(browser, write_page(Path(folder) / "digits.html"), PICTURE)
+
+
+if __name__ == "__main__":
+    main()
