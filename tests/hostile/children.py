@@ -25,7 +25,7 @@ START = 60.0
 
 
 def outcome(module: str, name: str, seconds: float = 20.0, megabytes: int = 2048) -> str:
-    """ "" where the case of the module passed, else what went wrong.
+    """Return "" if the case of the module passed, else what went wrong.
 
     Each case may take so many seconds, and as much address space beyond what the imports of its module took.
     """
