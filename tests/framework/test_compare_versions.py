@@ -16,7 +16,7 @@ from tests.benchmarks.compare.lines import count
 from tests.benchmarks.compare.measure import LIMITS, Figure, Trio, measure_run, measure_starts, measure_wheels
 from tests.benchmarks.compare.processes import Failed, Worker, start, workers
 from tests.benchmarks.compare.report import Report
-from tests.benchmarks.compare.samples import Comparison, Group, Limits, compare, confirmed, interval, suspicious
+from tests.benchmarks.compare.samples import Comparison, Group, Limits, compare, confirmed, interval, suspicious, undecided
 from tests.benchmarks.compare.sides import Side
 
 MODELS = LIMITS["model"]
@@ -65,6 +65,10 @@ def test_groups_that_disagree_are_not_reported() -> None:
     """Three processes of six were slow: luck of those, not a change."""
     slow, equal = Group((1.06,) * 9, (1.0,) * 9, (1.0,) * 9), Group((1.0,) * 9, (1.0,) * 9, (1.0,) * 9)
     assert not confirmed(compare([slow, equal, slow, equal, slow]), MODELS)
+    assert undecided(compare([slow, equal, slow]), MODELS, 5)
+    assert not undecided(compare([equal, slow, equal]), MODELS, 5)
+    assert undecided(compare([slow]), MODELS, 2)
+    assert not undecided(compare([equal]), MODELS, 2)
 
 
 def test_small_amounts_are_not_reported() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ort_lite.record import Record
 from tests.benchmarks.compare.cases import Case
 from tests.benchmarks.compare.processes import Failed, Worker, start, workers
-from tests.benchmarks.compare.samples import Comparison, Group, Limits, compare, confirmed, suspicious
+from tests.benchmarks.compare.samples import Comparison, Group, Limits, compare, confirmed, suspicious, undecided
 from tests.benchmarks.compare.sides import Side
 
 MILLISECOND, MEGABYTE, KILOBYTE = 1e-3, 1e6, 1e3
@@ -63,7 +63,7 @@ def measure_run(trio: Trio, pool: Sequence[Worker], case: Case, threads: int) ->
     try:
         groups = [_runs(pool, case, threads, SESSIONS)]
         if suspicious(compare(groups), limits):
-            for _ in range(CONFIRMATIONS):
+            while len(groups) <= CONFIRMATIONS and (len(groups) == 1 or undecided(compare(groups[1:]), limits, CONFIRMATIONS)):
                 with workers(trio.sides(), threads) as fresh:
                     groups.append(_runs(fresh, case, threads, 2 * SESSIONS))
     except Failed as error:
@@ -118,11 +118,15 @@ def measure_starts(trio: Trio, case: Case | None, cold: bool, kinds: Sequence[st
         chosen = {
             name: found for name, found in groups.items() if kind_of(name) in kinds and (case is None or name != "import")
         }
-        if any(suspicious(compare(found), LIMITS[kind_of(name)]) for name, found in chosen.items()):
-            for _ in range(START_CONFIRMATIONS):
+        doubted = [name for name, found in chosen.items() if suspicious(compare(found), LIMITS[kind_of(name)])]
+        for _ in range(START_CONFIRMATIONS):
+            if doubted:
                 again = measured(count)
                 for name, found in chosen.items():
                     found.append(again[name])
+            doubted = [
+                name for name in doubted if undecided(compare(chosen[name][1:]), LIMITS[kind_of(name)], START_CONFIRMATIONS)
+            ]
     except Failed as error:
         return [Figure("start", what, None, True, str(error))]
     return [

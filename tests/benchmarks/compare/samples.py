@@ -7,6 +7,8 @@ from statistics import median
 from ort_lite.record import Record
 
 CONFIDENCE = 0.95
+AGREEMENT = 0.8
+"""The share of groups that must show a change in the same direction."""
 
 
 class Limits(Record):
@@ -76,10 +78,18 @@ def confirmed(comparison: Comparison, limits: Limits) -> bool:
     """Return True if a change is to be reported: the median over groups exceeds limits and noise, the interval excludes 1, and four
     groups of five show at least half of the limit in the same direction.
     """
-    sign = 1 if comparison.ratio > 1 else -1
-    agree = sum(sign * (ratio - 1) > limits.share / 2 for ratio in comparison.groups)
     low, high = comparison.interval
-    return comparison.exceeds(limits) and not low <= 1 <= high and agree >= 0.8 * len(comparison.groups)
+    return comparison.exceeds(limits) and not low <= 1 <= high and _agreeing(comparison, limits) >= AGREEMENT * len(comparison.groups)
+
+
+def undecided(comparison: Comparison, limits: Limits, count: int) -> bool:
+    """Return True if a change may still be confirmed once there are `count` groups: until then so many agree on one direction."""
+    return _agreeing(comparison, limits) + count - len(comparison.groups) >= AGREEMENT * count
+
+
+def _agreeing(comparison: Comparison, limits: Limits) -> int:
+    """Count the groups that show at least half of the limit, in the direction that most of them have."""
+    return max(sum(sign * (ratio - 1) > limits.share / 2 for ratio in comparison.groups) for sign in (1, -1))
 
 
 def interval(samples: Sequence[float]) -> tuple[float, float]:
