@@ -79,7 +79,11 @@ def confirmed(comparison: Comparison, limits: Limits) -> bool:
     groups of five show at least half of the limit in the same direction.
     """
     low, high = comparison.interval
-    return comparison.exceeds(limits) and not low <= 1 <= high and _agreeing(comparison, limits) >= AGREEMENT * len(comparison.groups)
+    return (
+        comparison.exceeds(limits)
+        and not low <= 1 <= high
+        and _agreeing(comparison, limits) >= AGREEMENT * len(comparison.groups)
+    )
 
 
 def undecided(comparison: Comparison, limits: Limits, count: int) -> bool:
