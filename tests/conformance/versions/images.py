@@ -103,6 +103,19 @@ def renamed(x: Array, grid: Array, mode: str, **how: Any) -> Any:
     return reference("GridSample", [x, grid], {"mode": mode.removeprefix("bi"), **how}, 20, "", 1)[0]
 
 
+def bordered(x: Array, grid: Array, mode: str, padding_mode: str, align_corners: int) -> Any:
+    """Cubic with border padding reads the nearest pixel of x for each of the sixteen: x continued by its edges (decision 0076).
+
+    Corners are aligned, as they are in the cases below.
+    """
+    assert mode in ("cubic", "bicubic") and padding_mode == "border" and align_corners
+    far = 8
+    continued = np.pad(x, ((0, 0), (0, 0), (far, far), (far, far)), "edge")
+    sizes = np.array([x.shape[3], x.shape[2]], grid.dtype)
+    moved = 2 * ((grid + 1) / 2 * (sizes - 1) + far) / (sizes + 2 * far - 1) - 1
+    return reference("GridSample", [continued, moved], {"mode": "cubic", "align_corners": 1}, 20, "", 1)[0]
+
+
 def affine(theta: Array, size: Array, align_corners: int = 0) -> Array:
     """Each position, x first, in [-1, 1]: the ends are the corners, or the middles of the outermost pixels."""
     axes = [np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in size[2:].tolist()]
@@ -125,7 +138,7 @@ SAMPLES = [
             since=since,
             until=until,
             mode=mode,
-            oracle=renamed if since < 20 else "reference",
+            oracle=bordered if padding == "border" and "cubic" in mode else renamed if since < 20 else "reference",
         )
         for since, until, modes in ((16, 19, ("bilinear", "bicubic")), (20, NEWEST, ("linear", "cubic")))
         for mode in modes
