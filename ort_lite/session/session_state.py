@@ -112,6 +112,7 @@ def make_state(
     with span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection
+        check = _check_of_files(model, source, given)
         about = metadata(model)
         inputs = node_args(model.graph.inputs, model.unnamed_dims)
         overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
@@ -141,7 +142,10 @@ def make_state(
     other, workers = loaded.overridable, _workers(options, prepared)
 
     def ready(prepared: Prepared) -> Ready:
-        return _ready(prepared, profiler, account, workers)
+        made = _ready(prepared, profiler, account, workers)
+        if check is not None:
+            made.check_before_runs(check)
+        return made
 
     overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
     if profiler is not None:
@@ -164,6 +168,16 @@ def make_state(
         workers,
         None if recorder is None else recorder.trace(),
     )
+
+
+def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments) -> Callable[[], None] | None:
+    """What raises Fail where a file that weights are mapped from has changed; None where none are, as by default."""
+    if not isinstance(source, Model) and (given.parse_options is None or not given.parse_options.no_copy):
+        return None
+    from ort_lite.serialization.mapped import checks
+    from ort_lite.serialization.tensors import tensors
+
+    return checks(span.owner for slot in tensors(model) if (span := slot.span) is not None)
 
 
 def _collect(providers: Sequence[ExecutionProvider], assignment: Assignment, profiler: "Profiler", since: int) -> None:
