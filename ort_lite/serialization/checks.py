@@ -1,4 +1,4 @@
-"""What a ModelProto must not have, looked at while it is read: each check raises InvalidGraph, at the first of a million if there are."""
+"""What a ModelProto must not have, looked at while it is read: checks raise InvalidGraph, at the first of a million if there are."""
 
 from collections.abc import Iterator, Sequence
 from math import prod
@@ -22,7 +22,7 @@ def named(infos: Sequence[pb.ValueInfoProto]) -> Iterator[pb.ValueInfoProto]:
         yield info
 
 
-def check_functions(functions: Sequence[pb.FunctionProto]) -> None:
+def check_function_names(functions: Sequence[pb.FunctionProto]) -> None:
     """Raises InvalidGraph for a function without a name, and for two of the same name, before any is read."""
     seen = set[tuple[str, str, str]]()
     for function in functions:
@@ -53,9 +53,9 @@ def check_found(proto: pb.NodeProto, names: Sequence[str], inputs: Sequence[Valu
     """Raises InvalidGraph for an input that is named, but is nowhere."""
     for name, value in zip(names, inputs, strict=True):
         if name and value is None:
-            raise InvalidGraph(f"{describe_node(proto)}: input {name!r} is no input, initialiser or node output of the model").about(
-                proto, input=name
-            )
+            raise InvalidGraph(
+                f"{describe_node(proto)}: input {name!r} is no input, initialiser or node output of the model"
+            ).about(proto, input=name)
 
 
 def check_typed(value: Value, graph: Graph) -> None:

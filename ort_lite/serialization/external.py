@@ -3,7 +3,7 @@
 A location is read only where it ends up, links resolved, in the folder that the model was opened from, the one that its own
 file really is in (a download cache links both from elsewhere), or a folder that the caller allows. The file is opened without
 following another link, and everything else is asked of what was opened: it must be a regular file with one name, and it has the
-size that offsets are compared with. Tensors are read into memory of their own, or lie in the mapped file where the caller asks for that.
+size that offsets are compared with. Tensors are read into memory of their own, or lie in the mapped file if the caller asks for that.
 """
 
 import os
@@ -84,7 +84,7 @@ class ExternalData:
             raise _unreadable(file.path, error, who) from error
 
     def _copy(self, file: OpenFile, offset: int, nbytes: int, who: str) -> ByteSpan:
-        """Read the bytes; those that another tensor has too, once. Raises InvalidGraph for a model that asks for the file over and over."""
+        """Read the bytes; those that another tensor has too, once. Raises InvalidGraph for tensors that repeat the file too often."""
         asked = self._asked[file.identity] = self._asked.get(file.identity, 0) + nbytes
         if asked > _MOST_TIMES * file.size + _FREE_BYTES:
             raise InvalidGraph(

@@ -71,7 +71,7 @@ class OpenFile:
         """Fill an array of bytes from `offset` on. Raises Changed where the file has become shorter."""
         view = memoryview(target)
         self._raw.seek(offset)
-        while len(view):
+        while view:
             count = self._raw.readinto(view)
             if not count:
                 raise Changed(errno.EIO, "it became shorter while it was read", self.path)
@@ -214,7 +214,9 @@ def read_json(path: Path) -> Any:
     except RecursionError as error:
         raise ValueError("its lists nest too deep") from error
     except MemoryError as error:
-        raise OutOfMemory(f"{os.fspath(path)}: what its {len(data):,} bytes of JSON stand for does not fit into memory") from error
+        raise OutOfMemory(
+            f"{os.fspath(path)}: what its {len(data):,} bytes of JSON stand for does not fit into memory"
+        ) from error
 
 
 def words(error: OSError) -> str:

@@ -7,14 +7,13 @@ into the memory that they stay in: loading needs little more than the model.
 
 import copyreg
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
-from ort_lite.dtypes import Array, itemsize, ort_name, to_onnx
-from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, OutOfMemory, shortened
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, OutOfMemory
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.inline import check_functions
 from ort_lite.graph.model import Function, Model
@@ -23,17 +22,17 @@ from ort_lite.serialization.checks import (
     MANY_ATTRIBUTES,
     check_attributes,
     check_found,
-    check_functions,
+    check_function_names,
     check_input,
     check_node,
     check_typed,
     declared_type,
+    describe_node,
     domain_of,
     named,
-    describe_node,
 )
 from ort_lite.serialization.parse_options import ParseOptions
-from ort_lite.serialization.proto import NEWEST_IR_VERSION, AttributeReader, dims_of, element_type, pb, read_type, text
+from ort_lite.serialization.proto import NEWEST_IR_VERSION, AttributeReader, dims_of, pb, read_type, text
 from ort_lite.serialization.scope import Dims, Scope, graph_name
 from ort_lite.serialization.source import ModelSource, read_source
 from ort_lite.serialization.spans import ByteSpan
@@ -164,7 +163,7 @@ class _Loader:
         self._versions = _imports(proto.opset_import)
         if not self._versions and proto.ir_version < 3:
             self._versions[""] = 1
-        check_functions(proto.functions)
+        check_function_names(proto.functions)
         graph = self._graph(proto.graph, None)
         opset_imports = self._versions
         if self._supplied is not None:
@@ -394,5 +393,3 @@ def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
             log.warn(-1, f"the model imports {both}: the last one holds")
         found[domain] = opset.version
     return found
-
-

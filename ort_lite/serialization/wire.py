@@ -127,7 +127,9 @@ class _Walk:
                 if stop - begin >= self._least:
                     self.spans.add((begin, stop))
                     replaced = _field(_SEGMENT, _tagged_varint(1, begin) + _tagged_varint(2, stop))
-            elif number in nested and stop - begin >= self._least and not (nested[number] == _ATTRIBUTE and self._is_list(begin)):
+            elif (
+                number in nested and stop - begin >= self._least and not (nested[number] == _ATTRIBUTE and self._is_list(begin))
+            ):
                 replaced = _field(number, self.strip(begin, stop, nested[number], depth - 1))
             if replaced:
                 pieces += [self._source.piece(kept, at), replaced]

@@ -98,7 +98,9 @@ class _Source:
         """Raises InvalidParams once more is copied than the file has: what is copied overlaps then."""
         self._left -= nbytes
         if self._left < 0:
-            raise InvalidParams(f"the parameters overlap: their names and data have more bytes than the adapter, {len(self.data)}")
+            raise InvalidParams(
+                f"the parameters overlap: their names and data have more bytes than the adapter, {len(self.data)}"
+            )
 
     def _at(self, form: str, place: int) -> int:
         if not 0 <= place <= len(self.data) - struct.calcsize(form):

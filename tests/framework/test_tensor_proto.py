@@ -13,7 +13,6 @@ from ort_lite.dtypes import BITS, from_onnx, to_numpy
 from ort_lite.errors import InvalidGraph
 from ort_lite.serialization.proto import pb
 from ort_lite.serialization.spans import ByteSpan
-from ort_lite.serialization.spans import ByteSpan
 from ort_lite.serialization.tensor_proto import TensorReader, from_span, read_tensor, write_tensor
 
 NUMBERS = [code for code in range(1, 29) if code != TensorProto.STRING]

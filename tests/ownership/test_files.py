@@ -168,7 +168,7 @@ def save_and_run(folder: str, answer: Any) -> None:
     ort_lite.save(large_model(table), path, SerializeOptions(external_data="large.data"))
     del table
     status = os.stat(os.path.join(folder, "large.data"))
-    session = ort_lite.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = ort_lite.InferenceSession(path, providers=["CPUExecutionProvider"], mmap=True)
     (y,) = session.run(None, {"index": np.array([0, rows - 1], np.int64)})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     answer.send((status.st_size, status.st_blocks * 512, (peak - start) * 1024, y[:, -1].tolist()))
