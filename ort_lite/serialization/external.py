@@ -24,7 +24,7 @@ _KEYS = ("location", "offset", "length", "checksum", "basepath")
 """What ONNX has, and the folder that its tools write beside it, which is not looked at."""
 _PREPACKED = "prepacked_"
 """Keys of onnxruntime's, with which it finds what it packed itself; any number of them."""
-_MOST_TIMES, _FREE_BYTES = 16, 2**20
+_MOST_TIMES, _FREE_BYTES = 4, 2**20
 """How much larger than a file its tensors may be together: models share a few between names, and do not repeat the file."""
 
 
@@ -111,20 +111,24 @@ class ExternalData:
         except OSError as error:
             raise _unreadable(file.path, error, who) from error
 
+    def check(self) -> None:
+        """Raises Fail where the file that is open has changed since it was opened: tensors may be of two versions."""
+        if self._open is not None:
+            try:
+                self._open.check()
+            except OSError as error:
+                raise _unreadable(self._open.path, error, "external data") from error
+
     def close(self) -> None:
-        """Close the file that is open. Raises Fail where it has changed since it was opened: tensors may be of two versions."""
-        file, self._open = self._open, None
-        if file is not None:
-            with file:
-                try:
-                    file.check()
-                except OSError as error:
-                    raise _unreadable(file.path, error, "external data") from error
+        if self._open is not None:
+            self._open.close()
+            self._open = None
 
     def _opened(self, location: str, who: str) -> OpenFile:
         path, root = self._path(location, who)
         if self._open is not None and self._open.path == path:
             return self._open
+        self.check()
         self.close()
         try:
             file = self._open = open_below(root, path)

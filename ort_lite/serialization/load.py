@@ -9,6 +9,7 @@ import copyreg
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
@@ -86,6 +87,7 @@ def load(
             tensor = TensorReader(source.spans, source.read, external.read, aligned, options.max_tensor_size_bytes)
             loaded = _Loader(source.proto, tensor, options, supplied, source.path).model()
             source.check()
+            external.check()
     except MemoryError as error:
         if isinstance(error, OutOfMemory):
             raise
@@ -112,6 +114,10 @@ class _External:
 
             self._files = ExternalData(*self._where)
         return self._files.read(entries, nbytes, who)
+
+    def check(self) -> None:
+        if self._files is not None:
+            self._files.check()
 
     def close(self) -> None:
         if self._files is not None:
@@ -217,7 +223,7 @@ class _Loader:
             if self._proto.ir_version >= 4:
                 initializer.type = declared_type(self._type(info), initializer)
                 graph.inputs.append(initializer)
-        declared = {info.name: info for info in (*proto.value_info[:], *proto.output[:])}
+        declared = {info.name: info for info in chain(proto.value_info, proto.output)}
         self._nodes(proto.node, declared, scope)
         graph.set_outputs(self._output(info.name, declared, scope) for info in proto.output)
         if outer is None:
@@ -227,7 +233,7 @@ class _Loader:
 
     def _initializers(self, proto: pb.GraphProto, scope: Scope) -> None:
         where = graph_name(scope.graph)
-        for tensor in proto.initializer[:]:
+        for tensor in proto.initializer:
             name = tensor.name
             who = f"initialiser {name!r}"
             if (type_ := self._left_out(tensor, who)) is not None:
@@ -294,7 +300,7 @@ class _Loader:
             check_found(proto, names, inputs)
         if len(proto.attribute) > MANY_ATTRIBUTES:
             check_attributes(proto)
-        attributes: list[Attr] = [reader(attribute, lambda: describe_node(proto)) for attribute in proto.attribute[:]]
+        attributes: list[Attr] = [reader(attribute, lambda: describe_node(proto)) for attribute in proto.attribute]
         node = Node(
             proto.op_type,
             inputs,

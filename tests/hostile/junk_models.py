@@ -57,10 +57,10 @@ def _refuse(data: bytes, **keywords: Any) -> None:
         path = Path(folder) / "model.onnx"
         path.write_bytes(data)
         for source in (path, data):
-            _load(source, SECONDS / 4, InvalidProtobuf, **keywords)
+            _load(source, SECONDS, InvalidProtobuf, **keywords)
 
 
-def _repeated(unit: bytes, megabytes: int = 16) -> bytes:
+def _repeated(unit: bytes, megabytes: int = 5) -> bytes:
     return unit * (megabytes * MEGABYTE // len(unit))
 
 
@@ -187,7 +187,7 @@ CASES: dict[str, Callable[[], None]] = {
     "zeros behind a version": partial(_refuse, b"\x08\x08" + bytes(16 * MEGABYTE)),
     "zeros in a graph": partial(_refuse, _field(7, bytes(16 * MEGABYTE))),
     "versions": partial(_refuse, _repeated(b"\x08\x01")),
-    "versions, borrowed": partial(_refuse, _repeated(b"\x08\x01", 4), no_copy=True),
+    "versions, borrowed": partial(_refuse, _repeated(b"\x08\x01"), no_copy=True),
     "unknown numbers": partial(_refuse, _repeated(b"\xf8\x7f\x01")),
     "unknown bytes": partial(_refuse, _repeated(b"\xfa\x7f\x00")),
     "groups": partial(_refuse, _repeated(b"\xfb\x7f\xfc\x7f")),

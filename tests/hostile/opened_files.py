@@ -258,11 +258,11 @@ def _swap_pipe(folder: Path, elsewhere: Path) -> None:
 
 def tensors_that_are_all_the_same_file_are_not_copied_over_and_over() -> None:
     with _folder() as folder:
-        (folder / "weights").write_bytes(bytes(2**26))
+        (folder / "weights").write_bytes(bytes(2**24))
         many = [_entry("w", "weights", ("length", str(W.nbytes)))]
         for k in range(1000):
             tensor = TensorProto(
-                name=f"v{k}", data_type=TensorProto.UINT8, dims=[2**26 - k], data_location=TensorProto.EXTERNAL
+                name=f"v{k}", data_type=TensorProto.UINT8, dims=[2**24 - k], data_location=TensorProto.EXTERNAL
             )
             tensor.external_data.add(key="location", value="weights")
             many.append(tensor)
@@ -459,8 +459,8 @@ def _adapter(parameters: list[tuple[int, int, int, int]], tail: bytes) -> bytes:
 
 def names_that_overlap_do_not_fill_the_memory() -> None:
     """2 MB, of which each parameter's name would be half."""
-    tail = b"".join(struct.pack("<I", 2**19) for _ in range(2000)) + bytes(2**20)
-    many = [(4 * k, 8000, 1, 8000) for k in range(1000)]
+    tail = struct.pack("<I", 2**19) * 2000 + struct.pack("<IqI", 1, 0, 0) + bytes(2**20)
+    many = [(4 * k, 8000, 1, 8012) for k in range(1000)]
     _refused(InvalidParams, "overlap", read_adapter_bytes, _adapter(many, tail))
 
 
