@@ -106,4 +106,4 @@ def describe_node(proto: pb.NodeProto) -> str:
     """A node before it has a name of its own."""
     if proto.name:
         return f"{proto.op_type} {proto.name!r}"
-    return f"{proto.op_type} with outputs {', '.join(map(repr, proto.output))}"
+    return f"{proto.op_type} with outputs {', '.join(map(repr, proto.output[:8]))}"

@@ -69,7 +69,7 @@ class OpenFile:
 
     def read_into(self, offset: int, target: Array) -> None:
         """Fill an array of bytes from `offset` on. Raises Changed where the file has become shorter."""
-        view = memoryview(target)
+        view = target.data
         self._raw.seek(offset)
         while view:
             count = self._raw.readinto(view)
@@ -86,7 +86,7 @@ class OpenFile:
         self.read_into(offset, made)
         return made
 
-    def bytes(self, offset: int, nbytes: int) -> bytes:
+    def read(self, offset: int, nbytes: int) -> bytes:
         """As `array`."""
         try:
             if nbytes > _AT_ONCE:
@@ -103,7 +103,7 @@ class OpenFile:
 
     def whole(self) -> bytes:
         """All bytes. Raises Changed where the file changed meanwhile, or has bytes although its size is 0; OutOfMemory."""
-        data = self.bytes(0, self.size)
+        data = self.read(0, self.size)
         if self._raw.read(1):
             grew = "it became longer while it was read" if self.size else "it has bytes but no size, as files of /proc: copy it"
             raise Changed(errno.EIO, grew, self.path)
@@ -116,7 +116,7 @@ class OpenFile:
 
         made = sha1(usedforsecurity=False)
         for begin in range(0, self.size, _PIECE):
-            made.update(self.bytes(begin, min(_PIECE, self.size - begin)))
+            made.update(self.read(begin, min(_PIECE, self.size - begin)))
         return made.hexdigest()
 
     def check(self) -> None:

@@ -118,7 +118,8 @@ def dims_of(tensor: "pb.TypeProto.Tensor", who: object) -> "Sequence[pb.TensorSh
     dims = tensor.shape.dim
     if len(dims) > MOST_DIMS:
         raise InvalidGraph(f"{who}: its type has {len(dims)} dimensions, {MOST_DIMS} at most")
-    return dims[:]
+    found: Sequence[pb.TensorShapeProto.Dimension] = dims[:]
+    return found
 
 
 def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: object) -> Type | None:

@@ -93,7 +93,7 @@ def _read_file(file: OpenFile, path: str) -> ParsedSource:
     if file.size < OUTLINE_FROM:
         with file:
             return _read_bytes(memoryview(file.whole()), path, path=path)
-    proto, spans = parse(InFile(file.size, file.bytes), path, LARGE)
+    proto, spans = parse(InFile(file.size, file.read), path, LARGE)
 
     def read(begin: int, end: int) -> ByteSpan:
         try:

@@ -151,7 +151,8 @@ class _Walk:
 
     def _fields(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
         """(number, where its tag is, begin and end of its bytes) of every length-delimited field."""
-        buffer, base, ready = b"", 0, 0
+        buffer: Buffer = b""
+        base = ready = 0
         at = start
         while at < end:
             if at >= ready:

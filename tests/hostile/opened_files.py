@@ -228,17 +228,17 @@ def _swapped(swap: Callable[[Path, Path], Any], location: str) -> None:
         path = _external(folder, location=location)
         (folder / "sub").mkdir()
         (folder / "sub" / "weights").write_bytes(W.tobytes())
-        original = external.open_below
+        original = files.open_below
 
-        def open_below(root: str, name: str) -> files.OpenFile:
+        def open_below(folder_: str, name: str) -> files.OpenFile:
             swap(folder, elsewhere)
-            return original(root, name)
+            return original(folder_, name)
 
-        external.open_below = open_below  # type: ignore[attr-defined]
+        vars(external)["open_below"] = open_below
         try:
             _refused((NoExternalData, InvalidGraph), "weights", ort_lite.load, path)  # type: ignore[arg-type]
         finally:
-            external.open_below = original  # type: ignore[attr-defined]
+            vars(external)["open_below"] = original
 
 
 def _swap_folder(folder: Path, elsewhere: Path) -> None:
