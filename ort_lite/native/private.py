@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 _MOST_LINKS = 40
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY"))
 
 
 def trouble(folder: str) -> str:
@@ -87,7 +87,7 @@ def linked_opener(path: str, flags: int) -> int:
 
     A pipe is opened without waiting for its other end, and closed. Raises OSError, for what is no regular file too.
     """
-    file = os.open(path, flags | _FLAGS, 0o600)
+    file = os.open(path, flags | _FLAGS | getattr(os, "O_BINARY", 0), 0o600)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "it is not a regular file", path)

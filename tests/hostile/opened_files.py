@@ -10,11 +10,12 @@ import os
 import socket
 import struct
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -27,6 +28,7 @@ from ort_lite.partition.cost.cost_model import CostModel
 from ort_lite.serialization import external, files
 from ort_lite.tensors.adapter_file import read_adapter_bytes
 
+_Errors = type[BaseException] | tuple[type[BaseException], ...]
 CPU = ["CPUExecutionProvider"]
 W = np.arange(2048, dtype=np.float32)
 X = {"x": np.ones(2048, np.float32)}
@@ -38,7 +40,13 @@ def _folder() -> Iterator[Path]:
         yield Path(os.path.realpath(name))
 
 
-def _refused(error: type[BaseException], words: str, call: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
+def _refused(
+    error: type[BaseException] | tuple[type[BaseException], ...],
+    words: str,
+    call: Callable[..., Any],
+    *arguments: Any,
+    **keywords: Any,
+) -> None:
     try:
         call(*arguments, **keywords)
     except error as caught:
@@ -182,11 +190,8 @@ def _while_read(change: Callable[[Path], Any], words: str, large: bool = True) -
                 change(target)
             return original(self, offset, nbytes)
 
-        files.OpenFile.array = array  # type: ignore[method-assign]
-        try:
+        with patch.object(files.OpenFile, "array", array):
             _refused(Fail, words, ort_lite.load, path)
-        finally:
-            files.OpenFile.array = original  # type: ignore[method-assign]
 
 
 def _grow(path: Path) -> None:
@@ -234,11 +239,8 @@ def _swapped(swap: Callable[[Path, Path], Any], location: str) -> None:
             swap(folder, elsewhere)
             return original(folder_, name)
 
-        vars(external)["open_below"] = open_below
-        try:
-            _refused((NoExternalData, InvalidGraph), "weights", ort_lite.load, path)  # type: ignore[arg-type]
-        finally:
-            vars(external)["open_below"] = original
+        with patch.object(external, "open_below", open_below):
+            _refused((NoExternalData, InvalidGraph), "weights", ort_lite.load, path)
 
 
 def _swap_folder(folder: Path, elsewhere: Path) -> None:
@@ -273,8 +275,8 @@ def two_names_of_the_same_bytes_are_read_once() -> None:
     with _folder() as folder:
         path = _model(folder, [_entry("w"), _entry("v")])
         (folder / "weights").write_bytes(W.tobytes())
-        constants = [value.constant for value in ort_lite.load(path).graph.initializers.values()]
-        assert np.shares_memory(*constants)  # type: ignore[arg-type]
+        constants: list[Any] = [value.constant for value in ort_lite.load(path).graph.initializers.values()]
+        assert np.shares_memory(*constants)
 
 
 def _allowed(root: str, location: str, words: str, error: type[Exception] = InvalidGraph) -> None:
@@ -369,7 +371,7 @@ def a_file_that_does_not_fit_is_said_to() -> None:
         path.write_bytes(b"x")
         os.truncate(path, 2**40)
         for call in (ort_lite.load_params, CostModel.load, ort_lite.LoraAdapter().Load):
-            _refused((Fail, MemoryError), str(path), call, path)  # type: ignore[arg-type]
+            _refused((Fail, MemoryError), str(path), call, path)
 
 
 def _view(path: Path) -> Any:
@@ -388,17 +390,17 @@ def json_that_nests_deep_is_refused() -> None:
 def _feed(path: Path) -> Any:
     from ort_lite.commands.feeds import feeds_of
 
-    arguments = SimpleNamespace(feeds=None, input=[f"x={path}"], value=[], shape=[], dim=[], seed=0)
+    arguments = Namespace(feeds=None, input=[f"x={path}"], value=[], shape=[], dim=[], seed=0)
     with _folder() as folder:
-        return feeds_of(arguments, _session(_external(folder)).get_inputs())  # type: ignore[arg-type]
+        return feeds_of(arguments, _session(_external(folder)).get_inputs())
 
 
 def _archive(path: Path) -> Any:
     from ort_lite.commands.feeds import feeds_of
 
-    arguments = SimpleNamespace(feeds=str(path), input=[], value=[], shape=[], dim=[], seed=0)
+    arguments = Namespace(feeds=str(path), input=[], value=[], shape=[], dim=[], seed=0)
     with _folder() as folder:
-        return feeds_of(arguments, _session(_external(folder)).get_inputs())  # type: ignore[arg-type]
+        return feeds_of(arguments, _session(_external(folder)).get_inputs())
 
 
 def _strings(path: Path) -> Any:
@@ -407,8 +409,8 @@ def _strings(path: Path) -> Any:
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (string[N] x) => (string[N] y) { y = Identity(x) }'
     )
-    arguments = SimpleNamespace(feeds=None, input=[f"x={path}"], value=[], shape=[], dim=[], seed=0)
-    return feeds_of(arguments, ort_lite.InferenceSession(model, providers=CPU).get_inputs())  # type: ignore[arg-type]
+    arguments = Namespace(feeds=None, input=[f"x={path}"], value=[], shape=[], dim=[], seed=0)
+    return feeds_of(arguments, ort_lite.InferenceSession(model, providers=CPU).get_inputs())
 
 
 # Files that are written
