@@ -7,9 +7,10 @@ size that offsets are compared with. Tensors are read into memory of their own, 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData
 from ort_lite.serialization.files import Changed, NotRegular, OpenFile, open_below, words
@@ -46,8 +47,8 @@ class ExternalData:
         self._open: OpenFile | None = None  # the last one: a model may have thousands
         self._paths: dict[str, tuple[str, str]] = {}  # by location
         self._sums: dict[tuple[int, ...], str] = {}  # digests by file
-        self._asked: dict[tuple[int, ...], int] = {}  # bytes by file
-        self._spans: dict[tuple[int, ...], ByteSpan] = {}  # by file, offset and size
+        self._asked: dict[tuple[Any, ...], int] = {}  # bytes by file
+        self._spans = WeakValueDictionary[tuple[tuple[Any, ...], int, int], ByteSpan]()  # by file, offset and size
 
     @cached_property
     def _allowed(self) -> list[str]:
@@ -69,7 +70,9 @@ class ExternalData:
         if held is not None:
             _check_range(offset, nbytes, location, held.nbytes, who)
             span = held.span(offset, nbytes)
-            return span if self._mapped and nbytes else ByteSpan.owned(span.array())
+            if self._mapped and nbytes:
+                return span
+            return self._once((location,), held.nbytes, offset, nbytes, who, lambda: ByteSpan.owned(span.array()))
         file = self._opened(location, who)
         _check_range(offset, nbytes, location, file.size, who)
         try:
@@ -79,22 +82,25 @@ class ExternalData:
                 from ort_lite.serialization.mapped import map_file
 
                 return map_file(file).span(offset, nbytes)
-            return self._copy(file, offset, nbytes, who)
+            return self._once(
+                file.identity, file.size, offset, nbytes, who, lambda: ByteSpan.of_array(file.array(offset, nbytes))
+            )
         except OSError as error:
             raise _unreadable(file.path, error, who) from error
 
-    def _copy(self, file: OpenFile, offset: int, nbytes: int, who: str) -> ByteSpan:
-        """Read the bytes; those that another tensor has too, once. Raises InvalidGraph for tensors that repeat the file too often."""
-        asked = self._asked[file.identity] = self._asked.get(file.identity, 0) + nbytes
-        if asked > _MOST_TIMES * file.size + _FREE_BYTES:
+    def _once(
+        self, file: tuple[Any, ...], size: int, offset: int, nbytes: int, who: str, copy: Callable[[], ByteSpan]
+    ) -> ByteSpan:
+        """What `copy` returns, once for tensors in the same place. Raises InvalidGraph for those that repeat the file too often."""
+        asked = self._asked[file] = self._asked.get(file, 0) + nbytes
+        if asked > _MOST_TIMES * size + _FREE_BYTES:
             raise InvalidGraph(
-                f"{who}: the tensors in {os.path.basename(file.path)!r} have {asked:,} bytes and more, the file has {file.size:,}: "
-                "they overlap; expected a place for each"
+                f"{who}: the tensors of its file have {asked:,} bytes and more, the file has {size:,}: they overlap; "
+                "expected a place for each"
             )
-        place = (*file.identity, offset, nbytes)
-        span = self._spans.get(place)
+        span = self._spans.get((file, offset, nbytes))
         if span is None:
-            span = self._spans[place] = ByteSpan.of_array(file.array(offset, nbytes))
+            span = self._spans[file, offset, nbytes] = copy()
         return span
 
     def place(self, entries: Sequence[tuple[str, str]], nbytes: int, who: str) -> tuple[str, int, int]:

@@ -24,7 +24,8 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | _NO_LINK
 _BELOW = os.open in os.supports_dir_fd and _NO_LINK != 0
 _AT_ONCE = 2**30  # bytes that a system reads in one call; none reads 2 GiB
-_PIECE = 2**20  # bytes that are hashed at a time
+_PIECE = 2**26  # bytes that are read at a time
+_HASHED = 2**20  # bytes that are hashed at a time
 _MOST_JSON = 2**28  # bytes: Python's objects for them take about thirty times as many
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -72,7 +73,7 @@ class OpenFile:
         view = target.data
         self._raw.seek(offset)
         while view:
-            count = self._raw.readinto(view)
+            count = self._raw.readinto(view[:_PIECE])
             if not count:
                 raise Changed(errno.EIO, "it became shorter while it was read", self.path)
             view = view[count:]
@@ -115,8 +116,8 @@ class OpenFile:
         from hashlib import sha1
 
         made = sha1(usedforsecurity=False)
-        for begin in range(0, self.size, _PIECE):
-            made.update(self.read(begin, min(_PIECE, self.size - begin)))
+        for begin in range(0, self.size, _HASHED):
+            made.update(self.read(begin, min(_HASHED, self.size - begin)))
         return made.hexdigest()
 
     def check(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
 from ort_lite.compile import lifecycle
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.declared import merged_outputs
@@ -28,6 +28,7 @@ from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
+from ort_lite.serialization.files import words
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
 from ort_lite.session.ready import Closed, Ready
@@ -250,4 +251,7 @@ def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: Ses
     except NothingToSave as nothing:
         log.warn(options, f"{config_keys.CONTEXT_ENABLE}: {nothing}")
         return
-    save_with_contexts(made, path, options.config(config_keys.CONTEXT_EMBED, "0") == "1")
+    try:
+        save_with_contexts(made, path, options.config(config_keys.CONTEXT_EMBED, "0") == "1")
+    except OSError as error:
+        raise Fail(f"{config_keys.CONTEXT_PATH} {path!r} cannot be written: {words(error)}") from error
