@@ -48,11 +48,12 @@ class TensorReader:
         aligned: bool = True,
         limit: int | None = None,
     ) -> None:
-        """`spans` are what `parse` returned, `read` gives the bytes of one; `external` opens the files of external data.
+        """`spans` are what `parse` returned, `read` gives the bytes of one, which is one tensor's; `external` opens the files of
+        external data.
 
         `aligned` copies tensors that are not. `limit` is the size in bytes above which a tensor is refused.
         """
-        self._spans, self._read, self._external = spans, read, external
+        self._spans, self._read, self._external = set(spans), read, external
         self._aligned, self._limit = aligned, limit
 
     def __call__(self, proto: "pb.TensorProto | pb.SparseTensorProto", who: object) -> Array:
@@ -94,6 +95,7 @@ class TensorReader:
             return from_span(ByteSpan.owned(raw), dtype, shape)
         if self._spans and (span := (proto.segment.begin, proto.segment.end)) in self._spans:
             assert self._read is not None
+            self._spans.remove(span)  # a segment that the file has itself would repeat it
             _counted(span[1] - span[0], nbytes, shape, f"bytes of {dtype}", who)
             return from_span(self._read(*span), dtype, shape, self._aligned)
         return _typed(proto, dtype, shape, who)

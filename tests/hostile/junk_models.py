@@ -166,6 +166,30 @@ def sessions_are_refused_too() -> None:
     assert time.process_time() - begin < 2 * SECONDS
 
 
+def segments_of_the_file_do_not_repeat_its_tensors() -> None:
+    """Small tensors that say that their bytes are those of a large one, each of which would be read."""
+    large = numpy_helper.from_array(np.zeros(2**21, np.float32), "w").SerializeToString()
+    head = b"\x3a" + _varint(len(_field(5, large)) + 10_000)
+    begin = len(head) + len(_field(5, large)) - 2**23
+    for start in (begin, begin - 1, begin + 5):  # whatever precedes the bytes
+        small = onnx.TensorProto(name="v", data_type=1, dims=[2**21])
+        small.segment.begin, small.segment.end = start, start + 2**23
+        data = b""
+        for k in range(2000):
+            small.name = f"v{k}"
+            data += _field(5, small.SerializeToString())
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            path.write_bytes(b"\x3a" + _varint(len(_field(5, large) + data)) + _field(5, large) + data + _BASE)
+            try:
+                ort_lite.load(path)
+            except OrtLiteError as error:
+                said = str(error)
+            else:
+                raise AssertionError("read 2,000 times")
+        assert "v0" in said, said
+
+
 def a_large_model_of_small_fields_is_loaded() -> None:
     """Protobuf takes over where Python would walk too many fields; tensors are the same."""
     model = onnx.ModelProto.FromString(_BASE)
@@ -210,5 +234,6 @@ CASES: dict[str, Callable[[], None]] = {
     "graphs in graphs": graphs_in_graphs,
     "sessions": sessions_are_refused_too,
     "small fields": a_large_model_of_small_fields_is_loaded,
+    "segments": segments_of_the_file_do_not_repeat_its_tensors,
     **{f"floods in {name}": partial(_floods, name) for name in _PLACES},
 }
