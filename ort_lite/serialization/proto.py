@@ -46,7 +46,7 @@ else:
 OUTLINE_FROM = 2**22  # bytes; below, protobuf has copied everything before Python has looked
 MOST_DIMS = 64
 """Of a tensor: NumPy has no more."""
-_LARGEST = 2**31 - 1  # bytes of a message
+_LARGEST = 2**25  # bytes that protobuf reads whole: its objects may take a hundred times as many
 NEWEST_IR_VERSION: int = max(pb.Version.values())
 TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
 
@@ -62,7 +62,10 @@ def parse(source: Source, origin: str, least: int | None = None) -> "tuple[pb.Mo
     try:
         outlined = None if least is None else outline(source, least)
         if outlined is None and source.size > _LARGEST:
-            raise Malformed
+            _check_strange(source, origin)
+            raise InvalidProtobuf(
+                f"{origin} ({source.size} bytes) is no ONNX model: it has more fields than one of its size, or groups"
+            )
         small, spans = outlined or (_whole(source.piece(0, source.size)), frozenset())
         proto = pb.ModelProto.FromString(small)
     except (DecodeError, Malformed) as error:
