@@ -205,8 +205,6 @@ class _Loader:
             raise InvalidGraph(
                 f"graph {text(proto.name)!r} is {self._depth} messages deep; ParseOptions.max_recursion_depth is {limit}"
             )
-        if outer is not None and not proto.output:
-            raise InvalidGraph(f"graph {text(proto.name)!r}, which is in an attribute, has no output; expected one or more")
         graph = Graph(text(proto.name))
         graph.doc_string = text(proto.doc_string)
         scope = Scope(graph, outer)

@@ -245,12 +245,19 @@ class AttributeReader:
         if kind == "GRAPH":
             return Attr(name, kind, self._graph(proto.g))
         if kind == "GRAPHS":
-            return Attr(name, kind, [self._graph(graph) for graph in proto.graphs])
+            return Attr(name, kind, [self._graph(_with_outputs(graph, where)) for graph in proto.graphs])
         if kind == "TYPE_PROTO":
             return Attr(name, kind, read_type(proto.tp, self._dim, where))
         if kind == "TYPE_PROTOS":
             return Attr(name, kind, [read_type(type_, self._dim, where) for type_ in proto.type_protos])
         raise InvalidGraph(f"{where}: type {code} is not known; AttributeProto.AttributeType lists those that are")
+
+
+def _with_outputs(graph: "pb.GraphProto", who: object) -> "pb.GraphProto":
+    """The graph, one of a list that may have a million. Raises InvalidGraph for one that computes nothing."""
+    if not graph.output:
+        raise InvalidGraph(f"{who}: graph {text(graph.name)!r} has no output; expected one or more")
+    return graph
 
 
 def _has(proto: "pb.AttributeProto", kind: str) -> bool:
