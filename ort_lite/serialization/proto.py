@@ -187,6 +187,7 @@ def _texts(strings: list[bytes]) -> list[str]:
     return [known[found] for found in strings]
 
 
+_MANY_GRAPHS = 64  # of an attribute: no operator has a list of them
 _NAMES = {code: name for name, code in pb.AttributeProto.AttributeType.items()}
 _FIELDS = {  # name of the type -> field
     "FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "SPARSE_TENSOR": "sparse_tensor", "TYPE_PROTO": "tp",
@@ -245,19 +246,14 @@ class AttributeReader:
         if kind == "GRAPH":
             return Attr(name, kind, self._graph(proto.g))
         if kind == "GRAPHS":
-            return Attr(name, kind, [self._graph(_with_outputs(graph, where)) for graph in proto.graphs])
+            if len(proto.graphs) > _MANY_GRAPHS and not all(graph.output for graph in proto.graphs):
+                raise InvalidGraph(f"{where}: one of its {len(proto.graphs)} graphs has no output; expected one or more")
+            return Attr(name, kind, [self._graph(graph) for graph in proto.graphs])
         if kind == "TYPE_PROTO":
             return Attr(name, kind, read_type(proto.tp, self._dim, where))
         if kind == "TYPE_PROTOS":
             return Attr(name, kind, [read_type(type_, self._dim, where) for type_ in proto.type_protos])
         raise InvalidGraph(f"{where}: type {code} is not known; AttributeProto.AttributeType lists those that are")
-
-
-def _with_outputs(graph: "pb.GraphProto", who: object) -> "pb.GraphProto":
-    """The graph, one of a list that may have a million. Raises InvalidGraph for one that computes nothing."""
-    if not graph.output:
-        raise InvalidGraph(f"{who}: graph {text(graph.name)!r} has no output; expected one or more")
-    return graph
 
 
 def _has(proto: "pb.AttributeProto", kind: str) -> bool:
