@@ -47,7 +47,7 @@ def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
     if isinstance(model, pb.ModelProto):
         return ParsedSource(model)
     if isinstance(model, (str, os.PathLike)):
-        return _read_path(os.fspath(model))
+        return _read_path(os.fsdecode(model))
     data = model.read() if hasattr(model, "read") else model
     if not isinstance(data, (bytes, bytearray, memoryview)):
         expected = "a path, bytes, a ModelProto or a file opened in binary mode"

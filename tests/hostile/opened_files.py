@@ -10,6 +10,7 @@ import os
 import socket
 import struct
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -499,6 +500,15 @@ def any_adapter_is_read_or_refused() -> None:
                 read_adapter_bytes(data[:position] + bytes([value]) + data[position + 1 :])
 
 
+def two_of_many_names_are_found_at_once() -> None:
+    names = [*(f"{k:08}" for k in range(200_000)), f"{199_999:08}"]
+    data = struct.pack("<QQQ", 0xF7E58D4F05049CB7, 0, len(names))
+    data += b"".join(struct.pack("<Q", 8) + name.encode() for name in names)
+    begin = time.process_time()
+    _refused(InvalidParams, "the name '00199999' comes twice", ort_lite.load_params, data)
+    assert time.process_time() - begin < 2
+
+
 # The kernel cache and packs
 
 KEY = "0" * 40
@@ -607,6 +617,7 @@ CASES: dict[str, Callable[[], None]] = {
     "data overlaps": data_that_overlaps_is_not_copied_over_and_over,
     "dimensions of adapters": dimensions_that_numpy_refuses_are_named,
     "any adapter": any_adapter_is_read_or_refused,
+    "a name twice": two_of_many_names_are_found_at_once,
     "a pipe for a kernel": partial(_private, _pipe_for_a_kernel),
     "a huge kernel": partial(_private, _huge_kernel),
     "a pipe to import": partial(_private, _pipe_to_import),
