@@ -18,7 +18,7 @@ def named(infos: Sequence[pb.ValueInfoProto]) -> Iterator[pb.ValueInfoProto]:
     """The inputs of the model. Raises InvalidGraph for one without a name."""
     for info in infos:
         if not info.name:
-            raise InvalidGraph("the model has an input without a name")
+            raise InvalidGraph("an input of the model has no name; every input needs one")
         yield info
 
 
@@ -28,7 +28,7 @@ def check_function_names(functions: Sequence[pb.FunctionProto]) -> None:
     for function in functions:
         key = (domain_of(function.domain), text(function.name), text(function.overload))
         if not key[1]:
-            raise InvalidGraph("the model has a function without a name")
+            raise InvalidGraph("a function of the model has no name; every function needs one")
         if key in seen:
             raise InvalidGraph(f"the model has function {key[1]!r} of domain {key[0]!r} twice")
         seen.add(key)

@@ -35,7 +35,7 @@ from ort_lite.serialization.checks import (
 from ort_lite.serialization.parse_options import ParseOptions
 from ort_lite.serialization.proto import NEWEST_IR_VERSION, AttributeReader, dims_of, pb, read_type, text
 from ort_lite.serialization.scope import Dims, Scope, graph_name
-from ort_lite.serialization.source import ModelSource, read_source
+from ort_lite.serialization.source import ModelSource, ParsedSource, read_source
 from ort_lite.serialization.spans import ByteSpan
 from ort_lite.serialization.tensor_proto import TensorReader
 
@@ -81,21 +81,27 @@ def load(
     source = read_source(model, in_place=options.no_copy)
     if folder is None and source.path is not None:
         folder = os.path.dirname(source.path) or "."
-    aligned = options.copy_misaligned or not options.no_copy
-    try:
-        with closing(source), closing(_External(folder, source.path, options, supplied)) as external:
-            tensor = TensorReader(source.spans, source.read, external.read, aligned, options.max_tensor_size_bytes)
-            loaded = _Loader(source.proto, tensor, options, supplied, source.path).model()
-            source.check()
-            external.check()
-    except MemoryError as error:
-        if isinstance(error, OutOfMemory):
-            raise
-        raise OutOfMemory(f"{source.path or 'the model'}: its tensors do not fit into memory") from error
+    with closing(source), closing(_External(folder, source.path, options, supplied)) as external:
+        loaded = _load(source, external, options, supplied)
     if options.raw_data_callback is not None:
         from ort_lite.serialization.tensors import call_back
 
         call_back(loaded, options.raw_data_callback)
+    return loaded
+
+
+def _load(source: ParsedSource, external: "_External", options: ParseOptions, supplied: "Supplied | None") -> Model:
+    """The model, from files that did not change meanwhile. Raises OutOfMemory, and what `load` raises."""
+    aligned = options.copy_misaligned or not options.no_copy
+    tensor = TensorReader(source.spans, source.read, external.read, aligned, options.max_tensor_size_bytes)
+    try:
+        loaded = _Loader(source.proto, tensor, options, supplied, source.path).model()
+    except MemoryError as error:
+        if isinstance(error, OutOfMemory):
+            raise
+        raise OutOfMemory(f"{source.path or 'the model'}: its tensors do not fit into memory") from error
+    source.check()
+    external.check()
     return loaded
 
 
