@@ -4,6 +4,7 @@ Who shortens a mapped file ends the process that reads it with SIGBUS, and who w
 between runs by the file's size and time of change; nothing can be done about what happens within a run.
 """
 
+import errno
 import mmap
 import os
 import weakref
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable
 from weakref import WeakValueDictionary
 
 from ort_lite.errors import Fail
-from ort_lite.serialization.files import OpenFile
+from ort_lite.serialization.files import Changed, OpenFile
 from ort_lite.serialization.spans import Backing
 
 
@@ -46,8 +47,10 @@ def map_file(file: OpenFile) -> MappedFile:
     """The map of a file that is not empty. Raises OSError; Changed where it is not as it was when it was opened."""
     known = _alive.get(file.identity)
     if known is None:
-        file.check()  # mapping what is shorter by now is a ValueError
-        known = _alive.setdefault(file.identity, MappedFile(file))
+        try:
+            known = _alive.setdefault(file.identity, MappedFile(file))
+        except ValueError as error:  # of a length that the file does not have any more
+            raise Changed(errno.EIO, "it became shorter while it was read", file.path) from error
     return known
 
 

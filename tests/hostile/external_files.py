@@ -133,6 +133,18 @@ def _while_read(change: Callable[[Path], Any], words: str, large: bool = True) -
             refused(Fail, words, ort_lite.load, path)
 
 
+def a_file_that_shrinks_before_it_is_mapped_is_named() -> None:
+    with folder_of_its_own() as folder:
+        path, dup = put_external(folder), os.dup
+
+        def shrunk(descriptor: int) -> int:
+            _truncate(folder / "weights")
+            return dup(descriptor)
+
+        with patch.object(os, "dup", shrunk):
+            refused(Fail, "became shorter", open_session, path, mmap=True)
+
+
 def _grow(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"more")
@@ -273,6 +285,7 @@ CASES: dict[str, Callable[[], None]] = {
     "a large model grows while it is read": partial(_while_read, _grow, "changed while it was read"),
     "weights shrink while they are read": partial(_while_read, _truncate, "became shorter", False),
     "weights change while they are read": partial(_while_read, _touch, "changed while it was read", False),
+    "weights shrink before they are mapped": a_file_that_shrinks_before_it_is_mapped_is_named,
     "a hard link": a_hard_link_is_refused,
     "an unknown key": partial(_refuse_external, "has the key '__class__'", ("__class__", "x")),
     "an unknown key of another case": partial(_refuse_external, "has the key 'Offset'", ("Offset", "4")),
