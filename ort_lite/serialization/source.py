@@ -1,15 +1,19 @@
 """Where a model comes from: a path, bytes, a ModelProto or a file object."""
 
+import io
 import os
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile
+from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile, OutOfMemory
 from ort_lite.record import Record
 from ort_lite.serialization.files import OpenFile, open_file, words
 from ort_lite.serialization.proto import OUTLINE_FROM, parse, pb
 from ort_lite.serialization.spans import Backing, ByteSpan
 from ort_lite.serialization.wire import EVERY, LARGE, InFile, InMemory, Span
+
+_PIECE = 2**24  # bytes of a file object that are read at a time
+_LARGEST = 2**31 - 1  # bytes of a message
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
 
@@ -48,12 +52,28 @@ def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
         return ParsedSource(model)
     if isinstance(model, (str, os.PathLike)):
         return _read_path(os.fsdecode(model))
-    data = model.read() if hasattr(model, "read") else model
+    data = _read_stream(model) if isinstance(model, io.IOBase) else model.read() if hasattr(model, "read") else model
     if not isinstance(data, (bytes, bytearray, memoryview)):
         expected = "a path, bytes, a ModelProto or a file opened in binary mode"
         raise InvalidType(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
     view = memoryview(data)
     return _read_bytes(view, "the model", in_place=in_place and data is model and view.contiguous)
+
+
+def _read_stream(stream: Any) -> Any:
+    """What a file object has, up to the bytes of the largest message: it may be a device that has no end."""
+    data = stream.read(_PIECE)
+    if not isinstance(data, bytes):
+        return data
+    whole = bytearray(data)
+    try:
+        while piece := stream.read(_PIECE):
+            whole += piece
+            if len(whole) > _LARGEST:
+                raise InvalidProtobuf(f"the model, a file object, has more than {_LARGEST:,} bytes: it is no ONNX model")
+    except MemoryError as error:
+        raise OutOfMemory("the bytes of the model, a file object, do not fit into memory") from error
+    return whole
 
 
 def _read_bytes(data: memoryview, origin: str, in_place: bool = False, path: str | None = None) -> ParsedSource:

@@ -37,6 +37,11 @@ def the_end_of_a_pipe_is_no_model() -> None:
     os.close(write)
 
 
+def a_file_object_may_have_no_end() -> None:
+    with Path("/dev/zero").open("rb") as file:
+        refused((InvalidProtobuf, MemoryError), "the model, a file object", ort_lite.load, file)
+
+
 def files_of_proc_have_no_size() -> None:
     refused(Fail, "it has bytes but no size", ort_lite.load, "/proc/self/maps")
     refused(Fail, "it has bytes but no size", ort_lite.load_params, "/proc/self/maps")
@@ -185,6 +190,7 @@ CASES: dict[str, Callable[[], None]] = {
     "no model": partial(_in_place_of_a_file, ort_lite.load),
     "no model of a session": partial(_in_place_of_a_file, open_session),
     "the end of a pipe": the_end_of_a_pipe_is_no_model,
+    "a file object without end": a_file_object_may_have_no_end,
     "files of /proc": files_of_proc_have_no_size,
     "folders": folders_are_named,
     "impossible paths": paths_that_no_system_has_are_named,
