@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import onnx
 
@@ -15,6 +16,7 @@ import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
 from ort_lite.native import cache, packs, private, upkeep
 from ort_lite.partition.cost.cost_model import CostModel
+from ort_lite.serialization import source
 from tests.hostile.model_folders import CPU, W, folder_of_its_own, open_session, put_external, refused
 
 
@@ -38,8 +40,8 @@ def the_end_of_a_pipe_is_no_model() -> None:
 
 
 def a_file_object_may_have_no_end() -> None:
-    with Path("/dev/zero").open("rb") as file:
-        refused((InvalidProtobuf, MemoryError), "the model, a file object", ort_lite.load, file)
+    with Path("/dev/zero").open("rb") as file, patch.object(source, "_LARGEST", 2**26):
+        refused(InvalidProtobuf, "the model, a file object, has more than 67,108,864 bytes", ort_lite.load, file)
 
 
 def files_of_proc_have_no_size() -> None:
