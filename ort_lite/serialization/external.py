@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData
+from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData, shortened
 from ort_lite.serialization.files import Changed, NotRegular, OpenFile, open_below, words
 from ort_lite.serialization.spans import ByteSpan
 
@@ -25,6 +25,8 @@ _KEYS = ("location", "offset", "length", "checksum", "basepath")
 """What ONNX has, and the folder that its tools write beside it, which is not looked at."""
 _PREPACKED = "prepacked_"
 """Keys of onnxruntime's, with which it finds what it packed itself; any number of them."""
+_LONGEST = 4096
+"""Characters of a location: no system has longer paths, and resolving one costs the square of it."""
 _MOST_TIMES, _FREE_BYTES = 4, 2**20
 """How much larger than a file its tensors may be together: models share a few between names, and do not repeat the file."""
 
@@ -149,10 +151,10 @@ class ExternalData:
 
     def _path(self, location: str, who: str) -> tuple[str, str]:
         """The file, links resolved, and the folder because of which it is allowed."""
+        if not location or "\0" in location or len(location) > _LONGEST:
+            raise InvalidGraph(f"{who}: external data without a usable location: {shortened(repr(location), 80)}")
         if self.folder is None:
             raise InvalidArgument(f"{who}: its data is in the file {location!r}; load the model by its path, or pass folder=")
-        if not location or "\0" in location:
-            raise InvalidGraph(f"{who}: external data without a usable location: {location!r}")
         known = self._paths.get(location)
         if known is None:
             path = os.path.realpath(os.path.join(self.folder, location))

@@ -291,6 +291,7 @@ CASES: dict[str, Callable[[], None]] = {
     "an unknown key of another case": partial(_refuse_external, "has the key 'Offset'", ("Offset", "4")),
     "a key twice": partial(_refuse_external, "a key twice", ("location", "/etc/passwd")),
     "a thousand keys": partial(_refuse_external, "1001 keys", *[(f"prepacked_{k}", "") for k in range(1000)]),
+    "a long location": partial(_refuse_external, "without a usable location: '././", location="./" * 500_000 + "weights"),
     "a wrong checksum": partial(_refuse_external, "the SHA-1 digest of 'weights' is", ("checksum", "0" * 40)),
     "a checksum of another kind": partial(_refuse_external, "the model says 'xxx", ("checksum", "x" * 9999)),
     "keys of other tools": what_other_tools_write_is_taken,
