@@ -177,8 +177,8 @@ def what_other_tools_write_is_taken() -> None:
         np.testing.assert_array_equal(y_of(open_session(put_external(folder, *more))), W + 1)
 
 
-def _swapped(swap: Callable[[Path, Path], Any], location: str) -> None:
-    """A link takes the place of a file or folder between the look at its name and the opening."""
+def _swapped(swap: Callable[[Path, Path], Any], location: str, below: bool = True) -> None:
+    """A link takes the place of a file or folder between the look at its name and the opening; `below`: the system has openat."""
     with folder_of_its_own() as folder, folder_of_its_own() as elsewhere:
         (elsewhere / "weights").write_bytes(b"secret..." * 1000)
         path = put_external(folder, location=location)
@@ -190,7 +190,7 @@ def _swapped(swap: Callable[[Path, Path], Any], location: str) -> None:
             swap(folder, elsewhere)
             return original(folder_, name)
 
-        with patch.object(external, "open_below", open_below):
+        with patch.object(external, "open_below", open_below), patch.object(files, "_BELOW", below):
             refused((NoExternalData, InvalidGraph), "weights", ort_lite.load, path)
 
 
@@ -298,6 +298,9 @@ CASES: dict[str, Callable[[], None]] = {
     "a folder is swapped for a link": partial(_swapped, _swap_folder, "sub/weights"),
     "a file is swapped for a link": partial(_swapped, _swap_file, "weights"),
     "a file is swapped for a pipe": partial(_swapped, _swap_pipe, "weights"),
+    "a folder is swapped, no openat": partial(_swapped, _swap_folder, "sub/weights", below=False),
+    "a file is swapped, no openat": partial(_swapped, _swap_file, "weights", below=False),
+    "a pipe is swapped in, no openat": partial(_swapped, _swap_pipe, "weights", below=False),
     "tensors overlap": tensors_that_are_all_the_same_file_are_not_copied_over_and_over,
     "tensors share": two_names_of_the_same_bytes_are_read_once,
     "a device as weights": partial(_allowed, "/dev", "/dev/zero", "it is a character device"),
