@@ -12,6 +12,7 @@ import numpy as np
 from ort_lite.commands.pairs import pairs
 from ort_lite.dtypes import FLOATS, Array, from_ort_name, to_numpy
 from ort_lite.errors import InvalidArgument, hint
+from ort_lite.serialization.files import open_file, read_file, words
 from ort_lite.session.metadata import NodeArg
 
 LENGTH = 16
@@ -170,19 +171,20 @@ def _read(path: Path, reader: Callable[[Path], Any]) -> Any:
     except InvalidArgument:
         raise
     except Exception as error:  # each library has errors of its own for what it cannot read
-        told = str(error).splitlines() or [type(error).__name__]
+        told = (words(error) if isinstance(error, OSError) else str(error)).splitlines() or [type(error).__name__]
         raise InvalidArgument(f"{path}: it cannot be read as {path.suffix}: {told[0]}") from error
 
 
 def _archive(path: Path) -> dict[str, Array]:
-    with np.load(path) as data:
+    with open_file(path).stream() as file, np.load(file) as data:
         if not isinstance(data, np.lib.npyio.NpzFile):
             raise ValueError("it is one array; --input NAME=FILE.npy gives it to an input")
         return dict(data)
 
 
 def _array(path: Path, _arg: NodeArg) -> Any:
-    found = np.load(path)
+    with open_file(path).stream() as file:
+        found = np.load(file)
     return _text(found) if found.dtype.kind == "U" else found
 
 
@@ -196,14 +198,14 @@ def _proto(path: Path, arg: NodeArg) -> Any:
     from ort_lite.serialization.tensor_proto import TensorReader
 
     _dtype(arg)
-    return TensorReader()(pb.TensorProto.FromString(path.read_bytes()), path.name)
+    return TensorReader()(pb.TensorProto.FromString(read_file(path)), path.name)
 
 
 def _lines(path: Path, arg: NodeArg) -> Any:
     """Strings, a line each; a scalar or one row where the input is that."""
     if _dtype(arg) != "string":
         raise InvalidArgument(f"--input {arg.name}={path}: it is text, but the input is {arg.type}")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_file(path).decode("utf-8").splitlines()
     if not arg.shape:
         return np.array("\n".join(lines), object)
     return np.array(lines, object).reshape((-1, *([1] * (len(arg.shape) - 1))))
@@ -220,7 +222,7 @@ def _image(path: Path, arg: NodeArg) -> Any:
         raise InvalidArgument(f"--input {arg.name}={path}: an image becomes four dimensions, but the input has {shape}")
     first = shape[1] in (1, 3, 4) or shape[3] not in (1, 3, 4)
     channels, height, width = (shape[1], *shape[2:]) if first else (shape[3], *shape[1:3])
-    with Image.open(path) as opened:
+    with open_file(path).stream() as file, Image.open(file) as opened:
         picture = opened.convert({1: "L", 4: "RGBA"}.get(channels if isinstance(channels, int) else 3, "RGB"))
     size = (width if isinstance(width, int) else picture.width, height if isinstance(height, int) else picture.height)
     pixels = np.asarray(picture.resize(size)).reshape(1, size[1], size[0], -1)

@@ -16,6 +16,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.record import Record
+from ort_lite.serialization.files import read_json, write_file
 
 RANKS = ("Session", "Creation", "Step", "Kernel", "Node", "Copy")
 """From the outside in: of events that look as long, begun at once, the outer one comes first."""
@@ -59,7 +60,7 @@ class Trace(Record):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes it for Perfetto, an event a line. Raises OSError where that is not possible."""
         file = Path(path)
-        file.write_text("[\n" + ",\n".join(map(json.dumps, self.chrome())) + "\n]\n", encoding="utf-8")
+        write_file(file, ("[\n" + ",\n".join(map(json.dumps, self.chrome())) + "\n]\n").encode())
         return file
 
     def chrome(self) -> list[dict[str, Any]]:
@@ -94,9 +95,11 @@ def _rank(event: Mapping[str, Any]) -> int:
 
 
 def read(path: str | os.PathLike[str]) -> Trace:
-    """A trace that a session wrote, this package's or onnxruntime's. Raises InvalidArgument for another file, OSError for none."""
+    """A trace that a session wrote, this package's or onnxruntime's. Raises InvalidArgument for another file, and what `read_json`
+    raises.
+    """
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = read_json(path)
         by_phase: dict[str, list[Any]] = {}
         for event in found:
             by_phase.setdefault(event["ph"], []).append(event)
@@ -107,7 +110,7 @@ def read(path: str | os.PathLike[str]) -> Trace:
         starts = {event["id"]: event for event in by_phase.get("s", ())}
         ends = [event for event in by_phase.get("f", ()) if event["id"] in starts]
         flows = [Flow(str(end["name"]), _moment(starts[end["id"]]), _moment(end)) for end in ends]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidArgument(f"{os.fspath(path)}: it is no trace of a session, which is a JSON list of events") from error
     tracks = {event.track: f"thread {event.track}" for event in events} | names
     return Trace(tuple(sorted(events, key=order)), tuple(flows), tracks)

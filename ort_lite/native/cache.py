@@ -15,6 +15,8 @@ from ort_lite.native import private
 from ort_lite.native.digest import SIZE, digest
 
 _MAGIC = b"ort-lite object 1\n"
+MOST_BYTES = 1 << 28
+"""Of an object; kernels have some kilobytes."""
 DAY = 86400.0
 """In seconds."""
 _ADVICE = "name a folder of your own in ORT_LITE_CACHE_DIR"
@@ -48,7 +50,7 @@ def read(folder: str, key: str) -> bytes | None:
         if trouble := private.trouble_of(found, final=True):
             _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
             return None
-        data = os.read(file, found.st_size)
+        data = os.read(file, found.st_size) if found.st_size <= MOST_BYTES else b""
         if found.st_mtime < time() - DAY:
             with suppress(OSError):  # one that can only be read
                 os.utime(path)  # Windows takes no descriptor

@@ -21,7 +21,7 @@ from typing import Any
 from ort_lite._version import __version__
 from ort_lite.errors import KernelLoadError
 from ort_lite.log import warn
-from ort_lite.native import elf, linking
+from ort_lite.native import elf, linking, private
 from ort_lite.native.cpu import host
 from ort_lite.native.digest import SIZE, digest
 from ort_lite.native.elf import BrokenObject, Object, Place, Relocation
@@ -49,10 +49,11 @@ class Pack:
         from mmap import ACCESS_READ, mmap
 
         self.file = file
-        if not os.path.getsize(file):
-            raise StalePack("is empty")
-        with open(file, "rb") as opened:
-            self._bytes = mmap(opened.fileno(), 0, access=ACCESS_READ)
+        with open(file, "rb", opener=private.linked_opener) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            if not size:
+                raise StalePack("is empty")
+            self._bytes = mmap(opened.fileno(), size, access=ACCESS_READ)
         if len(self._bytes) < _HEAD.size or self._bytes[: len(MAGIC)] != MAGIC:
             raise StalePack("is no kernel pack of this version")
         _, found, size, self.count = _HEAD.unpack_from(self._bytes)

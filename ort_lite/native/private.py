@@ -4,12 +4,14 @@ Owners may be this user and root. Nobody else may write: to the file, to its fol
 resolved, but for folders like /tmp, where only owners rename and remove (the sticky bit). As OpenSSH looks at keys.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 
 _MOST_LINKS = 40
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY"))
 
 
 def trouble(folder: str) -> str:
@@ -76,5 +78,17 @@ def make(folder: str) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`: follows no link in the last place, and reads bytes as they are on Windows too."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0), 0o600)
+    """For `open`: as `linked_opener`, and follows no link in the last place."""
+    return linked_opener(path, flags | getattr(os, "O_NOFOLLOW", 0))
+
+
+def linked_opener(path: str, flags: int) -> int:
+    """For `open`: opens regular files alone, and reads bytes as they are on Windows too.
+
+    A pipe is opened without waiting for its other end, and closed. Raises OSError, for what is no regular file too.
+    """
+    file = os.open(path, flags | _FLAGS | getattr(os, "O_BINARY", 0), 0o600)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return file

@@ -1,5 +1,6 @@
 """What a cache folder holds: objects by their last use, what is wrong with them, which may go, and all of them in one file."""
 
+import errno
 import os
 import re
 import tarfile
@@ -16,8 +17,6 @@ from ort_lite.record import Record
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}")
 _UNFINISHED = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}\..+")
 _AN_HOUR = 3600.0
-_MOST_BYTES = 1 << 28
-"""Of an object in a file that is imported; kernels have some kilobytes."""
 
 
 class Entry(Record):
@@ -58,8 +57,9 @@ def trouble(folder: str, key: str) -> str:
     """What is wrong with an object; "" if it is used when it is asked for."""
     try:
         with open(os.path.join(folder, key), "rb", opener=private.opener) as file:
-            wrong = private.trouble_of(os.fstat(file.fileno()), final=True)
-            return wrong or ("" if cache.body_of(key, file.read()) is not None else "is not what was written")
+            state = os.fstat(file.fileno())
+            wrong = private.trouble_of(state, final=True) or ("is too large" if state.st_size > cache.MOST_BYTES else "")
+            return wrong or ("" if cache.body_of(key, file.read(state.st_size)) is not None else "is not what was written")
     except OSError as error:
         return error.strerror or type(error).__name__
 
@@ -90,6 +90,8 @@ def to_prune(found: list[Entry], stale: bool, days: float | None, nbytes: int | 
 
 def export(folder: str, path: str) -> int:
     """Writes all objects that are intact and of this version into a tar file; how many. Equal objects make equal bytes."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
     keys = sorted(entry.key for entry in entries(folder) if not entry.stale and not trouble(folder, entry.key))
     temporary = f"{path}.{os.getpid()}"
     try:
@@ -125,9 +127,9 @@ def import_(folder: str, path: str) -> tuple[int, int]:
 def _members(path: str) -> Iterator[tuple[str, bytes]]:
     """(key, object) of each; nothing is unpacked, whatever a file says where it belongs."""
     try:
-        with tarfile.open(path, "r:") as archive:
+        with open(path, "rb", opener=private.linked_opener) as opened, tarfile.open(fileobj=opened, mode="r:") as archive:
             for member in archive:
-                if not (_KEY.fullmatch(member.name) and member.isreg() and member.size <= _MOST_BYTES):
+                if not (_KEY.fullmatch(member.name) and member.isreg() and member.size <= cache.MOST_BYTES):
                     raise InvalidArgument(f"{path}: {member.name!r} is not an object of a kernel cache; nothing was imported")
                 file = archive.extractfile(member)
                 body = cache.body_of(member.name, file.read() if file is not None else b"")

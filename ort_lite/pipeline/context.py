@@ -12,6 +12,7 @@ what must be in it.
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from ort_lite.errors import InvalidGraph, ProviderError
@@ -34,18 +35,22 @@ def read_files(graph: Graph, path: str, read: Callable[[str], bytes] | None = No
     """
     from ort_lite.serialization.external import ExternalData
 
-    files = ExternalData(os.path.dirname(path) or ".", path)
-    for node in graph.all_nodes():
-        if is_context(node) and node.attr("embed_mode", 1) == 0:
-            name = node.attr("ep_cache_context", "")
-            data = files.whole(name, str(node)) if read is None else read(name)
-            saved, found = node.attr("notes", ""), _fingerprint(data)
-            if saved.startswith(_NOTES) and saved != found:
-                raise InvalidGraph(
-                    f"{node} ({node.attr('source', '')}): the file {name!r} has {found.removeprefix(_NOTES)}; "
-                    f"saved with the model were {saved.removeprefix(_NOTES)}: cut short, or of another model?"
-                )
-            _set(node, ep_cache_context=data.decode(*BYTES), embed_mode=1)
+    contents: dict[str, tuple[str, str]] = {}  # of each file once, and what `notes` say of it
+    with closing(ExternalData(os.path.dirname(path) or ".", path)) as files:
+        for node in graph.all_nodes():
+            if is_context(node) and node.attr("embed_mode", 1) == 0:
+                name = str(node.attr("ep_cache_context", ""))
+                if name not in contents:
+                    data = files.whole(name, str(node)) if read is None else read(name)
+                    contents[name] = data.decode(*BYTES), _fingerprint(data)
+                text, found = contents[name]
+                saved = str(node.attr("notes", ""))
+                if saved.startswith(_NOTES) and saved != found:
+                    raise InvalidGraph(
+                        f"{node} ({node.attr('source', '')}): the file {name!r} has {found.removeprefix(_NOTES)}; "
+                        f"saved with the model were {saved.removeprefix(_NOTES)}: cut short, or of another model?"
+                    )
+                _set(node, ep_cache_context=text, embed_mode=1)
 
 
 _NOTES = "context of "
@@ -61,9 +66,11 @@ def save_with_contexts(model: Model, path: str, embed: bool) -> None:
 
     Files appear under their names when all of them are complete, the model's last. Changes the model.
     """
+    from ort_lite.serialization.files import check_replaceable
     from ort_lite.serialization.save import save
 
     staged: dict[str, str] = {}
+    check_replaceable(path)
     try:
         if not embed:
             _stage(model, path, staged)

@@ -32,15 +32,14 @@ _KEPT_BYTES = 2**24  # a session remembers bytes that it was made from up to thi
 def open_model(
     source: ModelSource | Model, options: SessionOptions, parse: ParseOptions | None = None, params: Params | None = None
 ) -> Model:
-    """The session's own Model. External data of a model file stays where it is, mapped; inline tensors are owned.
+    """The session's own Model. Its weights are copied, unless `parse` lends them from the caller's buffer or a mapped file.
 
     Raises InvalidArgument for a parameter that nobody gave a value, and what `load` raises.
     """
     options.check_load("load")
     _check_formats(options)
-    from_file = isinstance(source, (str, os.PathLike))
     if parse is None:
-        parse = ParseOptions(no_copy=from_file, copy_misaligned=True)
+        parse = ParseOptions()
     elif not isinstance(parse, ParseOptions):
         raise InvalidArgument(f"parse_options came as {type(parse).__name__}, expected ParseOptions")
     elif not parse.copy_misaligned:  # kernels read whole elements

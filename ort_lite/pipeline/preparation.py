@@ -167,7 +167,7 @@ def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
 
 _KEYWORDS = frozenset({
     "path_or_bytes", "sess_options", "providers", "provider_options", "params", "parse_options", "placement_rules",
-    "partitioning", "disabled_optimizers", "strict", "enable_fallback", "read_config_from_model",
+    "partitioning", "disabled_optimizers", "strict", "mmap", "enable_fallback", "read_config_from_model",
 })  # fmt: skip
 """Keywords of InferenceSession; the last two are onnxruntime's, without effect here."""
 
@@ -184,7 +184,7 @@ def arguments_of(
     Keywords that it does not have cost one warning, and are ignored as in onnxruntime. Providers: see `selection.readable`.
     """
     own = dict(keywords)
-    parse, rules = own.pop("parse_options", None), tuple(own.pop("placement_rules", ()))
+    parse, rules = _mapping(own.pop("parse_options", None), own.pop("mmap", False)), tuple(own.pop("placement_rules", ()))
     partitioning, disabled = own.pop("partitioning", None), own.pop("disabled_optimizers", None) or ()
     require(options, own.pop("strict", None))
     if unknown := own.keys() - _KEYWORDS:
@@ -195,6 +195,17 @@ def arguments_of(
             config_keys.DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled}))
         )
     return Arguments(*selection.readable(providers, provider_options, options), parse, rules, partitioning)
+
+
+def _mapping(parse: "ParseOptions | None", mmap: bool) -> "ParseOptions | None":
+    """The options with the keyword `mmap`, which is their `no_copy`. Raises InvalidArgument for another type."""
+    if not isinstance(mmap, bool):
+        raise InvalidArgument(f"mmap is {mmap!r}; expected True or False")
+    if not mmap:
+        return parse
+    from ort_lite.serialization.parse_options import ParseOptions
+
+    return ParseOptions(**(vars(parse) if isinstance(parse, ParseOptions) else {}) | {"no_copy": True})
 
 
 def require(options: SessionOptions, strict: bool | None) -> None:

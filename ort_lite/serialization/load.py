@@ -1,26 +1,41 @@
 """Stage 1: a path, bytes or ModelProto becomes a Model, validated; nodes may come in any order.
 
 Every tensor's bytes lie in a ByteSpan (see `spans`): owned by default, so that nothing of the file or of the caller's
-bytes is kept; with `no_copy` borrowed from a mapped file of external data, or from the caller's buffer.
+bytes is kept; with `no_copy` borrowed from a mapped file of external data, or from the caller's buffer. Tensors of a file are read
+into the memory that they stay in: loading needs little more than the model.
 """
 
 import copyreg
 import os
-from collections.abc import Callable, Iterable, Sequence
-from math import prod
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
-from ort_lite.dtypes import Array, itemsize, ort_name, to_onnx
-from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, OutOfMemory
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.inline import check_functions
 from ort_lite.graph.model import Function, Model
 from ort_lite.graph.types import TensorType, Type
+from ort_lite.serialization.checks import (
+    MANY_ATTRIBUTES,
+    check_attributes,
+    check_found,
+    check_function_names,
+    check_input,
+    check_node,
+    check_typed,
+    declared_type,
+    describe_node,
+    domain_of,
+    named,
+)
 from ort_lite.serialization.parse_options import ParseOptions
-from ort_lite.serialization.proto import NEWEST_IR_VERSION, AttributeReader, element_type, pb, read_type, text
+from ort_lite.serialization.proto import NEWEST_IR_VERSION, AttributeReader, dims_of, pb, read_type, text
 from ort_lite.serialization.scope import Dims, Scope, graph_name
-from ort_lite.serialization.source import ModelSource, read_source
+from ort_lite.serialization.source import ModelSource, ParsedSource, read_source
 from ort_lite.serialization.spans import ByteSpan
 from ort_lite.serialization.tensor_proto import TensorReader
 
@@ -64,12 +79,10 @@ def load(
             raise InvalidArgument("external data in memory is for files and bytes of a model; a Model has its data already")
         return model.clone()
     source = read_source(model, in_place=options.no_copy)
-    if folder is None and source.file is not None:
-        folder = os.path.dirname(source.file) or "."
-    external = _external(folder, source.file, options, supplied)
-    aligned = options.copy_misaligned or not options.no_copy
-    tensor = TensorReader(source.data, source.spans, external, source.in_place, aligned, options.max_tensor_size_bytes)
-    loaded = _Loader(source.proto, tensor, options, supplied, source.file).model()
+    if folder is None and source.path is not None:
+        folder = os.path.dirname(source.path) or "."
+    with closing(source), closing(_External(folder, source.path, options, supplied)) as external:
+        loaded = _load(source, external, options, supplied)
     if options.raw_data_callback is not None:
         from ort_lite.serialization.tensors import call_back
 
@@ -77,21 +90,44 @@ def load(
     return loaded
 
 
-def _external(
-    folder: str | os.PathLike[str] | None, file: str | None, options: ParseOptions, supplied: "Supplied | None"
-) -> Callable[[dict[str, str], int, str], ByteSpan]:
-    """Reads from the files beside a model, which most do not have."""
-    files: ExternalData | None = None
+def _load(source: ParsedSource, external: "_External", options: ParseOptions, supplied: "Supplied | None") -> Model:
+    """The model, from files that did not change meanwhile. Raises OutOfMemory, and what `load` raises."""
+    aligned = options.copy_misaligned or not options.no_copy
+    tensor = TensorReader(source.spans, source.read, external.read, aligned, options.max_tensor_size_bytes)
+    try:
+        loaded = _Loader(source.proto, tensor, options, supplied, source.path).model()
+    except MemoryError as error:
+        if isinstance(error, OutOfMemory):
+            raise
+        raise OutOfMemory(f"{source.path or 'the model'}: its tensors do not fit into memory") from error
+    source.check()
+    external.check()
+    return loaded
 
-    def read(entries: dict[str, str], nbytes: int, who: str) -> ByteSpan:
-        nonlocal files
-        if files is None:
+
+class _External:
+    """Reads from the files beside a model, which most do not have."""
+
+    def __init__(
+        self, folder: str | os.PathLike[str] | None, file: str | None, options: ParseOptions, supplied: "Supplied | None"
+    ) -> None:
+        self._where = (folder, file, options.external_data_roots, options.no_copy, supplied)
+        self._files: ExternalData | None = None
+
+    def read(self, entries: Sequence[tuple[str, str]], nbytes: int, who: str) -> ByteSpan:
+        if self._files is None:
             from ort_lite.serialization.external import ExternalData
 
-            files = ExternalData(folder, file, options.external_data_roots, options.no_copy, supplied)
-        return files.read(entries, nbytes, who)
+            self._files = ExternalData(*self._where)
+        return self._files.read(entries, nbytes, who)
 
-    return read
+    def check(self) -> None:
+        if self._files is not None:
+            self._files.check()
+
+    def close(self) -> None:
+        if self._files is not None:
+            self._files.close()
 
 
 def _options(given: ParseOptions | None, no_copy: bool | None, load_external_data: bool | None) -> ParseOptions:
@@ -117,12 +153,14 @@ class _Loader:
         self._supplied, self._external_names = supplied, set[str]()
         self._proto, self._tensor, self._options = proto, tensor, options
         self._depth = -1  # in messages: the model is 1, its graph 2, each graph nested in an attribute of a node 3 more
-        self._input_dims = [(info.name, info.type.tensor_type.shape.dim[:]) for info in proto.graph.input[:]]
+        self._input_dims = [
+            (info.name, dims_of(info.type.tensor_type, f"input {info.name!r}")) for info in named(proto.graph.input)
+        ]
         self._dims = Dims(text(dim.dim_param) for _, dims in self._input_dims for dim in dims)
         self._versions: dict[str, int] = {}
         self._names: list[str | bytes] = []  # of values, nodes, operators and attributes: bytes where they are not UTF-8
         self._made: list[Node] = []  # nodes of the graph at work and of its bodies, a body's before the node that has it
-        self._function_domains = {_domain(function.domain) for function in proto.functions}
+        self._function_domains = {domain_of(function.domain) for function in proto.functions}
 
     def model(self) -> Model:
         proto = self._proto
@@ -137,15 +175,12 @@ class _Loader:
         self._versions = _imports(proto.opset_import)
         if not self._versions and proto.ir_version < 3:
             self._versions[""] = 1
+        check_function_names(proto.functions)
         graph = self._graph(proto.graph, None)
         opset_imports = self._versions
         if self._supplied is not None:
             self._supplied.check_used(self._external_names)
         functions = [self._function(function, opset_imports) for function in proto.functions]
-        keys = [(f.domain, f.name, f.overload) for f in functions]
-        if len(set(keys)) < len(keys):
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise InvalidGraph(f"the model has function {twice[1]!r} of domain {twice[0]!r} twice")
         model = Model(
             graph=graph,
             opset_imports=opset_imports,
@@ -186,14 +221,14 @@ class _Loader:
                 value = Value(info.name, self._type(info))
                 graph.inputs.append(scope.declare(value, graph_name(graph)))
                 if outer is None:
-                    _check_typed(value, graph)
+                    check_typed(value, graph)
                 continue
-            _check_input(info, initializer, graph)
+            check_input(info, initializer, graph)
             if self._proto.ir_version >= 4:
-                initializer.type = _declared(self._type(info), initializer)
+                initializer.type = declared_type(self._type(info), initializer)
                 graph.inputs.append(initializer)
-        declared = {info.name: info for info in (*proto.value_info[:], *proto.output[:])}
-        self._nodes(proto.node[:], declared, scope)
+        declared = {info.name: info for info in chain(proto.value_info, proto.output)}
+        self._nodes(proto.node, declared, scope)
         graph.set_outputs(self._output(info.name, declared, scope) for info in proto.output)
         if outer is None:
             self._finish(graph)
@@ -202,7 +237,7 @@ class _Loader:
 
     def _initializers(self, proto: pb.GraphProto, scope: Scope) -> None:
         where = graph_name(scope.graph)
-        for tensor in proto.initializer[:]:
+        for tensor in proto.initializer:
             name = tensor.name
             who = f"initialiser {name!r}"
             if (type_ := self._left_out(tensor, who)) is not None:
@@ -235,19 +270,23 @@ class _Loader:
             return TensorType(dtype, shape)
         return TensorType(dtype, shape) if options.skip_raw_data and raw and nbytes >= options.raw_data_threshold else None
 
-    def _nodes(self, nodes: Sequence[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
+    def _nodes(self, protos: Iterable[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
-        outputs = []  # of all nodes first: they may come in any order
-        for proto in nodes:
+        nodes, outputs = [], []  # outputs of all nodes first: they may come in any order
+        for proto in protos:
+            nodes.append(proto)
             values: list[Value | None] = []
-            for name in proto.output[:]:
+            names = proto.output[:]
+            if not proto.op_type or not (names or proto.input):  # at the first of a million of them
+                check_node(proto, graph_name(scope.graph))
+            for name in names:
                 if not name:
                     values.append(None)
                     continue
                 info = declared.get(name)
                 value = Value(name, None if info is None else self._type(info))
                 if scope.values.setdefault(name, value) is not value:
-                    scope.declare(value, _who(proto))
+                    scope.declare(value, describe_node(proto))
                 values.append(value)
             outputs.append(values)
         self._names.extend(scope.values)
@@ -255,15 +294,17 @@ class _Loader:
             scope.graph.append(self._node(proto, values, scope, reader))
 
     def _node(self, proto: pb.NodeProto, outputs: list[Value | None], scope: Scope, reader: AttributeReader) -> Node:
-        domain = _domain(proto.domain)
+        domain = domain_of(proto.domain)
         version = self._versions.get(domain)
         if version is None:
             version = self._versions[domain] = self._implicit_version(domain, proto)
         names, known = proto.input[:], scope.values
         inputs = [known.get(name) or (scope.find(name) if name else None) for name in names]
         if None in inputs:
-            _check_found(proto, names, inputs)
-        attributes: list[Attr] = [reader(attribute, lambda: _who(proto)) for attribute in proto.attribute[:]]
+            check_found(proto, names, inputs)
+        if len(proto.attribute) > MANY_ATTRIBUTES:
+            check_attributes(proto)
+        attributes: list[Attr] = [reader(attribute, lambda: describe_node(proto)) for attribute in proto.attribute]
         node = Node(
             proto.op_type,
             inputs,
@@ -275,9 +316,7 @@ class _Loader:
             overload=proto.overload,
         )
         if len(node.attributes) != len(attributes):
-            raise InvalidGraph(
-                f"{_who(proto)}: it has an attribute twice; the attributes are {', '.join(a.name for a in attributes)}"
-            ).about(proto)
+            check_attributes(proto)
         self._names += (node.op_type, node.name, node.overload, *node.attributes)
         self._made.append(node)
         return node
@@ -289,7 +328,7 @@ class _Loader:
             return _IMPLICIT_DOMAINS[domain]
         imported = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self._versions.items()) or "nothing"
         raise InvalidGraph(
-            f"{_who(proto)}: its domain {domain or 'ai.onnx'!r} is not imported; the model imports {imported}"
+            f"{describe_node(proto)}: its domain {domain or 'ai.onnx'!r} is not imported; the model imports {imported}"
         ).about(proto)
 
     def _output(self, name: str, declared: dict[str, pb.ValueInfoProto], scope: Scope) -> Value:
@@ -309,14 +348,14 @@ class _Loader:
         for name in proto.input:
             value = Value(name, self._type(declared[name]) if name in declared else None)
             graph.inputs.append(scope.declare(value, f"function {proto.name!r}"))
-        self._nodes(proto.node[:], declared, scope)
+        self._nodes(proto.node, declared, scope)
         graph.set_outputs(self._output(name, {}, scope) for name in proto.output)
         self._finish(graph)
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
         defaults = [reader(attribute, lambda: f"function {proto.name!r}") for attribute in proto.attribute_proto]
         self._names += (attribute.name for attribute in defaults)
         return Function(
-            domain=_domain(proto.domain),
+            domain=domain_of(proto.domain),
             name=text(proto.name),
             overload=text(proto.overload),
             graph=graph,
@@ -348,76 +387,19 @@ class _Loader:
         return read_type(info.type, self._dims, f"value {info.name!r}")
 
 
-def _check_found(proto: pb.NodeProto, names: Sequence[str], inputs: Sequence[Value | None]) -> None:
-    """Raises InvalidGraph for an input that is named, but is nowhere."""
-    for name, value in zip(names, inputs, strict=True):
-        if name and value is None:
-            raise InvalidGraph(f"{_who(proto)}: input {name!r} is no input, initialiser or node output of the model").about(
-                proto, input=name
-            )
-
-
-def _check_typed(value: Value, graph: Graph) -> None:
-    """Raises InvalidGraph for an input of the model without a type, or of more bytes than an address has."""
-    if value.type is None:
-        raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has no type; every input of a model needs one")
-    numbers = [dim for dim in value.shape or () if isinstance(dim, int)]
-    if numbers and prod(numbers) * itemsize(value.dtype or "uint8") >= 2**63:
-        raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has dimensions {numbers}: 2**63 bytes or more")
-
-
-def _declared(said: Type | None, initializer: Value) -> Type | None:
-    """The type of an initialiser that a feed may replace: other sizes fit where the model declares them open, as in onnxruntime."""
-    own = initializer.type
-    if not isinstance(said, TensorType) or not isinstance(own, TensorType) or said.shape is None or own.shape is None:
-        return own
-    if len(said.shape) != len(own.shape) or all(isinstance(dim, int) for dim in said.shape):
-        return own
-    return TensorType(own.dtype, said.shape)
-
-
-def _check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> None:
-    """Raises InvalidGraph where an initialiser is an input of another type."""
-    tensor, array = info.type.tensor_type, initializer.constant
-    if array is not None and tensor.HasField("shape"):
-        said_dims = [dim.dim_value for dim in tensor.shape.dim[:]]
-        fits = said_dims == list(array.shape) or (
-            len(said_dims) == array.ndim and all(a <= 0 or a == b for a, b in zip(said_dims, array.shape, strict=True))
-        )
-        if not fits:
-            raise InvalidGraph(
-                f"{graph_name(graph)}: initialiser {info.name!r} has shape {list(array.shape)}, but the input of its name {said_dims}"
-            )
-    declared = tensor.elem_type
-    if declared and initializer.dtype is not None and declared != to_onnx(initializer.dtype):
-        came, said = initializer.dtype, element_type(declared, f"value {info.name!r}")
-        raise InvalidGraph(
-            f"{graph_name(graph)}: initialiser {info.name!r} is {ort_name(came)}, but the input of its name is {ort_name(said)}"
-        )
-
-
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else text(name)
-
-
 def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
     """Versions by domain. Of two of a domain the last one holds, as in onnxruntime: exporters write a domain again. A warning tells of
     those that differ. Raises InvalidGraph for a version below 1.
     """
     found: dict[str, int] = {}
+    warned = set[str]()
     for opset in opsets:
-        domain = _domain(opset.domain)
+        domain = domain_of(opset.domain)
         if opset.version < 1:
             raise InvalidGraph(f"the model imports opset {opset.version} of {domain or 'ai.onnx'}; the first one is 1")
-        if found.get(domain, opset.version) != opset.version:
+        if found.get(domain, opset.version) != opset.version and domain not in warned:
+            warned.add(domain)
             both = f"opsets {found[domain]} and {opset.version} of {domain or 'ai.onnx'}"
             log.warn(-1, f"the model imports {both}: the last one holds")
         found[domain] = opset.version
     return found
-
-
-def _who(proto: pb.NodeProto) -> str:
-    """A node before it has a name of its own."""
-    if proto.name:
-        return f"{proto.op_type} {proto.name!r}"
-    return f"{proto.op_type} with outputs {', '.join(map(repr, proto.output))}"

@@ -76,7 +76,8 @@ class TensorBufferOptions:
 class ParseOptions(TensorBufferOptions):
     """How `load` reads.
 
-    no_copy: borrow instead of copying, where the source allows (docs/memory.md has the table). copy_misaligned: with no_copy,
+    no_copy: borrow instead of copying, where the source allows (docs/memory.md has the table); external data is mapped then, as by
+    `InferenceSession(..., mmap=True)`, and sessions look before each run whether the files have changed. copy_misaligned: with no_copy,
     copy tensors whose bytes do not lie at a multiple of their element's size. skip_raw_data: initialisers of
     raw_data_threshold bytes and more are left without an array: the structure alone. load_external_data: False leaves those
     in external data without one. max_tensor_size_bytes: a larger tensor is refused before it is allocated; None: no limit.

@@ -6,7 +6,7 @@ classes. The module is not put into `sys.modules`: the import system would then 
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.machinery import PathFinder
 from types import ModuleType
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import DecodeError, EncodeError
 
 from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
-from ort_lite.errors import InvalidGraph, InvalidProtobuf
+from ort_lite.errors import InvalidGraph, InvalidProtobuf, OutOfMemory
 from ort_lite.graph.graph import Attr, Graph
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
-from ort_lite.serialization.wire import Span, outline
+from ort_lite.serialization.wire import Buffer, Malformed, Source, Span, outline
 from ort_lite.shapes.expr import Dim, Expr
 
 
@@ -44,42 +44,53 @@ else:
     pb = _generated()
 
 OUTLINE_FROM = 2**22  # bytes; below, protobuf has copied everything before Python has looked
+MOST_DIMS = 64
+"""Of a tensor: NumPy has no more."""
+_LARGEST = 2**25  # bytes that protobuf reads whole: its objects may take a hundred times as many
 NEWEST_IR_VERSION: int = max(pb.Version.values())
 TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
 
 
-def parse(data: memoryview, origin: str, in_place: bool = False) -> "tuple[pb.ModelProto, frozenset[Span]]":
-    """The model, and which bytes of `data` are tensors that `segment` stands for (`ort_lite.serialization.wire`): large ones, or all.
+def parse(source: Source, origin: str, least: int | None = None) -> "tuple[pb.ModelProto, frozenset[Span]]":
+    """The model, and which of its bytes are tensors that `segment` stands for: those of `least` bytes, LARGE or EVERY, and more
+    (`ort_lite.serialization.wire`); None: none of them.
 
-    Raises InvalidProtobuf, naming `origin`, for bytes that are no ModelProto.
+    Raises InvalidProtobuf, naming `origin`, for bytes that are no ModelProto: after a look at the first field that shows it.
     """
-    if bytes(data[4:8]) == b"ORTM":
+    if bytes(source.piece(4, min(8, source.size))) == b"ORTM":
         raise InvalidProtobuf(f"{origin} is in ORT format, which is not supported: load the .onnx model it was made from")
-    outlined = None
-    if in_place or len(data) >= OUTLINE_FROM:
-        outlined = outline(data, 1) if in_place else outline(data)
-    small, spans = outlined or (_whole(data), frozenset())
     try:
+        outlined = None if least is None else outline(source, least)
+        if outlined is None and source.size > _LARGEST:
+            _check_strange(source, origin)
+            raise InvalidProtobuf(
+                f"{origin} ({source.size} bytes) is no ONNX model: it has more fields than one of its size, or groups"
+            )
+        small, spans = outlined or (_whole(source.piece(0, source.size)), frozenset())
         proto = pb.ModelProto.FromString(small)
-    except DecodeError as error:
-        _check_strange(data, origin)
+    except (DecodeError, Malformed) as error:
+        _check_strange(source, origin)
         problem = "cannot be read as a ModelProto: it is no ONNX model, was cut short, or nests more than 100 messages"
-        raise InvalidProtobuf(f"{origin} ({len(data)} bytes) {problem}") from error
+        raise InvalidProtobuf(f"{origin} ({source.size} bytes) {problem}") from error
+    except MemoryError as error:
+        raise OutOfMemory(f"{origin} ({source.size} bytes) does not fit into memory as a ModelProto") from error
     if not proto.HasField("graph"):
-        _check_strange(data, origin)
+        _check_strange(source, origin)
     return proto, spans
 
 
-def _check_strange(data: memoryview, origin: str) -> None:
+def _check_strange(source: Source, origin: str) -> None:
     """Raises InvalidProtobuf for bytes of another kind, which it names."""
     from ort_lite.serialization.strangers import stranger
 
-    if strange := stranger(data):
-        raise InvalidProtobuf(f"{origin} ({len(data)} bytes) is no ONNX model: it is {strange}")
+    if strange := stranger(source):
+        raise InvalidProtobuf(f"{origin} ({source.size} bytes) is no ONNX model: it is {strange}")
 
 
-def _whole(data: memoryview) -> bytes:
+def _whole(data: Buffer) -> bytes:
     """Its bytes: the object itself that it is a view of, where that is `bytes`."""
+    if isinstance(data, bytes):
+        return data
     return data.obj if type(data.obj) is bytes and len(data.obj) == data.nbytes else bytes(data)
 
 
@@ -105,6 +116,15 @@ def element_type(code: int, who: object) -> DType:
         raise InvalidGraph(f"{who}: element type {code} is not known; TensorProto.DataType lists those that are") from None
 
 
+def dims_of(tensor: "pb.TypeProto.Tensor", who: object) -> "Sequence[pb.TensorShapeProto.Dimension]":
+    """The dimensions of a declared type. Raises InvalidGraph for more than an array can have."""
+    dims = tensor.shape.dim
+    if len(dims) > MOST_DIMS:
+        raise InvalidGraph(f"{who}: its type has {len(dims)} dimensions, {MOST_DIMS} at most")
+    found: Sequence[pb.TensorShapeProto.Dimension] = dims[:]
+    return found
+
+
 def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: object) -> Type | None:
     """None where the model leaves the type open. `dim` makes the dimensions from (proto, axis)."""
     kind = proto.WhichOneof("value")
@@ -113,7 +133,7 @@ def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimensi
         if not tensor.elem_type:
             return None
         known = tensor.HasField("shape")
-        shape = tuple([dim(d, axis) for axis, d in enumerate(tensor.shape.dim[:])]) if known else None
+        shape = tuple([dim(d, axis) for axis, d in enumerate(dims_of(tensor, who))]) if known else None
         return TensorType(element_type(tensor.elem_type, who), shape)
     if kind == "sequence_type":
         element = read_type(proto.sequence_type.elem_type, dim, who)
@@ -167,6 +187,7 @@ def _texts(strings: list[bytes]) -> list[str]:
     return [known[found] for found in strings]
 
 
+_MANY_GRAPHS = 64  # of an attribute: no operator has a list of them
 _NAMES = {code: name for name, code in pb.AttributeProto.AttributeType.items()}
 _FIELDS = {  # name of the type -> field
     "FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "SPARSE_TENSOR": "sparse_tensor", "TYPE_PROTO": "tp",
@@ -225,6 +246,8 @@ class AttributeReader:
         if kind == "GRAPH":
             return Attr(name, kind, self._graph(proto.g))
         if kind == "GRAPHS":
+            if len(proto.graphs) > _MANY_GRAPHS and not all(graph.output for graph in proto.graphs):
+                raise InvalidGraph(f"{where}: one of its {len(proto.graphs)} graphs has no output; expected one or more")
             return Attr(name, kind, [self._graph(graph) for graph in proto.graphs])
         if kind == "TYPE_PROTO":
             return Attr(name, kind, read_type(proto.tp, self._dim, where))
@@ -314,10 +337,12 @@ def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
 
 
 __all__ = [
+    "MOST_DIMS",
     "NEWEST_IR_VERSION",
     "OUTLINE_FROM",
     "TEXT",
     "AttributeReader",
+    "dims_of",
     "element_type",
     "parse",
     "pb",

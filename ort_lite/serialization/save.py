@@ -13,6 +13,7 @@ from ort_lite.dtypes import BITS, Array, from_numpy
 from ort_lite.errors import InvalidArgument, InvalidGraph
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.model import Function, Model
+from ort_lite.serialization.files import check_replaceable
 from ort_lite.serialization.parse_options import SerializeOptions
 from ort_lite.serialization.proto import pb, same_operator, serialize, write_attribute, write_type
 from ort_lite.serialization.tensor_proto import describe, nbytes_of, to_bytes, write_tensor
@@ -73,7 +74,11 @@ def _write(file: BinaryIO, data: bytes) -> None:
 
 
 def _replace(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """The file appears under its name when it is complete: a mapping of the old one stays intact, a reader sees no half."""
+    """The file appears under its name when it is complete: a mapping of the old one stays intact, a reader sees no half.
+
+    Raises OSError where the name is that of a folder, a pipe or a device.
+    """
+    check_replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         with temporary.open("xb") as file:

@@ -1,5 +1,7 @@
 """What bytes are that are no model: for messages about them."""
 
+from ort_lite.serialization.wire import Source
+
 _HEADS = (
     (b"PK\x03\x04", "a zip archive: unpack it"),
     (b"\x1f\x8b", "compressed with gzip: unpack it"),
@@ -23,11 +25,11 @@ _LOOKED_AT = 1024
 _TAGS = '"(2:B'  # what a model that was cut short may begin with
 
 
-def stranger(data: memoryview) -> str:
+def stranger(source: Source) -> str:
     """What the bytes are, and what to do; "" where nobody knows. O(1)."""
-    if not len(data):
+    if not source.size:
         return "empty"
-    head = bytes(data[:_LOOKED_AT])
+    head = bytes(source.piece(0, min(_LOOKED_AT, source.size)))
     for start, what in _HEADS:
         if head.startswith(start):
             return what
@@ -37,7 +39,7 @@ def stranger(data: memoryview) -> str:
         return "a TensorFlow Lite model: convert it to ONNX"
     if not any(head):
         return "zeros only"
-    return _safetensors(head, len(data)) or _text(head)
+    return _safetensors(head, source.size) or _text(head)
 
 
 def _safetensors(head: bytes, size: int) -> str:

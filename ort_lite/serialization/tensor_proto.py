@@ -5,21 +5,21 @@ narrower than a byte are unpacked to one element a byte, owned. A size that the 
 are there before anything of that size is allocated.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from math import prod
 
 import numpy as np
 
 from ort_lite.dtypes import BITS, Array, DType, from_numpy, itemsize, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
-from ort_lite.serialization.proto import TEXT, element_type, pb, text
-from ort_lite.serialization.spans import Backing, ByteSpan
+from ort_lite.serialization.proto import MOST_DIMS, TEXT, element_type, pb, text
+from ort_lite.serialization.spans import ByteSpan
 from ort_lite.serialization.wire import Span
 
-External = Callable[[dict[str, str], int, str], ByteSpan]
+External = Callable[[Sequence[tuple[str, str]], int, str], ByteSpan]
 """(entries of `external_data`, bytes wanted, who asks) -> those bytes."""
 
-_MOST_DIMS = 64  # NumPy has no more
+_MOST_ENTRIES = 1000  # of external data: onnxruntime has one for each piece of a weight that it packed
 _DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense; a dense one in the same file could not be larger either
 
 # The field that holds the elements when `raw_data` does not; int32_data for the types that are not listed.
@@ -42,20 +42,18 @@ class TensorReader:
 
     def __init__(
         self,
-        data: memoryview | None = None,
         spans: Set[Span] = frozenset(),
+        read: Callable[[int, int], ByteSpan] | None = None,
         external: External | None = None,
-        borrow: bool = False,
         aligned: bool = True,
         limit: int | None = None,
     ) -> None:
-        """`data` and `spans` are what `parse` was given and returned, `external` opens the files of external data.
+        """`spans` are what `parse` returned, `read` gives the bytes of one, which is one tensor's; `external` opens the files of
+        external data.
 
-        `borrow` leaves tensors in `data`, which is the caller's. `aligned` copies those that are not. `limit` is the size in
-        bytes above which a tensor is refused.
+        `aligned` copies tensors that are not. `limit` is the size in bytes above which a tensor is refused.
         """
-        self._data, self._spans, self._external = data, spans, external
-        self._lender = Backing(data) if borrow and data is not None else None
+        self._spans, self._read, self._external = set(spans), read, external
         self._aligned, self._limit = aligned, limit
 
     def __call__(self, proto: "pb.TensorProto | pb.SparseTensorProto", who: object) -> Array:
@@ -68,7 +66,7 @@ class TensorReader:
         """(element type, shape, bytes in the file) of a tensor, checked without reading it; 0 bytes for strings."""
         dtype = element_type(proto.data_type, who)
         shape = tuple(proto.dims[:])
-        if shape and (min(shape) <= 0 or len(shape) > _MOST_DIMS):
+        if shape and (min(shape) <= 0 or len(shape) > MOST_DIMS):
             _check_dims(shape, dtype, who)
         nbytes = _nbytes(dtype, shape)
         self._check_limit(nbytes, who)
@@ -83,7 +81,9 @@ class TensorReader:
         if proto.data_location == pb.TensorProto.EXTERNAL:
             if self._external is None or dtype == "string":
                 raise InvalidGraph(f"{who}: {dtype} in external data cannot be read here")
-            entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
+            if (count := len(proto.external_data)) > _MOST_ENTRIES:
+                raise InvalidGraph(f"{who}: external data has {count} keys, expected {_MOST_ENTRIES} at most")
+            entries = [(text(entry.key), text(entry.value)) for entry in proto.external_data]
             return from_span(self._external(entries, nbytes, str(who)), dtype, shape, self._aligned)
         if dtype == "string":
             texts = np.empty(_counted(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
@@ -94,16 +94,11 @@ class TensorReader:
             _counted(len(raw), nbytes, shape, f"bytes of {dtype}", who)
             return from_span(ByteSpan.owned(raw), dtype, shape)
         if self._spans and (span := (proto.segment.begin, proto.segment.end)) in self._spans:
+            assert self._read is not None
+            self._spans.remove(span)  # a segment that the file has itself would repeat it
             _counted(span[1] - span[0], nbytes, shape, f"bytes of {dtype}", who)
-            return from_span(self._outlined(*span), dtype, shape, self._aligned)
+            return from_span(self._read(*span), dtype, shape, self._aligned)
         return _typed(proto, dtype, shape, who)
-
-    def _outlined(self, begin: int, end: int) -> ByteSpan:
-        """The bytes that `outline` left where they are: the caller's own, or a copy of them."""
-        assert self._data is not None
-        if self._lender is not None:
-            return self._lender.lend(begin, end - begin)
-        return ByteSpan.owned(self._data[begin:end])
 
     def _sparse(self, proto: pb.SparseTensorProto, who: object) -> Array:
         values, index, shape = self(proto.values, who), self(proto.indices, who), tuple(proto.dims)
@@ -169,10 +164,10 @@ def pack(array: Array, bits: int) -> bytes:
 
 
 def _check_dims(shape: tuple[int, ...], dtype: DType, who: object) -> None:
+    if len(shape) > MOST_DIMS:
+        raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {MOST_DIMS} at most")
     if min(shape) < 0:
         raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
-    if len(shape) > _MOST_DIMS:
-        raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {_MOST_DIMS} at most")
     if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy multiplies them
         raise InvalidGraph(f"{who}: dimensions {list(shape)} are 2**63 bytes and more, but for the 0")
 

@@ -4,8 +4,9 @@ import os
 from collections.abc import Mapping
 
 from ort_lite.errors import Fail, NoSuchFile
+from ort_lite.serialization.files import read_file, words, write_file
 from ort_lite.session.ort_value import OrtValue
-from ort_lite.tensors.adapter_file import FORMAT_VERSION, AdapterFile, adapter_bytes, read_adapter_bytes
+from ort_lite.tensors.adapter_file import FORMAT_VERSION, LARGEST, AdapterFile, adapter_bytes, read_adapter_bytes
 
 
 class AdapterFormat:
@@ -18,15 +19,13 @@ class AdapterFormat:
 
     @staticmethod
     def read_adapter(file_path: str | os.PathLike[str]) -> "AdapterFormat":
-        """What a file has. Raises NoSuchFile, and InvalidParams for a file that is no adapter."""
+        """What a file has. Raises NoSuchFile, InvalidParams for a file that is no adapter, and Fail for one that cannot be read."""
         return AdapterFormat(_read(file_path))
 
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
         """Writes a file. Raises InvalidArgument for a parameter of an element type that adapter files lack."""
         arrays = {name: value.numpy() for name, value in self._parameters.items()}
-        data = adapter_bytes(AdapterFile(self._adapter_version, self._model_version, arrays))
-        with open(file_path, "wb") as file:
-            file.write(data)
+        write_file(file_path, adapter_bytes(AdapterFile(self._adapter_version, self._model_version, arrays)))
 
     def get_format_version(self) -> int:
         return self._format
@@ -58,7 +57,7 @@ class LoraAdapter:
         self._file: AdapterFile | None = None
 
     def Load(self, file_path: str | os.PathLike[str]) -> None:
-        """Reads a file. Raises NoSuchFile, and InvalidParams for a file that is no adapter."""
+        """Reads a file. Raises NoSuchFile, InvalidParams for a file that is no adapter, and Fail for one that cannot be read."""
         self._file = _read(file_path)
 
     @property
@@ -70,11 +69,14 @@ class LoraAdapter:
 
 
 def _read(path: str | os.PathLike[str]) -> AdapterFile:
+    """Raises NoSuchFile, Fail for a file that cannot be read, InvalidParams for one that is no adapter."""
     try:
-        with open(path, "rb") as file:
-            return read_adapter_bytes(file.read())
+        data = read_file(path, LARGEST)
     except FileNotFoundError as error:
         raise NoSuchFile(f"the adapter {os.fspath(path)!r} does not exist") from error
+    except OSError as error:
+        raise Fail(f"the adapter {os.fspath(path)!r} cannot be read: {words(error)}") from error
+    return read_adapter_bytes(data)
 
 
 __all__ = ["FORMAT_VERSION", "AdapterFormat", "LoraAdapter"]

@@ -1,10 +1,8 @@
 """A CostModel out of measurements: nodes timed one by one on each provider, or a session's profile."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, RunTerminated
@@ -22,6 +20,7 @@ from ort_lite.pipeline.preparation import Arguments, prepare_until
 from ort_lite.plugins import selection
 from ort_lite.provider.provider import CPU, Capability, ExecutionProvider, GraphView, Overhead, Partition
 from ort_lite.provider.unchanged import capabilities
+from ort_lite.serialization.files import read_json
 from ort_lite.serialization.source import ModelSource
 from ort_lite.transform.contract import all_graphs
 from ort_lite.verification.reference import Reference, part_of
@@ -155,11 +154,11 @@ def costs_of_profile(path: str | os.PathLike[str], assignment: Assignment, model
 def _means(path: str | os.PathLike[str]) -> dict[str, float]:
     """Seconds of a step, by its name."""
     try:
-        events: Iterable[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        events: Iterable[Any] = read_json(path)
         found: dict[str, list[int]] = {}
         for event in events:
             if event["cat"] == "Step":
                 found.setdefault(event["args"]["op_name"], []).append(event["dur"])
-    except (ValueError, KeyError, TypeError) as error:
+        return {name: sum(times) / len(times) / 1e6 for name, times in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidArgument(f"{os.fspath(path)} is not a profile: {type(error).__name__}: {error}") from error
-    return {name: sum(times) / len(times) / 1e6 for name, times in found.items()}

@@ -16,10 +16,11 @@ from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.pipeline import context
 from ort_lite.pipeline.older_opsets import as_imported
 from ort_lite.record import Record
+from ort_lite.serialization.files import read_file, write_file
+from ort_lite.serialization.origins import Origins
 from ort_lite.serialization.parse_options import SerializeOptions
 from ort_lite.serialization.proto import pb, serialize
 from ort_lite.serialization.save import save, to_proto
-from ort_lite.serialization.spans import span_of
 from ort_lite.session.ort_value import OrtValue
 from ort_lite.session.session import InferenceSession
 
@@ -124,8 +125,7 @@ class ModelCompiler:
             path = os.path.join(os.path.dirname(self._beside), f".{secrets.token_hex(6)}.onnx")
             try:
                 self._save_beside(model, path, compiled=False)
-                with open(path, "rb") as file:
-                    return file.read()
+                return read_file(path)
             finally:
                 if os.path.exists(path):
                     os.unlink(path)
@@ -184,8 +184,7 @@ class ModelCompiler:
 
     def _contexts_to_files(self, model: Model, path: str) -> None:
         def write(name: str, data: bytes) -> None:
-            with open(os.path.join(os.path.dirname(path), name), "wb") as file:
-                file.write(data)
+            write_file(os.path.join(os.path.dirname(path), name), data)
 
         context.hand_out(model, os.path.splitext(os.path.basename(path))[0], write)
 
@@ -194,31 +193,25 @@ class ModelCompiler:
             self._contexts_to_files(model, path)
         proto = to_proto(model)
         self._place_initializers(model, proto, os.path.dirname(os.path.abspath(path)))
-        with open(path, "wb") as file:
-            file.write(serialize(proto))
+        write_file(path, serialize(proto))
 
     def _place_initializers(self, model: Model, proto: pb.ModelProto, folder: str) -> None:
         """Initialisers of the main graph go where the program says."""
         assert self._place is not None
         constants = {name: value.constant for name, value in model.graph.initializers.items()}
+        origins = Origins(self._source) if isinstance(self._source, str) else None
         for tensor in proto.graph.initializer:
             array = constants.get(tensor.name)
             if not isinstance(array, np.ndarray):
                 continue
+            found = None if origins is None else origins.place(tensor.name, array)
+            origin = None if found is None else OrtExternalInitializerInfo(*found, array.nbytes)
             try:
-                where = self._place(tensor.name, OrtValue(array), _origin(array))
+                where = self._place(tensor.name, OrtValue(array), origin)
             except Exception as error:  # the user's code
                 raise Fail(f"get_initializer_location_func failed for {tensor.name!r}: {told(error)}") from error
             if where is not None:
                 _refer(tensor, where, folder, array.nbytes)
-
-
-def _origin(array: Any) -> OrtExternalInitializerInfo | None:
-    """The file that an array is mapped from; None: none."""
-    span = span_of(array)
-    if span is None or span.owner is None or not os.path.isfile(span.owner.name):
-        return None
-    return OrtExternalInitializerInfo(span.owner.name, span.address - span.owner.address, span.nbytes)
 
 
 def _refer(tensor: pb.TensorProto, where: OrtExternalInitializerInfo, folder: str, nbytes: int) -> None:
@@ -248,7 +241,7 @@ def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_typ
     from ort_lite.serialization.load import load
     from ort_lite.serialization.parse_options import ParseOptions
 
-    return load(model_path, ParseOptions(no_copy=True)).metadata_props.get(f"ep_compatibility_info.{ep_type}")
+    return load(model_path, ParseOptions(load_external_data=False)).metadata_props.get(f"ep_compatibility_info.{ep_type}")
 
 
 def get_compatibility_info_from_model_bytes(model_data: bytes, ep_type: str) -> str | None:

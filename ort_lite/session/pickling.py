@@ -1,7 +1,6 @@
 """Sessions between processes: what one was made from travels, and is made anew there. `copy.deepcopy` does the same.
 
-Compiled code stays where it is: the other process finds it in the kernel cache, and the weights of a model that came from a path are
-mapped from there, where processes share them.
+Compiled code stays where it is: the other process finds it in the kernel cache, and reads the weights of a model that came from a path.
 """
 
 from collections.abc import Mapping

@@ -24,6 +24,7 @@ class Ready:
 
     __slots__ = (
         "_account",
+        "_check",
         "_config_keys",
         "_constants",
         "_feeds",
@@ -52,6 +53,7 @@ class Ready:
         self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
         self.verifier: Verifier | None = None
+        self._check: Callable[[], None] | None = None
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs) if feeds is None else feeds
         self._names = [value.name for value in executable.outputs]
@@ -61,6 +63,16 @@ class Ready:
         self._constants = [value for value in executable.returned if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
         self._profiler = profiler
+
+    def check_before_runs(self, check: Callable[[], None]) -> None:
+        """Call `check` at the beginning of each run from now on. Runs without one pay nothing."""
+        self._check, feeds = check, self._feeds
+
+        def checked(feed: Any) -> list[Any]:
+            check()
+            return feeds(feed)
+
+        self._feeds = checked
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
@@ -92,7 +104,10 @@ class Ready:
     ) -> list[Any]:
         """As `run`, with another Executable for the model's, step after step."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
-        return Ready(prepared, self._profiler, self._account, self._noted).run(names, feed, run_options)
+        other = Ready(prepared, self._profiler, self._account, self._noted)
+        if self._check is not None:
+            other.check_before_runs(self._check)
+        return other.run(names, feed, run_options)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """As `run`, outputs by name, computed in the arrays of `targets` where the compiled model can (`Executable.run_into`).

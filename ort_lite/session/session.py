@@ -47,8 +47,9 @@ class InferenceSession(Compatible):
     device or is assigned no node costs a warning; with `strict=True` (config entry `ort_lite.strict`) it is a ProviderError, but for
     the CPU provider. Options may hold those of `ort_lite.options.policies`. Keywords:
     `placement_rules` (see `ort_lite.partition.placement`), `partitioning` ("greedy", "cost" or a strategy, see
-    `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`). Raises what
-    loading, transforms, providers and compilation raise.
+    `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`), `mmap`: with
+    True, weights are not copied but stay in the mapped files of external data (and in a buffer that the caller passes); files that
+    change end the next run with Fail, see docs/memory.md. Raises what loading, transforms, providers and compilation raise.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
 from ort_lite.compile import lifecycle
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.declared import merged_outputs
@@ -28,6 +28,7 @@ from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
+from ort_lite.serialization.files import words
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
 from ort_lite.session.ready import Closed, Ready
@@ -112,6 +113,7 @@ def make_state(
     with span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection
+        check = _check_of_files(model, source, given)
         about = metadata(model)
         inputs = node_args(model.graph.inputs, model.unnamed_dims)
         overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
@@ -141,7 +143,10 @@ def make_state(
     other, workers = loaded.overridable, _workers(options, prepared)
 
     def ready(prepared: Prepared) -> Ready:
-        return _ready(prepared, profiler, account, workers)
+        made = _ready(prepared, profiler, account, workers)
+        if check is not None:
+            made.check_before_runs(check)
+        return made
 
     overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
     if profiler is not None:
@@ -164,6 +169,16 @@ def make_state(
         workers,
         None if recorder is None else recorder.trace(),
     )
+
+
+def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments) -> Callable[[], None] | None:
+    """What raises Fail where a file that weights are mapped from has changed; None where none are, as by default."""
+    if not isinstance(source, Model) and (given.parse_options is None or not given.parse_options.no_copy):
+        return None
+    from ort_lite.serialization.mapped import checks
+    from ort_lite.serialization.tensors import tensors
+
+    return checks(span.owner for slot in tensors(model) if (span := slot.span) is not None)
 
 
 def _collect(providers: Sequence[ExecutionProvider], assignment: Assignment, profiler: "Profiler", since: int) -> None:
@@ -236,4 +251,7 @@ def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: Ses
     except NothingToSave as nothing:
         log.warn(options, f"{config_keys.CONTEXT_ENABLE}: {nothing}")
         return
-    save_with_contexts(made, path, options.config(config_keys.CONTEXT_EMBED, "0") == "1")
+    try:
+        save_with_contexts(made, path, options.config(config_keys.CONTEXT_EMBED, "0") == "1")
+    except OSError as error:
+        raise Fail(f"{config_keys.CONTEXT_PATH} {path!r} cannot be written: {words(error)}") from error

@@ -14,12 +14,16 @@ import numpy as np
 from ort_lite.dtypes import Array, from_numpy, from_onnx, to_numpy, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidParams
 from ort_lite.record import Record
+from ort_lite.tensors.dltensor import check_size
 
 IDENTIFIER = b"TORT"
 FORMAT_VERSION = 1
 _TYPES = frozenset({*range(1, 8), *range(10, 14), *range(16, 21)})
 """Numbers of element types that onnxruntime takes: no strings, bool or complex numbers, nothing of less than a byte."""
-_LARGEST = 2**31 - 1  # of a FlatBuffer
+LARGEST = 2**31 - 1
+"""Bytes of a FlatBuffer."""
+_MOST_DIMS = 64  # NumPy has no more
+_FIELDS = 4  # of a table
 
 
 class AdapterFile(Record):
@@ -32,7 +36,10 @@ class AdapterFile(Record):
 
 
 def read_adapter_bytes(data: bytes) -> AdapterFile:
-    """O(parameters). Raises InvalidParams for what is no adapter, another version of the format, or offsets outside of the data."""
+    """O(bytes). Raises InvalidParams for what is no adapter, another version of the format, or offsets outside of the data.
+
+    What is made has at most twice the bytes of the file: parameters that are all over the same bytes are refused.
+    """
     source = _Source(data)
     if data[4:8] != IDENTIFIER:
         raise InvalidParams(f"the bytes are no adapter: at byte 4 is {data[4:8]!r}, expected {IDENTIFIER!r}")
@@ -53,23 +60,30 @@ def read_adapter_bytes(data: bytes) -> AdapterFile:
 def _parameter(source: "_Source", place: int) -> tuple[str, Array]:
     table = source.table(place + source.u32(place))
     begin, length = source.vector(table, 0, 1)
+    source.spend(length)
     name = source.data[begin : begin + length].decode("utf-8", "replace")
     begin, rank = source.vector(table, 1, 8)
+    if rank > _MOST_DIMS:
+        raise InvalidParams(f"parameter {name[:80]!r} has {rank} dimensions, expected {_MOST_DIMS} at most")
     dims = struct.unpack_from(f"<{rank}q", source.data, begin)
     number = source.i32_field(table, 2)
     if number not in _TYPES:
         raise InvalidParams(
-            f"parameter {name!r} has element type {number}, expected one of {sorted(_TYPES)} of TensorProto.DataType"
+            f"parameter {name[:80]!r} has element type {number}, expected one of {sorted(_TYPES)} of TensorProto.DataType"
         )
     dtype = to_numpy(from_onnx(number))
     begin, nbytes = source.vector(table, 3, 1)
-    expected = dtype.itemsize
-    for dim in dims:
-        expected *= dim
-    if min(dims, default=0) < 0 or expected != nbytes:
-        raise InvalidParams(f"parameter {name!r} of shape {list(dims)} and {dtype} has {nbytes} bytes, expected {expected}")
+    try:
+        expected = check_size(dims, dtype.itemsize)
+    except InvalidArgument as error:
+        raise InvalidParams(f"parameter {name[:80]!r}: {error}") from error
+    if expected != nbytes:
+        raise InvalidParams(
+            f"parameter {name[:80]!r} of shape {list(dims)} and {dtype} has {nbytes} bytes, expected {expected}"
+        )
     flat = np.frombuffer(source.data, np.uint8, nbytes, begin)
     if begin % 8:
+        source.spend(nbytes)
         flat = flat.copy()
     return name, flat.view(dtype).reshape(dims)
 
@@ -78,7 +92,15 @@ class _Source:
     """Reads that stay inside of the data. A table is (its place, its fields' offsets)."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
+        self.data, self._left = data, len(data)
+
+    def spend(self, nbytes: int) -> None:
+        """Raises InvalidParams once more is copied than the file has: what is copied overlaps then."""
+        self._left -= nbytes
+        if self._left < 0:
+            raise InvalidParams(
+                f"the parameters overlap: their names and data have more bytes than the adapter, {len(self.data)}"
+            )
 
     def _at(self, form: str, place: int) -> int:
         if not 0 <= place <= len(self.data) - struct.calcsize(form):
@@ -90,7 +112,7 @@ class _Source:
 
     def table(self, place: int) -> tuple[int, list[int]]:
         fields = place - self._at("<i", place)
-        size = self._at("<H", fields)
+        size = min(self._at("<H", fields), 4 + 2 * _FIELDS)
         return place, [self._at("<H", fields + k) for k in range(4, size - 1, 2)]
 
     def _field(self, table: tuple[int, list[int]], k: int) -> int:
@@ -126,8 +148,8 @@ def adapter_bytes(adapter: AdapterFile) -> bytes:
     made.data += bytes(4 * len(names))
     for k, name in enumerate(names):
         _put(made, slots + 4 * k, name, np.asarray(adapter.parameters[name]))
-        if len(made.data) > _LARGEST:
-            raise InvalidArgument(f"the adapter is larger than {_LARGEST} bytes, which its format allows; make several of it")
+        if len(made.data) > LARGEST:
+            raise InvalidArgument(f"the adapter is larger than {LARGEST} bytes, which its format allows; make several of it")
     return bytes(made.data)
 
 
@@ -171,4 +193,4 @@ class _Target:
         self.data += bytes(-len(self.data) % 4)
 
 
-__all__ = ["FORMAT_VERSION", "AdapterFile", "adapter_bytes", "read_adapter_bytes"]
+__all__ = ["FORMAT_VERSION", "LARGEST", "AdapterFile", "adapter_bytes", "read_adapter_bytes"]

@@ -13,8 +13,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ort_lite.dtypes import Array, DType
-from ort_lite.errors import InvalidArgument, InvalidParams, NoSuchFile
+from ort_lite.errors import Fail, InvalidArgument, InvalidParams, NoSuchFile
 from ort_lite.record import Record
+from ort_lite.serialization.files import read_file, words, write_file
 from ort_lite.serialization.spans import Backing, ByteSpan
 from ort_lite.tensors.dltensor import CPU, check_size, check_type, code_of, type_of
 
@@ -46,8 +47,7 @@ def record_of(array: Array, dtype: DType, lanes: int = 1) -> bytes:
 def written(data: bytes, target: Target) -> bytes:
     """`data`, after writing it where it is wanted."""
     if isinstance(target, (str, os.PathLike)):
-        with open(target, "wb") as file:
-            file.write(data)
+        write_file(target, data)
     elif target is not None:
         target.write(data)
     return data
@@ -56,10 +56,11 @@ def written(data: bytes, target: Target) -> bytes:
 def _contents(source: ParamsSource) -> Any:
     if isinstance(source, (str, os.PathLike)):
         try:
-            with open(source, "rb") as file:
-                return file.read()
+            return read_file(source)
         except FileNotFoundError as error:
             raise NoSuchFile(f"{os.fspath(source)} cannot be loaded: {error.strerror}") from error
+        except OSError as error:
+            raise Fail(f"{os.fspath(source)} cannot be loaded: {words(error)}") from error
     return source.read() if hasattr(source, "read") else source
 
 

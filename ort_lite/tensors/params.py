@@ -1,6 +1,7 @@
 """Parameter files: a dictionary from names to tensors, byte for byte as CVM and TVM write it (see `param_records`)."""
 
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,7 +41,7 @@ def load_params(source: ParamsSource, no_copy: bool = False) -> dict[str, NDArra
     reader.magic(LIST_MAGIC, "a parameter dictionary")
     names = [reader.name() for _ in range(reader.count("names", 8))]
     if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise reader.error(f"the name {twice!r} comes twice")
     count = reader.count("tensors", 16)
     if count != len(names):

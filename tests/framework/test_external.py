@@ -1,4 +1,4 @@
-"""External data: mapped once a file, never outside of the model's folder, sizes checked before anything is made."""
+"""External data: copied, or mapped once a file, never outside of the model's folder, sizes checked before anything is made."""
 
 import gc
 import mmap
@@ -195,3 +195,31 @@ def test_strings_cannot_be_external(tmp_path: Path) -> None:
     tensor = TensorProto(name="a", data_type=TensorProto.STRING, dims=[1], data_location=TensorProto.EXTERNAL)
     with pytest.raises(InvalidGraph, match="initialiser 'a': string in external data cannot be read"):
         load(put(tmp_path, tensor))
+
+
+def test_a_mapped_file_is_one_for_all_models_over_it(tmp_path: Path) -> None:
+    path = put(tmp_path, described("a", A, location="w", length=16))
+    one, other = (load(path, no_copy=True) for _ in range(2))
+    assert np.shares_memory(constant(one.graph, "a"), constant(other.graph, "a"))
+
+
+def test_a_copy_is_made_once_for_tensors_in_one_place(tmp_path: Path) -> None:
+    path = put(tmp_path, described("a", A, location="w", length=16), described("b", A, location="./w", length=16))
+    graph = load(path).graph
+    assert np.shares_memory(constant(graph, "a"), constant(graph, "b"))
+    (tmp_path / "w").write_bytes(bytes(64))
+    np.testing.assert_array_equal(constant(graph, "a"), A)
+
+
+def test_files_are_closed_when_a_model_is_loaded(tmp_path: Path) -> None:
+    """Also where there are more of them than a process may open."""
+    names = [f"w{k}" for k in range(1100)]
+    path = put(tmp_path, *(described(name, A, location=name) for name in names))
+    for name in names:
+        (tmp_path / name).write_bytes(A.tobytes())
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    assert len(load(path).graph.initializers) == 1100
+    if before:
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) <= before

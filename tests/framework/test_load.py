@@ -42,7 +42,7 @@ class TestSources:
         data[:] = bytes(len(data))
         assert constant(model.graph, "w").tolist() == [1, 2]
 
-    def test_a_large_file_is_mapped_only_while_it_is_loaded(self, tmp_path: Path) -> None:
+    def test_tensors_of_a_large_file_are_read_into_memory_of_their_own(self, tmp_path: Path) -> None:
         path = tmp_path / "large.onnx"
         big = np.arange(2**22, dtype=np.float32)
         small = np.arange(LARGE // 4 - 1, dtype=np.float32)

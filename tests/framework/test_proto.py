@@ -20,6 +20,7 @@ from ort_lite.serialization.proto import (
     write_type,
 )
 from ort_lite.serialization.tensor_proto import read_tensor, write_tensor
+from ort_lite.serialization.wire import InMemory
 from ort_lite.shapes import Dim, symbol
 
 AFTER = "from ort_lite.serialization.proto import pb; assert 'onnx' not in sys.modules; import onnx"
@@ -66,11 +67,11 @@ class TestBytes:
     )
     def test_other_bytes_than_a_model_are_refused(self, data: bytes, message: str) -> None:
         with pytest.raises(InvalidProtobuf, match=message):
-            parse(memoryview(data), "origin")
+            parse(InMemory(memoryview(data)), "origin")
 
     def test_equal_models_have_equal_bytes(self) -> None:
         model = onnx.ModelProto(ir_version=8, producer_name="p")
-        assert parse(memoryview(serialize(model)), "origin")[0] == model
+        assert parse(InMemory(memoryview(serialize(model))), "origin")[0] == model
         assert serialize(model) == serialize(onnx.ModelProto(producer_name="p", ir_version=8))
 
 

@@ -202,7 +202,7 @@ def test_spec_4_9_cold_constants_are_read_where_they_are(tmp_path: Path) -> None
     onnx.save(made, path, save_as_external_data=True, location="model.data", size_threshold=0)
     tracemalloc.start()
     try:
-        session = ort_lite.InferenceSession(path, options(), ["CPUExecutionProvider"])
+        session = ort_lite.InferenceSession(path, options(), ["CPUExecutionProvider"], mmap=True)
         kept = [array for program in programs(session) for step in segment_runs(program) for array in step.segment.keep]
         constant = session._prepared.model.graph.initializers["table"].constant
         numpy_bytes = tracemalloc.take_snapshot().filter_traces([tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)])

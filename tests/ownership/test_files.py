@@ -114,7 +114,7 @@ def resident(path: Path) -> dict[str, int]:
 @LINUX
 def test_spec_1_12_nothing_is_read_before_it_is_used(tmp_path: Path) -> None:
     path = put_table(tmp_path)
-    session = ort_lite.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = ort_lite.InferenceSession(str(path), providers=["CPUExecutionProvider"], mmap=True)
     assert resident(tmp_path / "weights")["Rss"] < 2**21, "a page of samples at most"
     (y,) = session.run(None, {"index": np.array([5], np.int64)})
     assert y[0, 0] == 5 * WIDTH
@@ -125,7 +125,7 @@ def test_spec_1_12_nothing_is_read_before_it_is_used(tmp_path: Path) -> None:
 @LINUX
 def test_spec_1_12_two_sessions_over_one_file_share_its_pages(tmp_path: Path) -> None:
     path = put_table(tmp_path)
-    sessions = [ort_lite.InferenceSession(str(path), providers=["CPUExecutionProvider"]) for _ in range(2)]
+    sessions = [ort_lite.InferenceSession(str(path), providers=["CPUExecutionProvider"], mmap=True) for _ in range(2)]
     index = np.arange(ROWS, dtype=np.int64)
     results = [session.run(None, {"index": index})[0] for session in sessions]
     np.testing.assert_array_equal(results[0], results[1])
@@ -136,12 +136,13 @@ def test_spec_1_12_two_sessions_over_one_file_share_its_pages(tmp_path: Path) ->
 
 
 def test_spec_1_12_a_sessions_weights_lie_in_the_spans_of_the_loader(tmp_path: Path) -> None:
-    session = ort_lite.InferenceSession(str(put_table(tmp_path)), providers=["CPUExecutionProvider"])
-    array = session._prepared.model.graph.initializers["table"].constant
-    assert array is not None
-    span = span_of(array)
-    assert type(span) is ort_lite.ByteSpan
-    assert (span.mode, span.owner and span.owner.name) == ("borrowed", str(tmp_path / "weights"))
+    for mmap, mode, owner in ((False, "owned", None), (True, "borrowed", str(tmp_path / "weights"))):
+        session = ort_lite.InferenceSession(str(put_table(tmp_path)), providers=["CPUExecutionProvider"], mmap=mmap)
+        array = session._prepared.model.graph.initializers["table"].constant
+        assert array is not None
+        span = span_of(array)
+        assert type(span) is ort_lite.ByteSpan
+        assert (span.mode, span.owner and span.owner.name) == (mode, owner)
 
 
 # More than 2 GB
@@ -167,7 +168,7 @@ def save_and_run(folder: str, answer: Any) -> None:
     ort_lite.save(large_model(table), path, SerializeOptions(external_data="large.data"))
     del table
     status = os.stat(os.path.join(folder, "large.data"))
-    session = ort_lite.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = ort_lite.InferenceSession(path, providers=["CPUExecutionProvider"], mmap=True)
     (y,) = session.run(None, {"index": np.array([0, rows - 1], np.int64)})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     answer.send((status.st_size, status.st_blocks * 512, (peak - start) * 1024, y[:, -1].tolist()))

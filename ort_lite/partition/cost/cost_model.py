@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
@@ -13,6 +12,7 @@ from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider, Overhead, Partition
 from ort_lite.record import Record, field
+from ort_lite.serialization.files import read_json, write_file
 
 _FORMAT = "ort-lite-costs-1"
 
@@ -91,7 +91,7 @@ class CostModel(Record):
                 int(data["free"]),
                 int(data["trips"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InvalidArgument(f"not a cost model: {type(error).__name__}: {error}") from error
         made.check()
         return made
@@ -99,18 +99,17 @@ class CostModel(Record):
     def save(self, path: str | os.PathLike[str]) -> None:
         import json
 
-        Path(path).write_text(json.dumps(self.as_dict(), indent=1) + "\n", encoding="utf-8")
+        write_file(path, f"{json.dumps(self.as_dict(), indent=1)}\n".encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "CostModel":
-        """Raises InvalidArgument for a file that holds no cost model, OSError where there is none."""
-        import json
-
+        """Raises InvalidArgument for a file that holds no cost model, and what `read_json` raises."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls.from_dict(read_json(path))
         except ValueError as error:
+            if isinstance(error, InvalidArgument):
+                raise
             raise InvalidArgument(f"{os.fspath(path)} is not a cost model: {error}") from error
-        return cls.from_dict(data)
 
 
 def _fields(record: Record) -> dict[str, Any]:
