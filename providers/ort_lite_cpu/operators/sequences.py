@@ -128,6 +128,7 @@ def sequence_map(op: NodeLowering) -> None:
             results = body([value[k] if isinstance(value, list) else value for value in inputs], captured)
             for elements, result in zip(made, results, strict=True):
                 elements.append(result)
+            body.settle(made)
         return made
 
     op.lowering.host(op.node, step, python=True, captures=captures, shared=range(outputs))

@@ -95,7 +95,8 @@ def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
     table = np.arange(len(chosen)) if texts else chosen
     op.emit(encode, [x, op.array(known), op.array(table), y], size=x.size, count=len(known), work=x.size * 8)
     if texts:
-        op.python(lambda numbers: [np.asarray(chosen[numbers], object)], [y])
+        pace = op.pace
+        op.python(lambda numbers: [pace.picked(chosen, numbers)], [y])
 
 
 @operator("CategoryMapper", "LabelEncoder", domain=ML, types=STRING, python=True)
@@ -108,12 +109,15 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
     if op.raw(0).dtype != "string":
         _emit_search(op, keys, np.array([*values, default], dtype))
         return
-    mapping: dict[str, Any] = {}
+    texts, mapping = dtype == object, dict[str, Any]()
     for key, value in zip(keys, values, strict=True):
         mapping.setdefault(key, value)
+    pace = op.pace
 
     def step(x: Array) -> list[Array]:
-        found = map(mapping.get, x.reshape(-1).tolist(), repeat(default))
-        return [np.fromiter(found, dtype, x.size).reshape(x.shape)]
+        y, flat = pace.empty((x.size,)) if texts else np.empty(x.size, dtype), x.reshape(-1)
+        for part in pace.slices(x.size):
+            y[part] = list(map(mapping.get, flat[part].tolist(), repeat(default)))
+        return [y.reshape(x.shape)]
 
     op.python(step)
