@@ -127,7 +127,7 @@ def within_the_limit() -> None:
 def no_memory_at_all() -> None:
     """Without a limit, where the system has none left: the address space of this process is limited."""
     made = session(JOINED)
-    feed = {"x0": column("a" * 2_000_000_000, 1), "x1": column("\N{GRINNING FACE}", 1)}
+    feed = {"x0": column("a" * 500_000_000, 1), "x1": column("\N{GRINNING FACE}", 1)}
     refused("StringConcat 'n'", lambda: made.run(None, feed), OutOfMemory)
 
 

@@ -9,13 +9,13 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite_cpu.run.pace import Pace
 
-LONGEST = 1 << 14
+LONGEST = 1 << 13
 """Bytes of all patterns of a node, in UTF-8: what RE2 makes of one may be thousands of times as long."""
 MOST = 256
 """Patterns of a node."""
 MEMORY, LEAST_MEMORY = 8 << 20, 256 << 10
 """Bytes that RE2 may use for the patterns of a node together, and for one of many at least. onnxruntime allows MEMORY for each."""
-COSTLY, TOO_COSTLY = 2 * 10**7, 4 * 10**9
+COSTLY, TOO_COSTLY = 10**7, 2 * 10**9
 """Bytes of a text times instructions of a pattern: what RE2 may spend 0.1 and 20 seconds on, where it spends the most on each."""
 _INSTALL = "patterns of models are matched by RE2, which is not installed: pip install google-re2"
 _CODEC = ("utf-8", "surrogatepass")
@@ -82,7 +82,7 @@ def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) ->
 
     Raises NotImplemented for what RE2 rejects, and for too long or too many patterns.
     """
-    sources = [encoded(text) for text in texts]
+    sources = [_source(node, text) for text in texts]
     if len(sources) > MOST:
         raise _rejected(node, f"it has {len(sources)} patterns; expected at most {MOST}")
     if (total := sum(map(len, sources))) > LONGEST:
@@ -95,6 +95,13 @@ def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) ->
         return [_compiled(node, re2, source, options) for source in sources]
     finally:
         re2.purge()  # its cache would keep 128 patterns with their memory
+
+
+def _source(node: Node, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # bytes of a model that are no text come as surrogates
+        raise _rejected(node, f"the pattern {text!r} is not UTF-8") from None
 
 
 def _compiled(node: Node, re2: Any, source: bytes, options: Any) -> Pattern:

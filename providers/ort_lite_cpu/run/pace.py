@@ -19,8 +19,8 @@ from ort_lite.provider.current import CURRENT, as_in
 
 T = TypeVar("T")
 
-ELEMENTS, CHARACTERS = 1 << 13, 1 << 18
-"""A slice of texts: at most so many of them, and so many characters unless a single text has more. 50 ms of Python at most."""
+ELEMENTS, CHARACTERS = 1 << 13, 1 << 16
+"""A slice of texts: at most so many of them, and so many characters unless a single text has more. 20 ms of Python at most."""
 CHEAP = 1 << 20
 """Elements of a slice where each costs some nanoseconds: a reference that is copied."""
 _REFERENCE = 8
