@@ -200,7 +200,7 @@ def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
         return np.asarray(value)
     except MemoryError as error:
         raise OutOfMemory(f"input {name!r} does not fit into memory as an array: {said(error)}").about(input=name) from error
-    except Exception as error:  # noqa: BLE001  whatever the __array__ of a feed's class raises
+    except Exception as error:
         reason = told(error) if not isinstance(error, ValueError | TypeError | RuntimeError) else str(error).partition(".")[0]
         raise InvalidArgument(f"input {name!r} makes no array of {ort_name(dtype)}: {reason}").about(
             input=name, expected=ort_name(dtype), got=type(value).__name__
@@ -262,7 +262,7 @@ def _slices(name: str, flat: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[A
 def _objects(name: str, value: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value, object)
-    except Exception as error:  # noqa: BLE001  whatever the __array__ or __iter__ of a feed's class raises
+    except Exception as error:
         raise InvalidArgument(f"input {name!r} makes no array of {ort_name('string')}: {told(error)}").about(
             input=name, expected=ort_name("string"), got=type(value).__name__
         ) from error
@@ -279,7 +279,7 @@ def _text(name: str, item: Any) -> str:
         raise InvalidArgument(f"input {name!r} holds bytes that are not UTF-8: {error}").about(
             input=name, expected=ort_name("string"), got="bytes"
         ) from error
-    except Exception as error:  # noqa: BLE001  whatever __str__ raises
+    except Exception as error:
         kind = type(item).__name__
         raise InvalidArgument(f"input {name!r} holds an object of class {kind} whose text cannot be made: {told(error)}").about(
             input=name, expected=ort_name("string"), got=kind

@@ -1,4 +1,4 @@
-"""Python steps that would run for long, strings beyond the session's memory limit, feeds whose classes fail, texts that are no numbers."""
+"""Python steps that would run for long, strings beyond a memory limit, feeds whose classes fail, texts that are no numbers."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -46,7 +46,17 @@ JOINED = node("StringConcat(x0, x1)", "string[N,1] x0, string[1,M] x1", "string[
 EXPANDED = node("Expand(x0, x1)", "string[N] x0, int64[R] x1", "string[P,Q] y")
 NUMBERS = node("Cast<to=1>(x0)", "string[N] x0", "float[N] y")
 WRITTEN = node("Cast<to=8>(x0)", "float[N] x0", "string[N] y")
-MAPS = node('ai.onnx.ml.ZipMap<classlabels_strings=["a","b","c"]>(x0)', "float[N,3] x0", "seq(map(string, float)) y", ', "ai.onnx.ml": 3')
+LABELS = '["a", "b", "c"]'
+MAPS = node(
+    'ai.onnx.ml.ZipMap<classlabels_strings=["a","b","c"]>(x0)',
+    "float[N,3] x0",
+    "seq(map(string, float)) y",
+    ', "ai.onnx.ml": 3',
+)
+
+
+TILED = node("Tile(x0, x1)", "string[N] x0, int64[1] x1", "string[M] y")
+SAME = one_node("Identity")
 
 
 def shuffled(count: int) -> Array:
@@ -82,12 +92,14 @@ SLOW: dict[str, Callable[[], None]] = {
     "words of a long text": lambda: cancelled(tokenizer(tokenexp=r"\w+"), texts("é a" * (LONG // 3))),
     "texts are repeated": lambda: cancelled(EXPANDED, texts("a"), np.array([4000, 10_000])),
     "rows become maps": lambda: cancelled(MAPS, np.ones((MANY // 4, 3), np.float32)),
-    "numbers are fed as texts": lambda: cancelled(node("Identity(x0)", "string[N] x0", "string[N] y"), np.array([*range(1000)] * 3000, object)),
+    "numbers are fed as texts": lambda: cancelled(SAME, np.array([*range(1000)] * 3000, object)),
 }  # fmt: skip
 
 
 DOUBLING = parsed(
-    "(string[N] x0) => (string[N] y) {" + "".join(f"x{k + 1} = StringConcat(x{k}, x{k}) " for k in range(40)) + "y = Identity(x40) }"
+    "(string[N] x0) => (string[N] y) {"
+    + "".join(f"x{k + 1} = StringConcat(x{k}, x{k}) " for k in range(40))
+    + "y = Identity(x40) }"
 )
 LOOP = """(string[N] x0) => (string[N] y%s) <int64 many = {%d}, bool go = {1}> { y%s = Loop(many, go, x0) <body =
     b (int64 i, bool c, string[N] s) => (bool d, string[N] t%s) { d = Identity(c) %s }> }"""
@@ -103,7 +115,7 @@ MEMORY: dict[str, Callable[[], None]] = {
     "two long texts": lambda: beyond(JOINED, LIMIT, column("a" * 15_000_000, 1), column("b" * 15_000_000, 1)),
     "letters of four bytes": lambda: beyond(JOINED, LIMIT, column("a" * 6_000_000, 1), column("\N{GRINNING FACE}", 1)),
     "a text many times": lambda: beyond(EXPANDED, LIMIT, texts("a"), np.array([3000, 1000])),
-    "a text tiled": lambda: beyond(node("Tile(x0, x1)", "string[N] x0, int64[1] x1", "string[M] y"), LIMIT, texts("a"), np.array([3_000_000])),
+    "a text tiled": lambda: beyond(TILED, LIMIT, texts("a"), np.array([3_000_000])),
     "one long row": lambda: beyond(SPLIT, LIMIT, np.array(["a " * 10_000, *["b"] * 1000], object)),
     "tokens of one long row": lambda: beyond(tokenizer(separators=[" "]), LIMIT, np.array(["a " * 10_000, *["b"] * 1000], object)),
     "many parts": lambda: beyond(SPLIT, LIMIT, texts("abc " * 1_000_000)),
@@ -161,7 +173,6 @@ class FailingSequence(list[Any]):
         raise ZeroDivisionError("boom")
 
 
-SAME = one_node("Identity")
 NEGATED = parsed("(float[N] x0) => (float[N] y) { y = Neg(x0) }")
 FEEDS: dict[str, tuple[onnx.ModelProto, Any, str]] = {
     "an element without a text": (SAME, np.array(["a", Failing()], object), "ZeroDivisionError: boom"),
@@ -180,7 +191,8 @@ def is_a_bad_feed(model: onnx.ModelProto, value: Any, words: str) -> None:
     refused("'x0'", lambda: run(model, value), InvalidArgument)
 
 
-NO_NUMBERS = ["1_000", "1__0", "_1", "1_", "", " ", "-", "+-1", "1 2", "12abc", "1e", "e5", ".", "0x", "0b1", "٣", "１２", "½", "1\u00a0",
+NO_NUMBERS = ["1_000", "1__0", "_1", "1_", "", " ", "-", "+-1", "1 2", "12abc", "1e", "e5", ".", "0x", "0b1", "٣", "１２", "½",
+              "1\u00a0",
               "infinit", "nano", "1,5", "1.2.3", "--1", "1e1_0", "1j", "None", "True", "9" * 5000, "1" * 2000 + "x"]  # fmt: skip
 DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11, "uint64": 13}
 
@@ -192,12 +204,12 @@ def cast(dtype: str, *given: str) -> Any:
 def are_no_numbers(dtype: str) -> None:
     made = session(one_node("Cast", to=DTYPES[dtype]))
     for text in NO_NUMBERS:
-        refused("Cast 'n'", lambda text=text: made.run(None, {"x0": texts(text)}), InvalidData)
+        refused("Cast 'n'", partial(made.run, None, {"x0": texts(text)}), InvalidData)
 
 
 def are_beyond(dtype: str, *given: str) -> None:
     for text in given:
-        refused("Cast 'n'", lambda text=text: cast(dtype, text), InvalidData)
+        refused("Cast 'n'", partial(cast, dtype, text), InvalidData)
 
 
 def numbers_of_maps() -> None:
@@ -209,7 +221,7 @@ def numbers_of_maps() -> None:
         graph = helper.make_graph([made], "g", [helper.make_value_info("x0", fed)], outputs)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid(ML, 3), helper.make_opsetid("", 21)], ir_version=10)
         assert run(model, {1: "12", 0: "3"}).tolist() == [[3, 12]]
-        refused("'1_000' is not a number", lambda model=model: run(model, {0: "1_000"}), InvalidData)
+        refused("'1_000' is not a number", partial(run, model, {0: "1_000"}), InvalidData)
 
 
 CASES: dict[str, Callable[[], None]] = {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_lite
@@ -65,13 +66,10 @@ def repeated(text: str, count: int) -> Array:
 
 def refused(words: str, call: Callable[[], object], kind: type[Exception] = OrtLiteError) -> None:
     """Check that the call raises an error of ort_lite, with these words."""
-    try:
+    with pytest.raises(kind) as caught:
         call()
-    except kind as error:
-        assert words in str(error), f"{words!r} is not in the message: {error}"
-        assert isinstance(error, OrtLiteError), f"{type(error).__name__} is not one of ort_lite's errors"
-    else:
-        raise AssertionError(f"no {kind.__name__} was raised")
+    assert words in str(caught.value), f"{words!r} is not in the message: {caught.value}"
+    assert isinstance(caught.value, OrtLiteError), f"{type(caught.value).__name__} is not one of ort_lite's errors"
 
 
 def quick(seconds: float, call: Callable[[], Any]) -> Any:

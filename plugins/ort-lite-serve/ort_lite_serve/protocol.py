@@ -70,7 +70,8 @@ def memory_of(text: bytes) -> int:
 def _json(text: bytes, limits: Limits) -> dict[str, Any]:
     if len(text) > limits.json_bytes:
         raise Refused(
-            413, f"the request has {len(text)} bytes of JSON; this server takes {limits.json_bytes}: send tensors as bytes behind it"
+            413,
+            f"the request has {len(text)} bytes of JSON; this server takes {limits.json_bytes}: send tensors as bytes behind it",
         )
     if (memory := memory_of(text)) > limits.json_memory:
         raise Refused(

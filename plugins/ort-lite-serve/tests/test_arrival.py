@@ -61,7 +61,7 @@ def test_a_request_has_a_time_to_arrive(case: str, hasty: "Running") -> None:
 
 
 def test_a_slow_body_is_told_why(hasty: "Running") -> None:
-    _, answer = trickle(hasty.http, *[SLOW["a body"][0]], same(b" "), 10)
+    _, answer = trickle(hasty.http, SLOW["a body"][0], same(b" "), 10)
     assert b" 408 " in answer and b"did not come within 0.5 s" in answer
 
 

@@ -62,7 +62,9 @@ def move(op: NodeLowering) -> None:
     values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype == "string"]
     strings = {value: lowering.tensor(value) for value in values}
     infos = {value: lowering.inference.of(value) for value in values}
-    numbers = lowering.step(node, partial(_positions, pace), list(strings.values()), [_as_numbers(info) for info in infos.values()])
+    numbers = lowering.step(
+        node, partial(_positions, pace), list(strings.values()), [_as_numbers(info) for info in infos.values()]
+    )
     count = len(node.outputs)
     for value, tensor in zip(values, numbers, strict=True):
         assert tensor is not None

@@ -149,7 +149,8 @@ class Pace:
             work.done.wait()
         if not work.results:
             raise options.ended(f"in {self._node}").about(self._node)
-        return work.result()
+        result: T = work.result()
+        return result
 
     # --- memory
     @property

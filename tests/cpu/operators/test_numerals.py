@@ -44,13 +44,17 @@ def test_integers_are_onnxruntimes(text: str, dtype: str) -> None:
     np.testing.assert_array_equal(cast(text, dtype), wanted)
 
 
-@pytest.mark.parametrize(("text", "number"), [("1e3", 1000), ("2.9", 2), ("-2.9", -2), ("0x10", 16), ("1e18", 10**18), ("5.", 5)])
+@pytest.mark.parametrize(
+    ("text", "number"), [("1e3", 1000), ("2.9", 2), ("-2.9", -2), ("0x10", 16), ("1e18", 10**18), ("5.", 5)]
+)
 def test_integers_may_be_written_as_reals(text: str, number: int) -> None:
     """onnxruntime stops at what is no digit: "1e3" is 1."""
     assert cast(text, "int64").tolist() == [number]
 
 
-@pytest.mark.parametrize("text", ["1_000", "12abc", "1 2", "1,5", "1e", "٣", "１", "", "-", "abc", "0b1", "1.2.3", "infinit", "nan(", "1" * 1001])
+@pytest.mark.parametrize(
+    "text", ["1_000", "12abc", "1 2", "1,5", "1e", "٣", "１", "", "-", "abc", "0b1", "1.2.3", "infinit", "nan(", "1" * 1001]
+)
 def test_other_texts_are_no_numbers(text: str) -> None:
     for dtype in ("float32", "int64", "bool"):
         with pytest.raises(InvalidData, match=r"Cast 'node' \(CPUExecutionProvider\): .* is not a number"):

@@ -109,13 +109,13 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
     if op.raw(0).dtype != "string":
         _emit_search(op, keys, np.array([*values, default], dtype))
         return
-    texts, mapping = dtype == object, dict[str, Any]()
+    mapping: dict[str, Any] = {}
     for key, value in zip(keys, values, strict=True):
         mapping.setdefault(key, value)
     pace = op.pace
 
     def step(x: Array) -> list[Array]:
-        y, flat = pace.empty((x.size,)) if texts else np.empty(x.size, dtype), x.reshape(-1)
+        y, flat = pace.empty((x.size,)) if dtype.hasobject else np.empty(x.size, dtype), x.reshape(-1)
         for part in pace.slices(x.size):
             y[part] = list(map(mapping.get, flat[part].tolist(), repeat(default)))
         return [y.reshape(x.shape)]
