@@ -72,7 +72,11 @@ class _TimedProtocol(HttpToolsProtocol):
 
 
 class TimedCalls(grpc.aio.ServerInterceptor):
-    """Ends calls whose message does not arrive within so many seconds."""
+    """Ends calls whose message does not arrive within so many seconds.
+
+    A handler of one message is called when the message is there. One of a stream of messages is called at once, and reads the same
+    bytes.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -81,13 +85,16 @@ class TimedCalls(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return handler
-        call = asyncio.current_task()
-        assert call is not None, "a server calls this in the task of the call"
-        timer = asyncio.get_running_loop().call_later(self._seconds, call.cancel)
-        call.add_done_callback(lambda _: timer.cancel())
 
-        async def answer(request: Any, context: Any) -> Any:
-            timer.cancel()
+        async def answer(messages: Any, context: Any) -> Any:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    request = await anext(messages)
+            except TimeoutError:
+                text = f"the request did not come within {self._seconds:.3g} s"
+                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text)
+            except StopAsyncIteration:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request has no message")
             return await handler.unary_unary(request, context)
 
-        return grpc.unary_unary_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
+        return grpc.stream_unary_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
