@@ -80,8 +80,8 @@ def sequence_insert(op: NodeLowering) -> None:
 def concat_from_sequence(op: NodeLowering) -> None:
     """Spec: ONNX ConcatFromSequence-11."""
     join = np.stack if op.attr("new_axis", 0) else np.concatenate
-    axis: int = op.attr("axis")
-    op.python(lambda sequence: [join(sequence, axis=axis)])
+    axis, pace = int(op.attr("axis")), op.pace
+    op.python(lambda sequence: [join(pace.take_references(sequence), axis=axis)])
 
 
 @operator("SplitToSequence", since=11, types=ANY, python=True)

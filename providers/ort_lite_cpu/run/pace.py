@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any, TypeVar
@@ -168,10 +168,16 @@ class Pace:
         except OutOfMemory as error:
             raise OutOfMemory(f"{self._node} (CPUExecutionProvider): {said(error)}").about(self._node) from None
 
-    def take_texts(self, texts: Iterable[str]) -> None:
-        """As `take`, the bytes of new texts."""
+    def take_texts(self, texts: Sequence[str]) -> None:
+        """As `take`, the bytes of new texts and of a reference to each. Of single characters Python has one for all."""
         if _CURRENT.tally is not None:
-            self.take(sum(map(sys.getsizeof, texts)))
+            self.take(_REFERENCE * len(texts) + sum(sys.getsizeof(text) for text in texts if len(text) > 1 or text > "\xff"))
+
+    def take_references(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The arrays. As `take`, the bytes of a copy of the references in arrays of texts."""
+        if _CURRENT.tally is not None:
+            self.take(sum(array.nbytes for array in arrays if array.dtype == object))
+        return arrays
 
     def settle(self, kept: Sequence[Any]) -> None:
         """Raises OutOfMemory where the strings that a loop keeps from trip to trip exceed the limit.
