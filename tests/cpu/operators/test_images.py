@@ -31,9 +31,14 @@ def test_decodes_to_the_pixels(kind: str) -> None:
 
 def test_large_images_are_decoded_in_a_thread_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ort_lite_cpu.operators.images.LARGE", 34)
-    threads = []
+    threads: list[str] = []
     start = threading.Thread.start
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: (threads.append(thread.name), start(thread)))
+
+    def noted(thread: threading.Thread) -> None:
+        threads.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", noted)
     with as_in(RunOptions(), None):
         [got] = run_op("ImageDecoder", [encoded("PNG")])
     np.testing.assert_array_equal(got, PIXELS)
