@@ -39,9 +39,15 @@ FIND = one_node("StringSplit", 1, 2, delimiter="ab")
 SPLIT = one_node("StringSplit", 1, 2)
 MAPPED = one_node("LabelEncoder", domain=ML, keys_strings=["a", "b"], values_int64s=[1, 2])
 GRAMS = one_node(
-    "TfIdfVectorizer", mode="TF", min_gram_length=1, max_gram_length=1, max_skip_count=0, ngram_counts=[0],
-    ngram_indexes=[0], pool_strings=["a"],
-)  # fmt: skip
+    "TfIdfVectorizer",
+    mode="TF",
+    min_gram_length=1,
+    max_gram_length=1,
+    max_skip_count=0,
+    ngram_counts=[0],
+    ngram_indexes=[0],
+    pool_strings=["a"],
+)
 JOINED = node("StringConcat(x0, x1)", "string[N,1] x0, string[1,M] x1", "string[N,M] y")
 EXPANDED = node("Expand(x0, x1)", "string[N] x0, int64[R] x1", "string[P,Q] y")
 NUMBERS = node("Cast<to=1>(x0)", "string[N] x0", "float[N] y")
@@ -79,12 +85,15 @@ SLOW: dict[str, Callable[[], None]] = {
     "long texts are joined": lambda: cancelled(JOINED, column("a" * 4000, 4000), column("b", 4000).T),
     "long texts are compared": lambda: cancelled(
         node("Equal(x0, x1)", "string[N,1] x0, string[1,M] x1", "bool[N,M] y"),
-        column("a" * 100_000, 2000), column("a" * 99_999 + "b", 2000).T,
+        column("a" * 100_000, 2000),
+        column("a" * 99_999 + "b", 2000).T,
     ),
     "texts become numbers": lambda: cancelled(NUMBERS, repeated("1.5", MANY)),
     "numbers become texts": lambda: cancelled(WRITTEN, np.ones(MANY, np.float32)),
     "texts are looked up": lambda: cancelled(MAPPED, repeated("c", 3 * MANY)),
-    "texts become columns": lambda: cancelled(one_node("OneHotEncoder", domain=ML, cats_strings=["a", "b"]), repeated("a", 3 * MANY)),
+    "texts become columns": lambda: cancelled(
+        one_node("OneHotEncoder", domain=ML, cats_strings=["a", "b"]), repeated("a", 3 * MANY)
+    ),
     "texts are hashed": lambda: cancelled(one_node("MurmurHash3", domain=MICROSOFT), texts("a" * LONG)),
     "texts are counted": lambda: cancelled(GRAMS, repeated("a", 3 * MANY)),
     "different texts are found": lambda: cancelled(one_node("Unique", sorted=1), shuffled(600_000)),
@@ -93,7 +102,7 @@ SLOW: dict[str, Callable[[], None]] = {
     "texts are repeated": lambda: cancelled(EXPANDED, texts("a"), np.array([4000, 10_000])),
     "rows become maps": lambda: cancelled(MAPS, np.ones((MANY // 4, 3), np.float32)),
     "numbers are fed as texts": lambda: cancelled(SAME, np.array([*range(1000)] * 3000, object)),
-}  # fmt: skip
+}
 
 
 DOUBLING = parsed(
@@ -117,14 +126,16 @@ MEMORY: dict[str, Callable[[], None]] = {
     "a text many times": lambda: beyond(EXPANDED, LIMIT, texts("a"), np.array([3000, 1000])),
     "a text tiled": lambda: beyond(TILED, LIMIT, texts("a"), np.array([3_000_000])),
     "one long row": lambda: beyond(SPLIT, LIMIT, np.array(["a " * 10_000, *["b"] * 1000], object)),
-    "tokens of one long row": lambda: beyond(tokenizer(separators=[" "]), LIMIT, np.array(["a " * 10_000, *["b"] * 1000], object)),
+    "tokens of one long row": lambda: beyond(
+        tokenizer(separators=[" "]), LIMIT, np.array(["a " * 10_000, *["b"] * 1000], object)
+    ),
     "many parts": lambda: beyond(SPLIT, LIMIT, texts("abc " * 1_000_000)),
     "other case": lambda: beyond(LETTERS, LIMIT, repeated("a" * 1000, 50_000)),
     "many numbers": lambda: beyond(WRITTEN, LIMIT, np.ones(1_000_000, np.float32)),
     "names of numbers": lambda: beyond(
         one_node("LabelEncoder", domain=ML, keys_strings=["a"], values_strings=["b"]), LIMIT, repeated("a", 3_000_000)
     ),
-}  # fmt: skip
+}
 
 
 def within_the_limit() -> None:
@@ -191,9 +202,18 @@ def is_a_bad_feed(model: onnx.ModelProto, value: Any, words: str) -> None:
     refused("'x0'", lambda: run(model, value), InvalidArgument)
 
 
-NO_NUMBERS = ["1_000", "1__0", "_1", "1_", "", " ", "-", "+-1", "1 2", "12abc", "1e", "e5", ".", "0x", "0b1", "٣", "１２", "½",
-              "1\u00a0",
-              "infinit", "nano", "1,5", "1.2.3", "--1", "1e1_0", "1j", "None", "True", "9" * 5000, "1" * 2000 + "x"]  # fmt: skip
+_NO_NUMBERS = """
+    1_000 1__0 _1 1_ - +-1 12abc 1e e5 . 0x 0b1 ٣ １２ ½ infinit nano 1,5 1.2.3 --1 1e1_0 1j None True
+"""
+NO_NUMBERS = [
+    *_NO_NUMBERS.split(),
+    "",
+    " ",
+    "1 2",
+    "1\xa0",
+    "9" * 5000,
+    "1" * 2000 + "x",
+]
 DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11, "uint64": 13}
 
 

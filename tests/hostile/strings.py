@@ -93,7 +93,7 @@ def cancelled(model: onnx.ModelProto, *arrays: Any, feed: Mapping[str, Any] | No
     timer = threading.Timer(SOON, lambda: setattr(options, "terminate", True))
     timer.start()
     refused("", lambda: made.run(None, given, options), Cancelled)
-    timer.join()
+    timer.join(60)
     late = time.perf_counter() - begin - 2 * SOON
     assert late < 2 * LATE, f"two runs ended {late:.2f} s late together"
 
