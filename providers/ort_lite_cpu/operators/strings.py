@@ -225,7 +225,8 @@ def cast(op: NodeLowering) -> None:
     elif target == "string":
         op.python(lambda x, *like: [_written(pace, x)])
     else:
-        op.python(lambda x, *like: [_read(pace, x, target)])
+        saturate = bool(op.attr("saturate", 1))
+        op.python(lambda x, *like: [_read(pace, x, target, saturate)])
 
 
 def _written(pace: Pace, x: Array) -> Array:
@@ -242,14 +243,17 @@ def _written(pace: Pace, x: Array) -> Array:
 _WORDS = {"nan": "NaN", "inf": "INF", "-inf": "-INF", "True": "1", "False": "0"}
 
 
-def _read(pace: Pace, x: Array, target: str) -> Array:
+def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
     """Texts as numbers. Raises ValueError, which names the text, for what is none and what is beyond an integer's range."""
     dtype = to_numpy(target)
-    if dtype.kind == "b":
+    if target == "bool":
         return _of_each(pace, lambda text: numerals.real(text) != 0, x, bool)
-    if dtype.kind not in "iu" or not dtype.isbuiltin:
-        return _of_each(pace, numerals.real, x, np.float64).astype(dtype)
-    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if "int" not in target:
+        wide = _of_each(pace, numerals.real, x, np.float64)
+        with np.errstate(over="ignore"):
+            return (_saturated(wide, dtype) if saturate and target.startswith("float8") else wide).astype(dtype)
+    bits = int(target.removeprefix("u").removeprefix("int"))
+    low, high = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
     def integer(text: str) -> int:
         number = numerals.whole(text)
@@ -258,3 +262,11 @@ def _read(pace: Pace, x: Array, target: str) -> Array:
         return number
 
     return _of_each(pace, integer, x, dtype)
+
+
+def _saturated(wide: Array, dtype: Any) -> Array:
+    """What is beyond the type's range becomes its largest number, as in numeric casts."""
+    import ml_dtypes
+
+    most = float(ml_dtypes.finfo(dtype).max)
+    return np.clip(wide, -most, most)

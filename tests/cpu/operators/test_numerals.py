@@ -31,7 +31,6 @@ def cast(text: str, dtype: str) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("text", REALS)
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_reals_are_onnxruntimes(text: str, dtype: str) -> None:
     [wanted] = ort_op("Cast", [np.array([text], object)], {"to": to_onnx(dtype)}, opset=21, outputs=[dtype])
     np.testing.assert_array_equal(cast(text, dtype), wanted)
@@ -71,6 +70,9 @@ def test_other_texts_are_no_numbers(text: str) -> None:
         ("128", "int8"),
         ("-129", "int8"),
         ("256", "uint8"),
+        ("8", "int4"),
+        ("-1", "uint4"),
+        ("nan", "int4"),
         ("9223372036854775808", "int64"),
         ("1e400", "float64"),
         ("inf", "int64"),
@@ -86,3 +88,13 @@ def test_a_double_is_the_nearest() -> None:
     assert numerals.real("0.1") == 0.1
     assert math.copysign(1, numerals.real("-0")) == -1
     assert numerals.whole("-12") == -12
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"])
+@pytest.mark.parametrize("text", ["1e39", "-1e39", "inf", "-INF", "nan", "3", "500"])
+def test_small_floats_are_those_of_numeric_casts(text: str, dtype: str) -> None:
+    for saturate in (0, 1):
+        attributes = {"to": to_onnx(dtype), "saturate": saturate}
+        [found] = run_op("Cast", [np.array([text], object)], attributes)
+        [wanted] = run_op("Cast", [np.array([float(text)])], attributes)
+        np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
