@@ -8,7 +8,7 @@ from sys import getsizeof
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.run.pace import CHARACTERS, Pace
+from ort_lite_cpu.run.pace import CHARACTERS, CHEAP, Pace
 
 _SPACE, _OTHER = re.compile(r"\s"), re.compile(r"\S")
 
@@ -30,6 +30,16 @@ def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> li
     return rows
 
 
+def parts(pace: Pace, text: str, delimiter: str) -> list[str]:
+    """text.split(delimiter)."""
+    return text.split(delimiter) if len(text) <= CHARACTERS else [*_parts(pace, text, delimiter, -1)]
+
+
+def words(pace: Pace, text: str) -> list[str]:
+    """text.split()."""
+    return text.split() if len(text) <= CHARACTERS else [*_words(pace, text, -1)]
+
+
 def _parts(pace: Pace, text: str, delimiter: str, limit: int) -> Iterator[str]:
     """text.split(delimiter, limit), looking at CHARACTERS at a time."""
     start = at = count = 0
@@ -43,11 +53,6 @@ def _parts(pace: Pace, text: str, delimiter: str, limit: int) -> Iterator[str]:
             start = at = found + len(delimiter)
             count += 1
     yield text[start:]
-
-
-def words(pace: Pace, text: str) -> list[str]:
-    """text.split()."""
-    return text.split() if len(text) <= CHARACTERS else [*_words(pace, text, -1)]
 
 
 def _words(pace: Pace, text: str, limit: int) -> Iterator[str]:
@@ -73,16 +78,17 @@ def _next(pace: Pace, kind: re.Pattern[str], text: str, at: int) -> int:
 def filled(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array:
     """A table (rows, most) of rows that are filled up."""
     y = pace.empty((len(rows), most))
-    for k, row in enumerate(rows):
-        pace.check()
-        y[k, : len(row)] = row
-        y[k, len(row) :] = fill
+    for part in pace.slices(len(rows), max(CHEAP // max(most, 1 << 7), 1)):
+        y[part].fill(fill)
+        for line, row in zip(y[part], rows[part], strict=True):
+            line[: len(row)] = row
     return y
 
 
 def joined(pace: Pace, a: Array, b: Array) -> Array:
     """a + b, which broadcast."""
-    a, b = np.broadcast_arrays(a, b)
+    if a.shape != b.shape:
+        a, b = np.broadcast_arrays(a, b)
     y = pace.empty((a.size,))
     for part, left, right in pairs(pace, a, b):
         total = sum(map(len, left)) + sum(map(len, right))

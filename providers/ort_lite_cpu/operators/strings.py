@@ -147,16 +147,16 @@ def non_zero(op: NodeLowering) -> None:
 
     def step(x: Array) -> list[Array]:
         x = np.atleast_1d(x)
-        return [np.array(np.nonzero(_of_each(pace, bool, x, bool)), np.int64)]
+        return [np.array(np.nonzero(_of_slices(pace, lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
 
     op.python(step)
 
 
-def _of_each(pace: Pace, function: Callable[[Any], Any], x: Array, dtype: Any) -> Array:
-    """function of each element, as an array of x's shape."""
+def _of_slices(pace: Pace, function: Callable[[list[Any]], Sequence[Any]], x: Array, dtype: Any) -> Array:
+    """function of the elements, a slice at a time, as an array of x's shape."""
     y, flat = np.empty(x.size, dtype), x.reshape(-1)
     for part in pace.slices(x.size):
-        y[part] = [function(element) for element in flat[part].tolist()]
+        y[part] = function(flat[part].tolist())
     return y.reshape(x.shape)
 
 
@@ -196,7 +196,7 @@ def _numbered(pace: Pace, x: Array) -> tuple[Array, Array]:
         places.update(zip(block, count(len(values)), strict=False))
         values += block
         pace.check()
-    return pace.array(values, (len(values),)), _of_each(pace, places.__getitem__, x, np.int64)
+    return pace.array(values, (len(values),)), _of_slices(pace, lambda block: list(map(places.__getitem__, block)), x, np.int64)
 
 
 @operator("Equal", since=19, types=STRING, python=True)
@@ -247,21 +247,22 @@ def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
     """Texts as numbers. Raises ValueError, which names the text, for what is none and what is beyond an integer's range."""
     dtype = to_numpy(target)
     if target == "bool":
-        return _of_each(pace, lambda text: numerals.real(text) != 0, x, bool)
+        return _of_slices(pace, lambda texts: [number != 0 for number in numerals.reals(texts)], x, bool)
     if "int" not in target:
-        wide = _of_each(pace, numerals.real, x, np.float64)
+        wide = _of_slices(pace, numerals.reals, x, np.float64)
         with np.errstate(over="ignore"):
             return (_saturated(wide, dtype) if saturate and target.startswith("float8") else wide).astype(dtype)
     bits = int(target.removeprefix("u").removeprefix("int"))
     low, high = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
-    def integer(text: str) -> int:
-        number = numerals.whole(text)
-        if not low <= number <= high:
-            raise ValueError(f"{text!r} is beyond {target}: expected a number from {low} to {high}")
-        return number
+    def integers(texts: list[str]) -> list[int]:
+        numbers = numerals.wholes(texts)
+        if numbers and not low <= min(numbers) <= max(numbers) <= high:
+            wrong = next(text for text, number in zip(texts, numbers, strict=True) if not low <= number <= high)
+            raise ValueError(f"{wrong!r} is beyond {target}: expected a number from {low} to {high}")
+        return numbers
 
-    return _of_each(pace, integer, x, dtype)
+    return _of_slices(pace, integers, x, dtype)
 
 
 def _saturated(wide: Array, dtype: Any) -> Array:

@@ -99,14 +99,17 @@ class Pace:
 
     def texts(self, texts: list[str]) -> Iterator[list[str]]:
         """The texts in order, in slices of ELEMENTS and CHARACTERS. Checks between two of them."""
+        if len(texts) <= ELEMENTS:
+            yield from self._smaller(texts)
+            return
         for part in self.slices(len(texts)):
-            block = texts if part.stop >= len(texts) and not part.start else texts[part]
-            if sum(map(len, block)) <= CHARACTERS:
-                yield block
-            else:
-                yield from self._smaller(block)
+            yield from self._smaller(texts[part])
 
     def _smaller(self, block: list[str]) -> Iterator[list[str]]:
+        if sum(map(len, block)) <= CHARACTERS:
+            if block:
+                yield block
+            return
         start = total = 0
         for k, text in enumerate(block):
             total += len(text)
@@ -128,7 +131,8 @@ class Pace:
                 results += map(function, block)
             else:
                 results.append("".join(map(function, self.pieces(block[0]))))
-            self.take_texts(results[-len(block) :])
+            if _CURRENT.tally is not None:
+                self.take_texts(results[-len(block) :])
         return results
 
     def beside(self, function: Callable[..., T], *arguments: Any) -> T:

@@ -98,3 +98,23 @@ def test_small_floats_are_those_of_numeric_casts(text: str, dtype: str) -> None:
         [found] = run_op("Cast", [np.array([text], object)], attributes)
         [wanted] = run_op("Cast", [np.array([float(text)])], attributes)
         np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize("odd", ["", "nan", "0x10", " 7", "1e3", "123456789012345678901", "-0"])
+def test_many_numbers_are_those_of_each(odd: str) -> None:
+    texts = ["1", "-2", "+3", "4567890123456789", *([odd] if odd else [])]
+    np.testing.assert_array_equal(numerals.reals(texts), [numerals.real(text) for text in texts])
+    if odd != "nan":
+        assert numerals.wholes(texts) == [numerals.whole(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "texts", [["1", "2,3"], ["1,2"], ["1", ""], ["", "1"], ["1", "1_0"], ["1", "1e400"], ["1", "2" * 1001]], ids=str
+)
+def test_one_wrong_text_among_many_is_found(texts: list[str]) -> None:
+    with pytest.raises(ValueError, match="is not a number|is beyond"):
+        numerals.reals(texts)
+
+
+def test_no_texts_are_no_numbers() -> None:
+    assert numerals.reals([]) == numerals.wholes([]) == []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.patterns import Pattern, after, compile_patterns, decoded, encoded
-from ort_lite_cpu.operators.splitting import words
+from ort_lite_cpu.operators.splitting import parts, words
 from ort_lite_cpu.operators.text_steps import Dims, Streamed, emit_texts
 from ort_lite_cpu.operators.words import BETWEEN, can_be_streamed
 from ort_lite_cpu.operators.words import END as STOP
@@ -91,7 +91,7 @@ def _function(op: NodeLowering, least: int) -> Tokenize:
     if not patterns:
         return _Letters(pace)
     if separators:
-        between = _Between(patterns, least, pace)
+        between = _Between(separators, patterns, least, pace)
         return lambda texts: list(map(between, texts))
     found = _Found(patterns[0], max(least, 1), pace)
     members = _members(op.node, expression)
@@ -117,27 +117,38 @@ class _Letters:
 class _Between:
     """What is left of a text between the separators, one kind after the other."""
 
-    def __init__(self, separators: Sequence[Pattern], least: int, pace: Pace) -> None:
-        self._separators, self._least, self._pace = separators, least, pace
+    def __init__(self, separators: Sequence[str], patterns: Sequence[Pattern], least: int, pace: Pace) -> None:
+        """`patterns` are the separators, compiled."""
+        self._kinds = [_literal(text) or pattern for text, pattern in zip(separators, patterns, strict=True)]
+        self._least, self._pace = least, pace
 
     def __call__(self, text: str) -> list[str]:
+        tokens, least = [text], self._least
+        for kind in self._kinds:
+            self._pace.check()
+            tokens = [piece for token in tokens for piece in self._pieces(token, kind) if len(piece) >= least]
+        return tokens
+
+    def _pieces(self, text: str, kind: str | Pattern) -> list[str]:
+        if isinstance(kind, str):
+            return parts(self._pace, text, kind)
         data = encoded(text)
-        costly = [pattern.is_costly(data) for pattern in self._separators]
-        return self._pace.beside(self._tokens, data) if any(costly) else self._tokens(data)
+        return self._pace.beside(self._found, data, kind) if kind.is_costly(data) else self._found(data, kind)
 
-    def _tokens(self, data: bytes) -> list[str]:
-        tokens = [data]
-        for separator in self._separators:
-            tokens = [piece for token in tokens for piece in self._pieces(token, separator)]
-        return list(map(decoded, tokens))
-
-    def _pieces(self, data: bytes, separator: Pattern) -> list[bytes]:
+    def _found(self, data: bytes, pattern: Pattern) -> list[str]:
         pieces, start = [], 0
-        for begin, end in separator.find_all(data, self._pace):
-            pieces.append(data[start:begin])
+        for begin, end in pattern.find_all(data, self._pace):
+            pieces.append(decoded(data[start:begin]))
             start = end
-        pieces.append(data[start:])
-        return [piece for piece in pieces if len(decoded(piece)) >= self._least]
+        return [*pieces, decoded(data[start:])]
+
+
+_LITERAL = re.compile(r"(?:[^\\.+*?()|[\]{}^$]|\\[!-/:-@[-^`{-~])++")
+
+
+def _literal(pattern: str) -> str:
+    """The text that alone matches a pattern without operators; "" for others."""
+    return re.sub(r"\\(.)", r"\1", pattern) if _LITERAL.fullmatch(pattern) else ""
 
 
 class _Found:

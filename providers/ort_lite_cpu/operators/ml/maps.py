@@ -104,7 +104,8 @@ def cast_map(op: NodeLowering) -> None:
             made = [convert(values[key]) for key in chosen]
             if dtype is object:
                 pace.take_texts(made)
-            y[0, chosen if sparse else part] = made
+            with np.errstate(over="ignore"):
+                y[0, chosen if sparse else part] = made
         return [y]
 
     op.python(step)
