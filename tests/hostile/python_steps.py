@@ -131,7 +131,7 @@ MEMORY: dict[str, Callable[[], None]] = {
     ),
     "many parts": lambda: beyond(SPLIT, LIMIT, texts("abc " * 1_000_000)),
     "other case": lambda: beyond(LETTERS, LIMIT, repeated("a" * 1000, 50_000)),
-    "many numbers": lambda: beyond(WRITTEN, LIMIT, np.ones(1_000_000, np.float32)),
+    "many numbers": lambda: beyond(WRITTEN, LIMIT, np.full(1_000_000, 1.5, np.float32)),
     "names of numbers": lambda: beyond(
         one_node("LabelEncoder", domain=ML, keys_strings=["a"], values_strings=["b"]), LIMIT, repeated("a", 3_000_000)
     ),

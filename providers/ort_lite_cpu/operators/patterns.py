@@ -71,8 +71,8 @@ class Pattern:
 
 def _direct(compiled: Any) -> Callable[[bool, bytes, int], Span] | None:
     """The call below the package's Python classes, which take three quarters of the time; None where a version has no such call."""
-    core = getattr(compiled, "_regexp", None)
-    anchor = getattr(type(core), "Anchor", None)
+    core: Any = getattr(compiled, "_regexp", None)
+    anchor: Any = getattr(type(core), "Anchor", None)
     if anchor is None:
         return None
     match, anywhere, both = core.Match, anchor.UNANCHORED, anchor.ANCHOR_BOTH

@@ -269,5 +269,6 @@ def _saturated(wide: Array, dtype: Any) -> Array:
     """What is beyond the type's range becomes its largest number, as in numeric casts."""
     import ml_dtypes
 
-    most = float(ml_dtypes.finfo(dtype).max)
+    finfo: Any = ml_dtypes.finfo
+    most = float(finfo(dtype).max)
     return np.clip(wide, -most, most)
