@@ -8,7 +8,7 @@ from sys import getsizeof
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.run.pace import CHARACTERS, CHEAP, Pace
+from ort_lite_cpu.run.pace import CHARACTERS, CHEAP, ELEMENTS, Pace
 
 _SPACE, _OTHER = re.compile(r"\s"), re.compile(r"\S")
 
@@ -87,8 +87,9 @@ def filled(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array:
 
 def joined(pace: Pace, a: Array, b: Array) -> Array:
     """a + b, which broadcast."""
-    if a.shape != b.shape:
-        a, b = np.broadcast_arrays(a, b)
+    if a.shape == b.shape and a.size <= ELEMENTS and not pace.counts and _characters(a) + _characters(b) <= CHARACTERS:
+        return np.asarray(a + b, object)
+    a, b = np.broadcast_arrays(a, b)
     y = pace.empty((a.size,))
     for part, left, right in pairs(pace, a, b):
         total = sum(map(len, left)) + sum(map(len, right))
@@ -97,6 +98,10 @@ def joined(pace: Pace, a: Array, b: Array) -> Array:
         if pace.counts:
             pace.take(sum(map(getsizeof, made)) - total)
     return y.reshape(a.shape)
+
+
+def _characters(x: Array) -> int:
+    return sum(map(len, x.reshape(-1).tolist()))
 
 
 def pairs(pace: Pace, a: Array, b: Array) -> Iterator[tuple[slice, list[str], list[str]]]:

@@ -1,6 +1,6 @@
 """Strings in operators that are not about text. What only moves elements moves numbers instead; Cast and Equal are Python."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from heapq import merge
 from itertools import count, islice
@@ -147,17 +147,9 @@ def non_zero(op: NodeLowering) -> None:
 
     def step(x: Array) -> list[Array]:
         x = np.atleast_1d(x)
-        return [np.array(np.nonzero(_of_slices(pace, lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
+        return [np.array(np.nonzero(pace.mapped(lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
 
     op.python(step)
-
-
-def _of_slices(pace: Pace, function: Callable[[list[Any]], Sequence[Any]], x: Array, dtype: Any) -> Array:
-    """function of the elements, a slice at a time, as an array of x's shape."""
-    y, flat = np.empty(x.size, dtype), x.reshape(-1)
-    for part in pace.slices(x.size):
-        y[part] = function(flat[part].tolist())
-    return y.reshape(x.shape)
 
 
 @operator("Unique", since=11, types=STRING, python=True)
@@ -196,7 +188,7 @@ def _numbered(pace: Pace, x: Array) -> tuple[Array, Array]:
         places.update(zip(block, count(len(values)), strict=False))
         values += block
         pace.check()
-    return pace.array(values, (len(values),)), _of_slices(pace, lambda block: list(map(places.__getitem__, block)), x, np.int64)
+    return pace.array(values, (len(values),)), pace.mapped(lambda block: list(map(places.__getitem__, block)), x, np.int64)
 
 
 @operator("Equal", since=19, types=STRING, python=True)
@@ -247,9 +239,9 @@ def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
     """Texts as numbers. Raises ValueError, which names the text, for what is none and what is beyond an integer's range."""
     dtype = to_numpy(target)
     if target == "bool":
-        return _of_slices(pace, lambda texts: [number != 0 for number in numerals.reals(texts)], x, bool)
+        return pace.mapped(lambda texts: [number != 0 for number in numerals.reals(texts)], x, bool)
     if "int" not in target:
-        wide = _of_slices(pace, numerals.reals, x, np.float64)
+        wide = pace.mapped(numerals.reals, x, np.float64)
         with np.errstate(over="ignore"):
             return (_saturated(wide, dtype) if saturate and target.startswith("float8") else wide).astype(dtype)
     bits = int(target.removeprefix("u").removeprefix("int"))
@@ -262,7 +254,7 @@ def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
             raise ValueError(f"{wrong!r} is beyond {target}: expected a number from {low} to {high}")
         return numbers
 
-    return _of_slices(pace, integers, x, dtype)
+    return pace.mapped(integers, x, dtype)
 
 
 def _saturated(wide: Array, dtype: Any) -> Array:

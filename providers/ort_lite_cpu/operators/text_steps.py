@@ -48,10 +48,10 @@ class TextStep:
     ) -> None:
         """`view` may hold a -1. `node` is that of `finish`; None: the texts themselves are wanted."""
         self.view, self.stages = view, list(stages)
-        self._node, self._finish = node, finish
+        self._node, self._finish, self._pace = node, finish, Pace(node)
 
     def __call__(self, x: Array) -> list[Array]:
-        done, pace = 0, Pace(self._node)
+        done, pace = 0, self._pace
         try:
             if self.view is not None:
                 x = x.reshape(self.view)

@@ -125,7 +125,11 @@ class Pace:
 
     def each(self, function: Callable[[str], str], texts: list[str]) -> list[str]:
         """function(text) for each. The function looks at each character alone: long texts come in pieces."""
-        results: list[str] = []
+        if len(texts) <= ELEMENTS and sum(map(len, texts)) <= CHARACTERS:
+            results = list(map(function, texts))
+            self.take_texts(results)
+            return results
+        results = []
         for block in self.texts(texts):
             if len(block) > 1 or len(block[0]) <= CHARACTERS:
                 results += map(function, block)
@@ -211,10 +215,25 @@ class Pace:
 
     def array(self, texts: Sequence[Any], shape: Sequence[int]) -> Array:
         """The texts as an array."""
+        if len(texts) <= CHEAP:
+            self.take(_REFERENCE * len(texts))
+            return np.fromiter(texts, object, len(texts)).reshape(tuple(shape))
         y = self.empty((len(texts),))
         for part in self.slices(len(texts), CHEAP):
             y[part] = texts[part]
         return y.reshape(tuple(shape))
+
+    def mapped(self, function: Callable[[list[Any]], Sequence[Any]], x: Array, dtype: Any) -> Array:
+        """function of the elements, a slice at a time, as an array of x's shape."""
+        flat = x.reshape(-1)
+        if _CURRENT.tally is not None and np.dtype(dtype).hasobject:
+            self.take(_REFERENCE * x.size)
+        if x.size <= ELEMENTS:
+            return np.fromiter(function(flat.tolist()), dtype, x.size).reshape(x.shape)
+        y = np.empty(x.size, dtype)
+        for part in self.slices(x.size):
+            y[part] = function(flat[part].tolist())
+        return y.reshape(x.shape)
 
     def picked(self, pool: Array, positions: Array) -> Array:
         """pool[positions], of a pool of objects (n,)."""

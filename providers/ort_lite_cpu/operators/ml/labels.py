@@ -113,11 +113,4 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
     for key, value in zip(keys, values, strict=True):
         mapping.setdefault(key, value)
     pace = op.pace
-
-    def step(x: Array) -> list[Array]:
-        y, flat = pace.empty((x.size,)) if dtype.hasobject else np.empty(x.size, dtype), x.reshape(-1)
-        for part in pace.slices(x.size):
-            y[part] = list(map(mapping.get, flat[part].tolist(), repeat(default)))
-        return [y.reshape(x.shape)]
-
-    op.python(step)
+    op.python(lambda x: [pace.mapped(lambda keys: list(map(mapping.get, keys, repeat(default))), x, dtype)])
