@@ -41,12 +41,17 @@ class Tally:
     def room(self) -> int:
         return self._pool.budget.room or 0
 
-    def take(self, nbytes: int) -> None:
-        """Raises OutOfMemory, also where idle scratch memory was given back first."""
-        budget = self._pool.budget
+    def require(self, nbytes: int) -> None:
+        """Raises OutOfMemory where there is no room for so many bytes, even without idle scratch memory."""
         if nbytes > self.room:
             self._pool.trim()
-        budget.take(nbytes, "strings of a run")
+        if nbytes > self.room:
+            raise self._pool.budget.refusal(nbytes, "strings of a run")
+
+    def take(self, nbytes: int) -> None:
+        """Raises OutOfMemory, and takes none."""
+        self.require(nbytes)
+        self._pool.budget.take(nbytes, "strings of a run")
         self.nbytes += nbytes
 
     def release(self) -> None:
@@ -169,10 +174,12 @@ class Pace:
     def take(self, nbytes: int) -> None:
         """Takes bytes from the session's memory limit. Raises OutOfMemory, which names the node."""
         tally = _CURRENT.tally
-        if tally is None:
-            return
+        if tally is not None:
+            self._within_limit(tally.take, nbytes)
+
+    def _within_limit(self, ask: Callable[[int], None], nbytes: int) -> None:
         try:
-            tally.take(nbytes)
+            ask(nbytes)
         except OutOfMemory as error:
             raise OutOfMemory(f"{self._node} (CPUExecutionProvider): {said(error)}").about(self._node) from None
 
@@ -196,8 +203,7 @@ class Pace:
         if tally is None or tally.handed_on <= tally.room:
             return
         tally.handed_on = _nbytes(kept, set())
-        if tally.handed_on > tally.room:
-            self.take(tally.handed_on)
+        self._within_limit(tally.require, tally.handed_on)
 
     # --- arrays of texts
     def empty(self, shape: Sequence[int]) -> Array:
