@@ -56,7 +56,7 @@ def _length(header: str, size: int) -> int:
     return int(header)
 
 
-_OBJECTS = {b",": 56, b"[": 96, b"{": 256, b'"': 48}
+_OBJECTS = {b",": 44, b"[": 80, b"{": 184, b'"': 48}
 """Bytes that Python's objects take for JSON, by what begins or parts them: a number in a list and in an array, a list, an object with
 a name, half of a text. Strings of commas count as well.
 """

@@ -92,13 +92,29 @@ def test_an_output_without_a_row_for_each_is_nobodys() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"":0},', "[],", "{},", '"ab",', "1.5,", "1000,", '["a"],', '{"a":{}},', '"\N{GRINNING FACE}",', "[[]],", "0,"],
+    [
+        '{"":0},',
+        "[],",
+        "{},",
+        '"ab",',
+        "1.5,",
+        "1000,",
+        '["a"],',
+        '{"a":{}},',
+        '"\N{GRINNING FACE}",',
+        "[[]],",
+        "0,",
+        '{"KEY":1},',
+        '"é",',
+        "[0],",
+    ],
 )
 def test_json_is_refused_by_the_memory_that_it_takes(text: str) -> None:
     """What is not refused takes no more than what is counted: Python's objects, and one more reference for each."""
     import tracemalloc
 
-    body = ('{"inputs": [' + (text * (200_000 // len(text)))[:-1] + "]}").encode()
+    items = (text.replace("KEY", str(k)) for k in range(200_000 // len(text)))
+    body = ('{"inputs": [' + "".join(items)[:-1] + "]}").encode()
     tracemalloc.start()
     told = json.loads(body)
     peak = tracemalloc.get_traced_memory()[1]
