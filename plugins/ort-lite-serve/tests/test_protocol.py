@@ -101,12 +101,12 @@ def test_an_output_without_a_row_for_each_is_nobodys() -> None:
         "1000,",
         '["a"],',
         '{"a":{}},',
-        '"\N{GRINNING FACE}",',
-        "[[]],",
-        "0,",
         '{"KEY":1},',
-        '"é",',
+        "[[]],",
         "[0],",
+        "0,",
+        '"é",',
+        '"\N{GRINNING FACE}",',
     ],
 )
 def test_json_is_refused_by_the_memory_that_it_takes(text: str) -> None:
