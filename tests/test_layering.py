@@ -48,6 +48,7 @@ KEEPERS = {
         "transforms/ort_lite_transforms/schemas/generate.py",
     ),
     "google.protobuf": ("ort_lite/serialization/proto.py",),
+    "re2": ("providers/ort_lite_cpu/operators/patterns.py",),
 }
 
 # From the ground up: what is in a line imports only what is in lines above it, or beside it.

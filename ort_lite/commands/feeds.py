@@ -277,6 +277,8 @@ def _parsed(text: str) -> int | float | bool:
     text = text.strip()
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if not text.isascii() or "_" in text:  # which Python's numbers may have
+        raise ValueError(text)
     return float(text) if set(text.lower()) & set(".einf") else int(text, 0)
 
 
@@ -285,6 +287,6 @@ def _size_of(dim: int | str | None, dims: Mapping[str, int]) -> int:
 
 
 def _number(what: str, text: str) -> int:
-    if not text.strip().isdecimal():
+    if not (text.isascii() and text.strip().isdecimal()):
         raise InvalidArgument(f"{what}: expected a number")
     return int(text)

@@ -4,20 +4,24 @@ What a compiled graph gets is a C-contiguous, aligned array of native byte order
 never written to: an array that is right is passed on as it is, any other one is copied.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import DType, from_numpy, ort_name, to_numpy
-from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.errors import InvalidArgument, OutOfMemory, said, told
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type, type_name
+from ort_lite.provider.current import run_options
 from ort_lite.shapes.dims import Shape
 
 Check = Callable[[Any], Any]
 
 _OBJECT, _TEXT = np.dtype(object), frozenset([str])
+SLICE = 1 << 16
+"""Elements of strings that are looked at before a run is asked whether it shall end."""
 LONGEST = 200
 """Characters of a name in a message."""
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
@@ -72,7 +76,7 @@ class Feeds:
 
 def _shown(name: object) -> str:
     """A name that came, which may be anything, and longer than a message should be."""
-    text = repr(name)
+    text = repr(name) if isinstance(name, str) else reprlib.repr(name)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
 
 
@@ -194,8 +198,10 @@ def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any], sha
 def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value)
-    except (ValueError, TypeError, RuntimeError) as error:
-        reason = str(error).partition(".")[0]
+    except MemoryError as error:
+        raise OutOfMemory(f"input {name!r} does not fit into memory as an array: {said(error)}").about(input=name) from error
+    except Exception as error:
+        reason = told(error) if not isinstance(error, ValueError | TypeError | RuntimeError) else str(error).partition(".")[0]
         raise InvalidArgument(f"input {name!r} makes no array of {ort_name(dtype)}: {reason}").about(
             input=name, expected=ort_name(dtype), got=type(value).__name__
         ) from error
@@ -224,9 +230,9 @@ def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.
 
 def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     """An object array of str. Bytes are decoded as UTF-8, those of numpy.void with their zeros at the end, other objects become their
-    text, as in onnxruntime.
+    text, as in onnxruntime. A run that is cancelled meanwhile ends.
     """
-    array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
+    array = value if isinstance(value, np.ndarray) else _objects(name, value)
     if array.dtype is _OBJECT and array.flags.c_contiguous:
         objects = array
     elif array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
@@ -235,22 +241,48 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
         ).about(input=name, expected=ort_name("string"), got=_type_of(array))
     else:
         objects = array.astype(object, order="C")
-    items = objects.reshape(-1).tolist()
-    if _TEXT.issuperset(map(type, items)):
+    flat = objects.reshape(-1)
+    if all(_TEXT.issuperset(map(type, items)) for _, items in _slices(name, flat)):
         return objects
-    return np.fromiter([_text(name, item) for item in items], object, len(items)).reshape(objects.shape)
+    texts = np.empty(flat.size, object)
+    for start, items in _slices(name, flat):
+        texts[start : start + len(items)] = [_text(name, item) for item in items]
+    return texts.reshape(objects.shape)
+
+
+def _slices(name: str, flat: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[Any]]]:
+    """The elements in slices, and where each begins."""
+    for start in range(0, flat.size, SLICE):
+        options = run_options() if start else None
+        if options is not None and options.terminate:
+            raise options.ended(f"before its first node: the texts of input {name!r} were being converted").about(input=name)
+        yield start, flat[start : start + SLICE].tolist()
+
+
+def _objects(name: str, value: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value, object)
+    except Exception as error:
+        raise InvalidArgument(f"input {name!r} makes no array of {ort_name('string')}: {told(error)}").about(
+            input=name, expected=ort_name("string"), got=type(value).__name__
+        ) from error
 
 
 def _text(name: str, item: Any) -> str:
     if isinstance(item, (list, tuple, np.ndarray)):
-        raise InvalidArgument(f"input {name!r} is ragged: it holds {item!r} where {ort_name('string')} has one element").about(
-            input=name, expected=ort_name("string"), got=type(item).__name__
-        )
+        raise InvalidArgument(
+            f"input {name!r} is ragged: it holds {reprlib.repr(item)} where {ort_name('string')} has one element"
+        ).about(input=name, expected=ort_name("string"), got=type(item).__name__)
     try:
         return item.decode() if isinstance(item, bytes) else str(item)
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"input {name!r} holds bytes that are not UTF-8: {error}").about(
             input=name, expected=ort_name("string"), got="bytes"
+        ) from error
+    except Exception as error:
+        kind = type(item).__name__
+        raise InvalidArgument(f"input {name!r} holds an object of class {kind} whose text cannot be made: {told(error)}").about(
+            input=name, expected=ort_name("string"), got=kind
         ) from error
 
 

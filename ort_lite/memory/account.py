@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ort_lite.options.options import SessionOptions
 
 LIMIT_KEY = "session.memory_limit_bytes"
-"""A session's config entry: bytes that its constants, packed weights and scratch memory may have together."""
+"""A session's config entry: bytes that its constants, packed weights, scratch memory and the strings of its runs may have together."""
 
 
 class Account:

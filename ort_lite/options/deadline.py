@@ -5,11 +5,10 @@ The thread is a daemon that sleeps while no run has a deadline. The child of a f
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from heapq import heapify, heappop, heappush
 from time import monotonic
-from typing import Any
 
 from ort_lite.errors import DeadlineExceeded, InvalidArgument, RunTerminated
 from ort_lite.options.options import RunOptions, seconds
@@ -113,13 +112,3 @@ def limited(options: RunOptions | None, timeout: float) -> Iterator[RunOptions]:
             if isinstance(error, type(told)) or not isinstance(told, DeadlineExceeded):
                 raise
             raise told from error
-
-
-def within(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """The run, of inputs and options, with the timeout of its options."""
-
-    def ending(inputs: Sequence[Any], options: RunOptions) -> list[Any]:
-        with limited(options, options.timeout) as own:
-            return run(inputs, own)
-
-    return ending

@@ -98,7 +98,7 @@ def _value(name: str, value: Any, provider: str) -> Any:
 
 def _number(value: Any, least: int) -> int | None:
     try:
-        number = int(value) if isinstance(value, str) else index(value)
+        number = index(value) if not isinstance(value, str) else int(value) if value.isascii() and value.isdecimal() else -1
     except (TypeError, ValueError):
         return None
     return number if number >= least else None

@@ -32,7 +32,7 @@ def claimed(
 
 def count(provider: ExecutionProvider, option: str, value: int | str) -> int:
     """A provider option that is a number, 0 or more; users may write it as text. Raises ProviderError."""
-    if not str(value).isdecimal():
+    if not (str(value).isascii() and str(value).isdecimal()):
         raise ProviderError(f"{provider.name}: {option} is {value!r}; expected a number, 0 or more").about(
             provider=provider.name
         )

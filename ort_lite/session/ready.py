@@ -12,6 +12,7 @@ from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
 from ort_lite.pipeline.prepared import Prepared
+from ort_lite.provider.current import CURRENT, as_in
 
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
@@ -77,7 +78,12 @@ class Ready:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
-        inputs = self._feeds(input_feed)
+        if run_options is not None and run_options.timeout:
+            from ort_lite.options.deadline import limited
+
+            with limited(run_options, run_options.timeout) as own:
+                return self.run(output_names, input_feed, own)
+        inputs = self._feeds(input_feed) if run_options is None else self._fed(input_feed, run_options)
         after: tuple[Callable[[], None], ...] = ()
         run: lifecycle.Run = self._run if self._profiler is None else self._profiled
         if run_options is not None:
@@ -86,10 +92,6 @@ class Ready:
                 from ort_lite.session.footprint import shrinking
 
                 after = shrinking(run_options, self.prepared.assignment.providers, self._account)
-            if run_options.timeout:
-                from ort_lite.options.deadline import within
-
-                run = within(run)
         outputs = run(inputs, run_options)
         for shrink in after:
             shrink()
@@ -98,6 +100,11 @@ class Ready:
         if not output_names or output_names == self._names:
             return outputs
         return self._chosen(output_names, outputs)
+
+    def _fed(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
+        """The inputs of a run that may be cancelled while they are converted."""
+        with as_in(run_options, CURRENT.watch):
+            return self._feeds(input_feed)
 
     def run_other(
         self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, executable: Executable

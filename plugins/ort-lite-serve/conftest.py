@@ -65,3 +65,10 @@ def served() -> Iterator[Running]:
     """For all tests that change nothing."""
     with _starts() as begin:
         yield begin("double", "texts", "fixed", "halves", limits={"request_bytes": 2_000_000, "json_bytes": 1_000_000})
+
+
+@pytest.fixture(scope="session")
+def hasty() -> Iterator[Running]:
+    """One that waits half a second for a request, and as long for its answer."""
+    with _starts() as begin:
+        yield begin("double", limits={"seconds": 0.5})

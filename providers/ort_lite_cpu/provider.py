@@ -64,9 +64,7 @@ class CPUExecutionProvider(ExecutionProvider):
             known = "threads, fusion, winograd, arena_extend_strategy, use_arena, target"
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")
         self._growth, self._keep = Growth.named(arena_extend_strategy), str(use_arena) not in ("0", "False")
-        if not 0 <= int(threads) <= MOST_THREADS:
-            raise ProviderError(f"{self.name}: threads is {threads}, expected 0 (all cores) to {MOST_THREADS}")
-        self._threads = min(int(threads), MAX_PARTS)
+        self._threads = min(_count(threads), MAX_PARTS)
         self._target = _checked(target)
         self.options = CPUOptions(self._threads or _cores(), bool(fusion), bool(winograd), target=self._target or "host")
 
@@ -127,6 +125,15 @@ class CPUExecutionProvider(ExecutionProvider):
     def get_options(self) -> dict[str, Any]:
         options = self.options
         return {"threads": options.threads, "fusion": options.fusion, "winograd": options.winograd, "target": options.target}
+
+
+def _count(threads: Any) -> int:
+    """A number of threads, which options may write as text."""
+    text = str(threads)
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) > MOST_THREADS:
+        name = CPUExecutionProvider.name
+        raise ProviderError(f"{name}: threads is {threads!r}, expected 0 (all cores) to {MOST_THREADS}")
+    return int(text)
 
 
 def _compile(partition: Partition, options: CPUOptions) -> Program | BodyProgram:

@@ -64,6 +64,8 @@ class OperatorRegistration(Record):
     """Types that it takes as well where 16-bit floats are rounded at every step; see `CPUOptions.steps`."""
     python: bool
     """Runs as a Python step: strings, sequences, maps, optionals."""
+    check: Callable[["Node"], object] | None
+    """Raises what lowering would, whatever the inputs are: for nodes that only a run lowers."""
 
 
 _REGISTERED: dict[tuple[str, str], list[OperatorRegistration]] = {}
@@ -81,6 +83,7 @@ def operator(
     typed_by: int = 0,
     stepwise: frozenset[str] = frozenset(),
     python: bool = False,
+    check: Callable[["Node"], object] | None = None,
 ) -> Callable[[Lower], Lower]:
     """Registers the decorated function for the operators from opset `since` on."""
 
@@ -88,7 +91,7 @@ def operator(
         registered = _FOR_STRINGS if types == STRING else _FOR_COMPLEX if types == COMPLEX else _REGISTERED
         for op_type in op_types:
             found = registered.setdefault((domain, op_type), [])
-            found.append(OperatorRegistration(op_type, domain, since, lower, types, typed_by, stepwise, python))
+            found.append(OperatorRegistration(op_type, domain, since, lower, types, typed_by, stepwise, python, check))
             found.sort(key=lambda registration: -registration.since)
         return lower
 

@@ -2,7 +2,9 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -27,6 +29,29 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskServer]:
     (folder / "leads-outside.onnx").symlink_to(write(outside / "secret.onnx"))
     with served(folder) as made:
         yield made
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "",
+        "GET /",
+        "POST /{token}/job HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n",
+        "POST /{token}/job HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n",
+    ],
+)
+def test_a_request_that_trickles_in_ends(server: DeskServer, begin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte comes before any one read has waited for long."""
+    monkeypatch.setattr("ort_lite.commands.desk.server.PATIENCE", 0.3)
+    start = monotonic()
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=0.05) as connection, suppress(ConnectionError):
+        connection.sendall(begin.format(token=server.token, port=server.server_port).encode())
+        while monotonic() - start < 10:
+            with suppress(TimeoutError):
+                if not connection.recv(100):
+                    break
+            connection.sendall(b"a")
+    assert monotonic() - start < 3
 
 
 def test_it_listens_on_this_machine_alone(server: DeskServer) -> None:

@@ -30,7 +30,7 @@ apt-get "${options[@]}" download "qemu-user-static:$here" $(arm "python$minor-mi
 for package in ./*_arm64.deb; do dpkg -x "$package" ../aarch64; done
 dpkg -x ./qemu-user-static_*.deb ../qemu
 
-packages=(numpy llvmlite numba ml_dtypes onnx protobuf pluggy typing_extensions pillow)
+packages=(numpy llvmlite numba ml_dtypes onnx protobuf pluggy typing_extensions pillow google-re2)
 "$python" - "${packages[@]}" >"$folder/requirements.txt" <<'P'
 import sys
 from importlib.metadata import version

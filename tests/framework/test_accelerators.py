@@ -62,7 +62,7 @@ def test_a_format_runs_what_its_compilers_made_so_far(saved: str, fits: bool) ->
 
 def test_a_number_may_be_text() -> None:
     assert [count(CpuStandIn(), "cards", given) for given in (0, 3, "17")] == [0, 3, 17]
-    for wrong in (-1, "-1", "", "two", 1.5):
+    for wrong in (-1, "-1", "", "two", 1.5, "1_0", "٣"):
         with pytest.raises(ProviderError, match=f"CPUExecutionProvider: cards is {wrong!r}; expected a number, 0 or more"):
             count(CpuStandIn(), "cards", cast(Any, wrong))
 

@@ -75,6 +75,8 @@ def test_an_image_takes_the_inputs_layout_and_size(tmp_path: Path) -> None:
         ([X, RATE], {"shape": ["xx=1x3"]}, "--shape: the model has no input 'xx'.*; it has x, sr"),
         ([X], {"shape": ["x=3"]}, r"--shape x=3: 1 dimensions, but the input has \['N', 3\]"),
         ([X], {"shape": ["x=1x-3"]}, "--shape x=1x-3: expected a number"),
+        ([X], {"shape": ["x=1x٣"]}, "--shape x=1x٣: expected a number"),
+        ([X], {"value": ["x=1_000"]}, "--value x=1_000: expected numbers"),
         ([X], {"value": ["x=1,2"]}, r"--value x=1,2: 2 values, expected 1 or 3 for the shape \[1, 3\]"),
         ([X], {"value": ["x=much"]}, r"--value x=much: expected numbers, since the input is tensor\(float\)"),
         ([X], {"value": ["x=1", "x=2"]}, "--value x: given twice"),

@@ -6,9 +6,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.execute.feeds import Feeds
+from ort_lite.errors import Cancelled, InvalidArgument, OutOfMemory
+from ort_lite.execute.feeds import SLICE, Feeds
 from ort_lite.graph import Graph, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
+from ort_lite.provider import RunOptions
+from ort_lite.provider.current import as_in
 from ort_lite.shapes import symbol
 
 N = symbol("N")
@@ -237,6 +239,43 @@ def test_what_does_not_fit_names_the_input_what_came_and_what_is_expected(type_:
     with pytest.raises(InvalidArgument) as caught:
         fed(type_, value)
     assert str(caught.value).startswith(message)
+
+
+class Failing:
+    """Raises in whatever makes a text or an array of it."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError("boom")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError("boom")
+
+
+@pytest.mark.parametrize("name", ["float32", "string"])
+def test_an_array_that_cannot_be_made_names_the_input(name: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"input 'x' makes no array of tensor\(\w+\): ZeroDivisionError: boom"):
+        fed(tensor(name, N), Failing())
+
+
+def test_a_text_that_cannot_be_made_names_the_input() -> None:
+    objects = np.array(["a", None], object)
+    objects[1] = Failing()
+    message = "input 'x' holds an object of class Failing whose text cannot be made: ZeroDivisionError: boom"
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        fed(tensor("string", N), objects)
+    assert (caught.value.input, caught.value.got) == ("x", "Failing")
+
+
+def test_many_objects_become_texts_in_slices() -> None:
+    numbers = np.arange(2 * SLICE + 1).astype(object)
+    assert fed(tensor("string", N), numbers).tolist() == [str(k) for k in range(len(numbers))]
+
+
+def test_a_run_that_is_cancelled_converts_no_more_texts() -> None:
+    options = RunOptions()
+    options.terminate = True
+    with as_in(options, None), pytest.raises(Cancelled, match="the texts of input 'x' were being converted"):
+        fed(tensor("string", N), np.full(2 * SLICE, "a", object))
 
 
 def test_the_rank_of_a_scalar_is_not_enforced() -> None:

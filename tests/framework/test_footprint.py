@@ -216,6 +216,9 @@ def test_an_unknown_strategy_is_refused() -> None:
         session(providers=[("CPUExecutionProvider", {"arena_extend_strategy": "kHalf"})])
     with pytest.raises(ProviderError, match=r"CPUExecutionProvider: threads is -1, expected 0 .all cores. to 1024"):
         session(providers=[("CPUExecutionProvider", {"threads": -1})])
+    for wrong in ("1_0", "٣", "1e1", "9" * 5000):
+        with pytest.raises(ProviderError, match=f"CPUExecutionProvider: threads is '{wrong}', expected 0"):
+            session(providers=[("CPUExecutionProvider", {"threads": wrong})])
     made = session(providers=[("CPUExecutionProvider", {"threads": 1024})])
     assert made.get_provider_options()["CPUExecutionProvider"]["threads"] == 48, "more would have no part"
     with pytest.raises(ProviderError, match="knows no option arena; it knows threads, fusion, winograd, arena_extend_strategy"):

@@ -98,6 +98,8 @@ def test_policies_are_taken_out_of_a_providers_options() -> None:
         ("required", "perhaps", "True or False"),
         ("on_run_error", "retry", "'raise' or 'next'"),
         ("limit_bytes", -1, "a number, 0 or more"),
+        ("limit_bytes", "1_000", "a number, 0 or more"),
+        ("limit_bytes", "٣", "a number, 0 or more"),
         ("limit_nodes", "many", "a number, 0 or more"),
     ],
 )

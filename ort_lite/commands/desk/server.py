@@ -4,12 +4,15 @@ Behind /TOKEN/: GET of the page itself, of `about`, what can be chosen, of `job`
 POST to `job` starts what the body asks for (`ort_lite.commands.desk.wish`), 409 while something else runs; DELETE of `job` ends it.
 """
 
+import io
 import json
 import secrets
+import socket
 import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic
 from typing import Any
 
 from ort_lite.commands.desk.desk import Desk
@@ -20,7 +23,7 @@ LOOPBACK = "127.0.0.1"
 LARGEST = 1 << 20
 """Bytes of a request's body."""
 PATIENCE = 10.0
-"""Seconds that a request may take to come in."""
+"""Seconds that a request may take to come in, from the time when the server is ready for it."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",  # the rest is in the page, which is one without a desk, too
@@ -62,11 +65,48 @@ class DeskServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+class Arrival(io.RawIOBase):
+    """What a socket receives, until the time is over: for all reads together, however few bytes each brings."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._until = connection, 0.0
+
+    def begin(self, seconds: float) -> None:
+        """Start the clock."""
+        self._until = monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Raises TimeoutError when the time is over."""
+        left = self._until - monotonic()
+        if left <= 0:
+            raise TimeoutError("the request did not arrive in time")
+        before = self._connection.gettimeout()
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(before)
+
+
 class Handler(BaseHTTPRequestHandler):
     server: DeskServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "ort-lite", ""
     timeout = PATIENCE
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._arrival = Arrival(self.connection)
+        self.rfile = io.BufferedReader(self._arrival)
+
+    def handle_one_request(self) -> None:
+        """A request that does not arrive in time ends its connection."""
+        self._arrival.begin(PATIENCE)
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         self._answer({"": self._page, "about": self._about, "job": self._job, "job/result": self._result})

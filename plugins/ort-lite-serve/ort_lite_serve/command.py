@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 
 from ort_lite.errors import InvalidArgument
+from ort_lite_serve.arrival import protocol
 from ort_lite_serve.folders import Open, load
 from ort_lite_serve.grpc import grpc_server
 from ort_lite_serve.http import application
@@ -84,7 +85,8 @@ class _Http(uvicorn.Server):
     def __init__(self, server: Server) -> None:
         self._server = server
         patience = ceil(2 * server.limits.seconds) + 1  # for who does not read his answer
-        limits = {"limit_concurrency": server.limits.connections, "timeout_graceful_shutdown": patience}
+        limits: dict[str, Any] = {"limit_concurrency": server.limits.connections, "timeout_graceful_shutdown": patience}
+        limits["http"] = protocol(server.limits.seconds)
         super().__init__(uvicorn.Config(application(server), log_level="warning", access_log=False, ws="none", **limits))
 
     def capture_signals(self) -> AbstractContextManager[None]:

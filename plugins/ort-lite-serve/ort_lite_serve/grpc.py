@@ -1,6 +1,7 @@
 """The protocol over gRPC, with its published messages. Spec: KServe "Open Inference Protocol (V2)", gRPC."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import grpc
@@ -8,6 +9,7 @@ from open_inference.grpc import protocol as pb
 from open_inference.grpc.service import GRPCInferenceServiceServicer, add_GRPCInferenceServiceServicer_to_server
 
 from ort_lite.dtypes import Array
+from ort_lite_serve.arrival import TimedCalls
 from ort_lite_serve.limits import Limits, Refused
 from ort_lite_serve.model import Model
 from ort_lite_serve.server import Server
@@ -40,9 +42,16 @@ _FIELDS = {
 
 def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
     """One that is not started yet, and its port. Raises RuntimeError where the address is taken."""
-    most = server.limits.request_bytes
-    options = [("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
-    made = grpc.aio.server(options=options, maximum_concurrent_rpcs=server.limits.connections)
+    most, seconds = server.limits.request_bytes, server.limits.seconds
+    options = [
+        ("grpc.max_receive_message_length", most),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", int(seconds * 1000)),
+        ("grpc.max_connection_idle_ms", int(seconds * 2000)),  # of connections whose calls never begin, too
+    ]
+    arrival = [TimedCalls(seconds)]
+    made = grpc.aio.server(options=options, maximum_concurrent_rpcs=server.limits.connections, interceptors=arrival)
     add_GRPCInferenceServiceServicer_to_server(Service(server), made)
     return made, made.add_insecure_port(address)
 
@@ -95,7 +104,8 @@ def decode(request: Any, limits: Limits) -> dict[str, Array]:
     for place, one in enumerate(request.inputs):
         if one.name in found:
             raise Refused(400, f"input {one.name!r} is given twice")
-        shape, dtype = shape_of(one.name, [*one.shape], limits.elements), dtype_of(one.name, one.datatype)
+        dtype = dtype_of(one.name, one.datatype)
+        shape = shape_of(one.name, [*one.shape], limits.texts if dtype == "string" else limits.elements)
         found[one.name] = from_bytes(one.name, raw[place], dtype, shape) if raw else _contents(one, dtype, shape)
     return found
 
@@ -103,7 +113,10 @@ def decode(request: Any, limits: Limits) -> dict[str, Array]:
 def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
     if dtype not in _FIELDS:
         raise Refused(400, f"input {one.name!r}: {one.datatype} comes in raw_input_contents alone")
-    given = [*getattr(one.contents, _FIELDS[dtype])]
+    field = getattr(one.contents, _FIELDS[dtype])
+    if len(field) != prod(shape):  # before each becomes an object
+        raise Refused(400, f"input {one.name!r}: {len(field)} elements came for the shape {[*shape]}, expected {prod(shape)}")
+    given = [*field]
     if dtype == "string":
         given = [text_of(one.name, text) for text in given]
     return from_list(one.name, given, dtype, shape)

@@ -17,6 +17,8 @@ from ort_lite_serve.protocol import decode, encode
 from ort_lite_serve.server import Server
 
 HEADER = "Inference-Header-Content-Length"
+BEGIN = "ort_lite.begin"
+"""In a request's scope: when its first byte came, by the clock of the event loop. `arrival.Protocol` writes it."""
 GONE = 499
 """The status of an answer that nobody reads: for the metrics."""
 
@@ -113,8 +115,9 @@ async def _body(request: Request, limits: Limits) -> bytes:
         raise Refused(415, f"Content-Encoding {encoding}: this server takes requests as they are")
     _check_size(int(request.headers.get("content-length", 0)), limits)
     parts, size = [], 0
+    until = request.scope.get(BEGIN, asyncio.get_running_loop().time()) + limits.seconds
     try:
-        async with asyncio.timeout(limits.seconds):
+        async with asyncio.timeout_at(until):
             async for part in request.stream():
                 size += len(part)
                 _check_size(size, limits)

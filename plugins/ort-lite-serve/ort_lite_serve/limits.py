@@ -12,17 +12,20 @@ class Refused(Exception):
 
 
 class Limits(Record):
-    """Of a request: `request_bytes` of its body, `json_bytes` of its JSON, which is read in one go, `elements` of a tensor, `batch`
-    rows where a model's first dimension is free, `seconds` in which it arrives, and in which it is answered. `queue` requests wait
-    for a model, and `connections` are open at once, by HTTP and by gRPC each.
+    """Of a request: `request_bytes` of its body, `json_bytes` of its JSON, `json_memory` bytes that its JSON takes as Python's objects,
+    `elements` of a tensor, `texts` of one of strings, `batch` rows where a model's first dimension is free, `seconds` in which all of
+    it arrives, head and body, and in which it is answered. `queue` requests wait for a model, and `connections` are open at once, by
+    HTTP and by gRPC each.
 
     What is beyond is answered at once: bytes with 413, elements and rows with 400, a full queue and too many connections with 503;
-    when the time is over, with 408 where it did not arrive, and 504 where it was not answered.
+    when the time is over, with 408 or the end of the connection where it did not arrive, and 504 where it was not answered.
     """
 
     request_bytes: int = 64 * 2**20
     json_bytes: int = 8 * 2**20
+    json_memory: int = 64 * 2**20
     elements: int = 2**26
+    texts: int = 2**20
     batch: int = 4096
     queue: int = 256
     connections: int = 1000

@@ -32,7 +32,7 @@ class Request(Record):
 def decode(body: bytes, header: str | None, limits: Limits) -> Request:
     """`header` is Inference-Header-Content-Length: how long the JSON is, None where it is all. Raises Refused for what is wrong."""
     length = len(body) if header is None else _length(header, len(body))
-    told = _json(body[:length], limits.json_bytes)
+    told = _json(body[:length], limits)
     rest = memoryview(body)[length:]
     inputs: dict[str, Array] = {}
     for one in _named(told, "inputs"):
@@ -56,10 +56,28 @@ def _length(header: str, size: int) -> int:
     return int(header)
 
 
-def _json(text: bytes, most: int) -> dict[str, Any]:
-    if len(text) > most:
+_OBJECTS = {b",": 44, b"[": 80, b"{": 184, b'"': 48}
+"""Bytes that Python's objects take for JSON, by what begins or parts them: a number in a list and in an array, a list, an object with
+a name, half of a text. Strings of commas count as well.
+"""
+
+
+def memory_of(text: bytes) -> int:
+    """About the most that JSON takes once it is parsed: up to 30 times its length."""
+    return len(text) * (1 if text.isascii() else 4) + sum(text.count(mark) * size for mark, size in _OBJECTS.items())
+
+
+def _json(text: bytes, limits: Limits) -> dict[str, Any]:
+    if len(text) > limits.json_bytes:
         raise Refused(
-            413, f"the request has {len(text)} bytes of JSON; this server takes {most}: send tensors as bytes behind it"
+            413,
+            f"the request has {len(text)} bytes of JSON; this server takes {limits.json_bytes}: send tensors as bytes behind it",
+        )
+    if (memory := memory_of(text)) > limits.json_memory:
+        raise Refused(
+            413,
+            f"the request's JSON has so many values that they would take {memory} bytes; this server takes {limits.json_memory}: "
+            "send tensors as bytes behind it",
         )
     try:
         told = json.loads(text)
@@ -83,8 +101,8 @@ def _named(told: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
 def _tensor(one: Mapping[str, Any], rest: memoryview, limits: Limits) -> tuple[Array, int]:
     """An input, and how many of the bytes behind the JSON it takes."""
     name = one["name"]
-    shape = shape_of(name, one.get("shape"), limits.elements)
     dtype = dtype_of(name, one.get("datatype"))
+    shape = shape_of(name, one.get("shape"), limits.texts if dtype == "string" else limits.elements)
     size = _parameters(one).get("binary_data_size")
     if size is None:
         return from_list(name, one.get("data"), dtype, shape), 0

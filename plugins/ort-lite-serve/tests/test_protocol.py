@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ort_lite_serve import Limits, Refused
 from ort_lite_serve.batching import apart
-from ort_lite_serve.protocol import Request, Wanted, decode, encode
+from ort_lite_serve.protocol import Request, Wanted, decode, encode, memory_of
 from ort_lite_serve.tensors import DATATYPES, from_list
 
 from ort_lite.dtypes import to_numpy
@@ -88,3 +88,46 @@ def test_every_truncation_is_refused() -> None:
 def test_an_output_without_a_row_for_each_is_nobodys() -> None:
     with pytest.raises(ValueError, match=r"'y' has shape \[2\], expected 3 rows"):
         apart({"y": np.zeros(2)}, [1, 2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"":0},',
+        "[],",
+        "{},",
+        '"ab",',
+        "1.5,",
+        "1000,",
+        '["a"],',
+        '{"a":{}},',
+        '{"KEY":1},',
+        "[[]],",
+        "[0],",
+        "0,",
+        '"é",',
+        '"\N{GRINNING FACE}",',
+    ],
+)
+def test_json_is_refused_by_the_memory_that_it_takes(text: str) -> None:
+    """What is not refused takes no more than what is counted: Python's objects, and one more reference for each."""
+    import tracemalloc
+
+    items = (text.replace("KEY", str(k)) for k in range(200_000 // len(text)))
+    body = ('{"inputs": [' + "".join(items)[:-1] + "]}").encode()
+    tracemalloc.start()
+    told = json.loads(body)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert told["inputs"] and peak <= memory_of(body)
+    with pytest.raises(Refused, match=r"would take \d+ bytes; this server takes 1000000: send tensors as bytes") as caught:
+        decode(body, None, LIMITS.replace(json_memory=1_000_000))
+    assert caught.value.status == 413
+
+
+def test_texts_are_counted() -> None:
+    one = {"name": "x", "datatype": "BYTES", "shape": [3], "data": ["a", "b", "c"]}
+    body = json.dumps({"inputs": [one]}).encode()
+    assert decode(body, None, LIMITS).inputs["x"].tolist() == ["a", "b", "c"]
+    with pytest.raises(Refused, match="this server takes 2 elements"):
+        decode(body, None, LIMITS.replace(texts=2))

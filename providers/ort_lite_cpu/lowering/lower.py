@@ -87,6 +87,10 @@ class Lowering(Values):
         """Adds a step that lowers and runs `nodes` during the run."""
         from ort_lite_cpu.lowering.tail import Tail
 
+        for node in nodes:
+            registration = find(node)
+            if registration is not None and registration.check is not None:
+                registration.check(node)
         made = {value for node in nodes for value in node.outputs if value is not None}
         needed = [v for node in nodes for v in node.reads() if v is not None and v.constant is None]
         live = {value: self.inference.of(value) for value in needed if value not in made}

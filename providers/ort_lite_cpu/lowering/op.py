@@ -21,6 +21,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lowered import Kernel, Message, Region, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.run.pace import Pace
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.values import Values
@@ -51,6 +52,11 @@ class NodeLowering:
     @property
     def version(self) -> int:
         return self.node.version
+
+    @property
+    def pace(self) -> Pace:
+        """How a Python step of the node goes through its elements."""
+        return Pace(self.node)
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.node.attr(name, default)

@@ -25,6 +25,7 @@ class Captured:
         self._inside = f"{graph.name!r} of {op.node}"
         self._take = [captures.index(value) for value in self._body.captures]
         self._node = op.node
+        self._pace = op.pace
 
     def __call__(self, inputs: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
         options = run_options()  # a body without a step never looks
@@ -37,6 +38,10 @@ class Captured:
         except OrtLiteError as error:
             error.inside(self._inside)
             raise
+
+    def settle(self, kept: Sequence[Any]) -> None:
+        """Raises OutOfMemory where the strings that the caller keeps from trip to trip exceed the session's memory limit."""
+        self._pace.settle(kept)
 
 
 def captures_of(op: NodeLowering, *graphs: Graph) -> list[Value]:
@@ -104,6 +109,7 @@ def loop(op: NodeLowering) -> None:
             state = results[1 : 1 + carried]
             for rows, row in zip(scans, results[1 + carried :], strict=True):
                 rows.append(row)
+            body.settle([state, scans])
             trip += 1
         stacked = [np.stack(rows) if rows else empty for rows, empty in zip(scans, empties, strict=True)]
         return [*state, *stacked]
@@ -134,6 +140,7 @@ def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: 
         results = body([*state, *(np.asarray(part, order="C") for part in slices)], captured)
         rows.append(results[len(state) :])
         state = results[: len(state)]
+        body.settle([state, rows])
     return state, rows
 
 

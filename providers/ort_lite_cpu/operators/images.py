@@ -11,6 +11,8 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import operator
 
 BYTES = frozenset({"uint8"})
+LARGE = 1 << 22
+"""Pixels from which on a run does not wait for Pillow once it is cancelled."""
 
 
 @operator("ImageDecoder", since=20, types=BYTES, python=True)
@@ -20,14 +22,26 @@ def image_decoder(op: NodeLowering) -> None:
     if pixels not in ("RGB", "BGR", "Grayscale"):
         raise op.reject(f"pixel_format {pixels}; there are RGB, BGR and Grayscale")
 
+    pace = op.pace
+
     def step(encoded: Array) -> Sequence[Array]:
         try:
             from PIL import Image
         except ImportError:
             advice = "decoding images needs Pillow: pip install pillow"
             raise RuntimeException(f"{op.node} (CPUExecutionProvider): {advice}").about(op.node) from None
-        with Image.open(io.BytesIO(encoded.tobytes())) as image:
-            decoded = np.array(image.convert("L" if pixels == "Grayscale" else "RGB"))
+        data = encoded.tobytes()
+
+        def decode(most: int | None = None) -> Array | None:
+            with Image.open(io.BytesIO(data)) as image:
+                if most is not None and image.width * image.height > most:
+                    return None
+                return np.array(image.convert("L" if pixels == "Grayscale" else "RGB"))
+
+        decoded = decode(LARGE)
+        if decoded is None:
+            decoded = pace.beside(decode)
+        assert decoded is not None
         if pixels == "Grayscale":
             return [decoded[:, :, None]]
         return [decoded[:, :, ::-1] if pixels == "BGR" else decoded]

@@ -80,8 +80,8 @@ def sequence_insert(op: NodeLowering) -> None:
 def concat_from_sequence(op: NodeLowering) -> None:
     """Spec: ONNX ConcatFromSequence-11."""
     join = np.stack if op.attr("new_axis", 0) else np.concatenate
-    axis: int = op.attr("axis")
-    op.python(lambda sequence: [join(sequence, axis=axis)])
+    axis, pace = int(op.attr("axis")), op.pace
+    op.python(lambda sequence: [join(pace.take_references(sequence), axis=axis)])
 
 
 @operator("SplitToSequence", since=11, types=ANY, python=True)
@@ -128,6 +128,7 @@ def sequence_map(op: NodeLowering) -> None:
             results = body([value[k] if isinstance(value, list) else value for value in inputs], captured)
             for elements, result in zip(made, results, strict=True):
                 elements.append(result)
+            body.settle(made)
         return made
 
     op.lowering.host(op.node, step, python=True, captures=captures, shared=range(outputs))

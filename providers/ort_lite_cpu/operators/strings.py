@@ -1,5 +1,10 @@
 """Strings in operators that are not about text. What only moves elements moves numbers instead; Cast and Equal are Python."""
 
+from collections.abc import Sequence
+from functools import partial
+from heapq import merge
+from itertools import count, islice
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -8,8 +13,11 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators import numerals
+from ort_lite_cpu.operators.splitting import joined, pairs
 from ort_lite_cpu.operators.text_steps import emit_view
 from ort_lite_cpu.registry import STRING, find_native, operator
+from ort_lite_cpu.run.pace import CHEAP, ELEMENTS, Pace
 
 
 @operator("Flatten", "Reshape", "Squeeze", "Unsqueeze", types=STRING, python=True)
@@ -41,7 +49,7 @@ def move(op: NodeLowering) -> None:
 
     Position 0 is the empty string, so that what a kernel fills with zeros (Pad, Trilu) is empty.
     """
-    lowering, node = op.lowering, op.node
+    lowering, node, pace = op.lowering, op.node, op.pace
     native = find_native(node)
     if native is None:
         raise op.reject("no kernel moves strings for it")
@@ -54,7 +62,9 @@ def move(op: NodeLowering) -> None:
     values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype == "string"]
     strings = {value: lowering.tensor(value) for value in values}
     infos = {value: lowering.inference.of(value) for value in values}
-    numbers = lowering.step(node, _positions, list(strings.values()), [_as_numbers(info) for info in infos.values()])
+    numbers = lowering.step(
+        node, partial(_positions, pace), list(strings.values()), [_as_numbers(info) for info in infos.values()]
+    )
     count = len(node.outputs)
     for value, tensor in zip(values, numbers, strict=True):
         assert tensor is not None
@@ -67,8 +77,8 @@ def move(op: NodeLowering) -> None:
         lowering.inference.infos.update(infos)
 
     def pick(*arrays: Array | None) -> list[Array | None]:
-        pool = np.concatenate([np.array([""], object), *(texts.reshape(-1) for texts in arrays[count:] if texts is not None)])
-        return [None if positions is None else np.asarray(pool[positions], object) for positions in arrays[:count]]
+        pool = _pool(pace, [texts.reshape(-1) for texts in arrays[count:] if texts is not None])
+        return [None if positions is None else pace.picked(pool, positions) for positions in arrays[:count]]
 
     moved = [None if value is None else lowering.tensors[value] for value in node.outputs]
     op.python(pick, [*moved, *strings.values()])
@@ -82,11 +92,24 @@ def _as_numbers(info: Info) -> Info:
     return Info(TensorType("int64", info.type.shape)) if isinstance(info.type, TensorType) else info
 
 
-def _positions(*arrays: Array) -> list[Array]:
+def _positions(pace: Pace, *arrays: Array) -> list[Array]:
     """The place of each string among all of them, from 1 on."""
+    pace.take(8 * sum(array.size for array in arrays))
     ends = np.cumsum([1, *(array.size for array in arrays)])
-    pairs = zip(ends, arrays, strict=False)
-    return [np.arange(start, start + array.size, dtype=np.int64).reshape(array.shape) for start, array in pairs]
+    starts = zip(ends, arrays, strict=False)
+    return [np.arange(start, start + array.size, dtype=np.int64).reshape(array.shape) for start, array in starts]
+
+
+def _pool(pace: Pace, sources: Sequence[Array]) -> Array:
+    """The empty string, and all strings."""
+    pool, at = pace.empty((1 + sum(texts.size for texts in sources),)), 1
+    pool[0] = ""
+    for texts in sources:
+        for part in pace.slices(texts.size, CHEAP):
+            piece = texts[part]
+            pool[at : at + piece.size] = piece
+            at += piece.size
+    return pool
 
 
 @operator("Col2Im", since=18, types=STRING, python=True)
@@ -99,16 +122,19 @@ def col2im(op: NodeLowering) -> None:
     padded = [image[k] + pads[k] + pads[rank + k] for k in range(rank)]
     counts = [(padded[k] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)]
     kept: tuple[Any, ...] = (..., *(slice(pads[k], pads[k] + image[k]) for k in range(rank)))
+    pace = op.pace
 
     def step(x: Array, *sizes: Array) -> list[Array]:
         columns = x.reshape(x.shape[0], -1, *block, *counts)
-        y = np.full((*columns.shape[:2], *padded), "", object)
+        y = pace.empty((*columns.shape[:2], *padded))
+        y.fill("")
         for at in np.ndindex(*block):
             places: tuple[Any, ...] = (
                 ...,
                 *(slice(i * d, i * d + n * s, s) for i, d, n, s in zip(at, dilations, counts, strides, strict=True)),
             )
-            y[places] += columns[(slice(None), slice(None), *at)]
+            part = y[places]
+            part[...] = joined(pace, part, columns[(slice(None), slice(None), *at)])
         return [np.ascontiguousarray(y[kept])]
 
     op.python(step)
@@ -117,19 +143,25 @@ def col2im(op: NodeLowering) -> None:
 @operator("NonZero", since=9, types=STRING, python=True)
 def non_zero(op: NodeLowering) -> None:
     """Where a string is not empty. Spec: ONNX NonZero-13."""
-    op.python(lambda x: [np.array(np.nonzero(np.atleast_1d(x)), np.int64)])
+    pace = op.pace
+
+    def step(x: Array) -> list[Array]:
+        x = np.atleast_1d(x)
+        return [np.array(np.nonzero(pace.mapped(lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
+
+    op.python(step)
 
 
 @operator("Unique", since=11, types=STRING, python=True)
 @operator("Unique", domain="com.microsoft", types=STRING, python=True)
 def unique(op: NodeLowering) -> None:
     """By their numbers in alphabetical order, since slices of objects cannot be compared. Spec: ONNX Unique-11."""
-    older = op.node.domain != ""
+    older, pace = op.node.domain != "", op.pace
     axis, in_order = op.attr("axis"), older or not op.attr("sorted", 1)
 
     def step(x: Array) -> list[Array]:
-        values, codes = np.unique(x, return_inverse=True)
-        found, first, inverse, counts = np.unique(codes.reshape(x.shape), True, True, True, axis=axis)
+        values, codes = _numbered(pace, x)
+        found, first, inverse, counts = np.unique(codes, True, True, True, axis=axis)
         inverse = inverse.reshape(-1)
         if in_order:
             order = np.argsort(first, kind="stable")
@@ -138,57 +170,97 @@ def unique(op: NodeLowering) -> None:
             found, first, counts = np.take(found, order, axis or 0), first[order], counts[order]
             inverse = rank[inverse]
         told = (inverse, counts) if older else (first, inverse, counts)
-        return [values[found], *(a.astype(np.int64) for a in told)]
+        return [pace.picked(values, found), *(a.astype(np.int64) for a in told)]
 
     op.python(step)
+
+
+def _numbered(pace: Pace, x: Array) -> tuple[Array, Array]:
+    """The different texts in alphabetical order, and the place of each element of x among them."""
+    texts = pace.elements(x)
+    places: dict[str, int] = {}
+    for block in pace.texts(texts):
+        places.update(dict.fromkeys(block, 0))
+    runs = [sorted(block) for block in pace.texts(list(places))]
+    values: list[str] = []
+    merged = iter(runs[0] if len(runs) == 1 else merge(*runs))
+    while block := list(islice(merged, ELEMENTS)):
+        places.update(zip(block, count(len(values)), strict=False))
+        values += block
+        pace.check()
+    return pace.array(values, (len(values),)), pace.mapped(lambda block: list(map(places.__getitem__, block)), x, np.int64)
 
 
 @operator("Equal", since=19, types=STRING, python=True)
 def equal(op: NodeLowering) -> None:
     """Spec: ONNX Equal-19."""
-    op.python(lambda a, b: [np.asarray(a == b, bool)])
+    pace = op.pace
+
+    def step(a: Array, b: Array) -> list[Array]:
+        a, b = np.broadcast_arrays(a, b)
+        y = np.empty(a.size, bool)
+        for part, left, right in pairs(pace, a, b):
+            y[part] = list(map(eq, left, right))
+        return [y.reshape(a.shape)]
+
+    op.python(step)
 
 
 @operator("Cast", "CastLike", types=STRING, python=True)
 def cast(op: NodeLowering) -> None:
-    """To text, and from text as Python reads it: "1e3", "INF", "NaN" are numbers. Spec: ONNX Cast-13."""
+    """To text, and from text: see `numerals`. Spec: ONNX Cast-25."""
     target = op.info().dtype
     assert target is not None
-    source = op.raw(0).dtype
+    source, pace = op.raw(0).dtype, op.pace
     if source == target:
         op.pass_on(op.raw(0))
     elif target == "string":
-        op.python(lambda x, *like: [_written(x)])
+        op.python(lambda x, *like: [_written(pace, x)])
     else:
-        op.python(lambda x, *like: [_read(x, target)])
+        saturate = bool(op.attr("saturate", 1))
+        op.python(lambda x, *like: [_read(pace, x, target, saturate)])
 
 
-def _written(x: Array) -> Array:
+def _written(pace: Pace, x: Array) -> Array:
     """Numbers as text, floats with up to 8 digits, as onnxruntime writes them."""
     form = str if x.dtype.kind in "biu" else "{:.8g}".format
-    texts = np.empty(x.size, object)
-    for k, element in enumerate(x.reshape(-1).tolist()):
-        text = form(element)
-        texts[k] = _WORDS.get(text, text)
+    texts, flat = pace.empty((x.size,)), x.reshape(-1)
+    for part in pace.slices(x.size):
+        made = list(map(form, flat[part].tolist()))
+        texts[part] = [_WORDS.get(text, text) for text in made]
+        pace.take_texts(made)
     return texts.reshape(x.shape)
 
 
 _WORDS = {"nan": "NaN", "inf": "INF", "-inf": "-INF", "True": "1", "False": "0"}
 
 
-def _read(x: Array, target: str) -> Array:
-    """Texts as numbers; ValueError names the text that is none."""
+def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
+    """Texts as numbers. Raises ValueError, which names the text, for what is none and what is beyond an integer's range."""
     dtype = to_numpy(target)
-    if dtype.kind in "iu" and dtype.isbuiltin:
-        return np.array([_integer(text) for text in x.reshape(-1)], dtype).reshape(x.shape)
-    if dtype.kind == "b":
-        return np.array([float(text) != 0 for text in x.reshape(-1)], bool).reshape(x.shape)
-    wide = np.array([float(text) for text in x.reshape(-1)], np.float64).reshape(x.shape)
-    return wide.astype(dtype)
+    if target == "bool":
+        return pace.mapped(lambda texts: [number != 0 for number in numerals.reals(texts)], x, bool)
+    if "int" not in target:
+        wide = pace.mapped(numerals.reals, x, np.float64)
+        with np.errstate(over="ignore"):
+            return (_saturated(wide, dtype) if saturate and target.startswith("float8") else wide).astype(dtype)
+    bits = int(target.removeprefix("u").removeprefix("int"))
+    low, high = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+    def integers(texts: list[str]) -> list[int]:
+        numbers = numerals.wholes(texts)
+        if numbers and not low <= min(numbers) <= max(numbers) <= high:
+            wrong = next(text for text, number in zip(texts, numbers, strict=True) if not low <= number <= high)
+            raise ValueError(f"{wrong!r} is beyond {target}: expected a number from {low} to {high}")
+        return numbers
+
+    return pace.mapped(integers, x, dtype)
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return int(float(text))  # "1e3", "2.0"
+def _saturated(wide: Array, dtype: Any) -> Array:
+    """What is beyond the type's range becomes its largest number, as in numeric casts."""
+    import ml_dtypes
+
+    finfo: Any = ml_dtypes.finfo
+    most = float(finfo(dtype).max)
+    return np.clip(wide, -most, most)

@@ -1,56 +1,56 @@
 """Operators on text: Python steps."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.patterns import Pattern, compile_patterns, encoded
+from ort_lite_cpu.operators.splitting import filled, joined, split
 from ort_lite_cpu.operators.text_steps import Dims, emit_texts
 from ort_lite_cpu.registry import STRING, operator
-
-
-def mapped(function: Any, x: Array, dtype: Any = object) -> Array:
-    """function of each element, as an array of x's shape."""
-    return np.fromiter(map(function, x.reshape(-1).tolist()), dtype, x.size).reshape(x.shape)
-
-
-def pattern(op: NodeLowering, text: str) -> re.Pattern[str]:
-    """A pattern in RE2's syntax, whose classes are ASCII. Raises NotImplemented for what Python's `re` does not know."""
-    try:
-        return re.compile(text.replace(r"\z", r"\Z"), re.ASCII)
-    except re.error as error:
-        raise op.reject(f"the pattern {text!r} is none that Python's re knows: {error}") from None
 
 
 @operator("StringConcat", since=20, types=STRING, python=True)
 def string_concat(op: NodeLowering) -> None:
     """Both broadcast. Spec: ONNX StringConcat-20."""
-    op.python(lambda a, b: [np.asarray(a + b, object)])
+    pace = op.pace
+    op.python(lambda a, b: [joined(pace, a, b)])
 
 
-@operator("RegexFullMatch", since=20, types=STRING, python=True)
+def _pattern(node: Node) -> Pattern:
+    return compile_patterns(node, [node.attr("pattern", "")])[0]
+
+
+@operator("RegexFullMatch", since=20, types=STRING, python=True, check=_pattern)
 def regex_full_match(op: NodeLowering) -> None:
     """Spec: ONNX RegexFullMatch-20."""
-    matches = pattern(op, op.attr("pattern", "")).fullmatch
-    op.python(lambda x: [mapped(lambda text: matches(text) is not None, x, bool)])
+    pace, pattern = op.pace, _pattern(op.node)
+
+    def matches(text: str) -> bool:
+        pace.check()
+        data = encoded(text)
+        return pace.beside(pattern.matches, data) if pattern.is_costly(data) else pattern.matches(data)
+
+    def step(x: Array) -> list[Array]:
+        return [np.fromiter(map(matches, pace.elements(x)), bool, x.size).reshape(x.shape)]
+
+    op.python(step)
 
 
 @operator("StringSplit", since=20, types=STRING, python=True)
 def string_split(op: NodeLowering) -> None:
     """Parts, filled up with empty strings, and how many there are. Spec: ONNX StringSplit-20."""
-    delimiter, limit = op.attr("delimiter") or None, op.attr("maxsplit", -1)
+    pace, delimiter, limit = op.pace, op.attr("delimiter") or None, op.attr("maxsplit", -1)
 
     def step(x: Array) -> list[Array]:
-        rows = [text.split(delimiter, limit) for text in x.reshape(-1).tolist()]
-        counts = np.array([len(row) for row in rows], np.int64)
+        rows = split(pace, pace.elements(x), delimiter, limit)
+        counts = np.fromiter(map(len, rows), np.int64, len(rows))
         most = int(counts.max(initial=0))
-        parts = np.full((x.size, most), "", object)
-        for k, row in enumerate(rows):
-            parts[k, : len(row)] = row
-        return [parts.reshape(*x.shape, most), counts.reshape(x.shape)]
+        return [filled(pace, rows, most, "").reshape(*x.shape, most), counts.reshape(x.shape)]
 
     op.python(step)
 
@@ -66,16 +66,19 @@ def string_normalizer(op: NodeLowering) -> None:
     if action not in _CASES:
         raise op.reject(f"case_change_action {action!r}; it should be LOWER, UPPER or NONE")
     plain = op.attr("locale", "") in ("C", "POSIX")
-    whole, change = _CASES[action], _case(action, plain)
+    change = _case(action, plain)
     compared = _case("NONE" if sensitive else "UPPER" if action == "UPPER" else "LOWER", plain)
     stop_words = frozenset(compared(word) for word in op.attr("stopwords") or ())
+
+    pace = op.pace
 
     def normalize(texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
         if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
             raise ValueError(f"the input has the shape {shape}; (C) or (1, C) is expected")
         if not stop_words:
-            return [whole(text) if text.isascii() else change(text) for text in texts], shape
-        left = [change(text) for text in texts if compared(text) not in stop_words] or [""]
+            return pace.each(change, texts), shape
+        words = zip(texts, pace.each(compared, texts), strict=True)
+        left = pace.each(change, [text for text, word in words if word not in stop_words]) or [""]
         return left, (*shape[:-1], len(left))
 
     emit_texts(op, normalize)

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidData, OrtLiteError
+from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Node, TensorType
 from ort_lite.inference import Info
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.run.pace import Pace, step_error
 
 Dims = tuple[int, ...]
 Stage = Callable[[list[str], Dims], tuple[list[str], Dims]]
@@ -47,27 +48,27 @@ class TextStep:
     ) -> None:
         """`view` may hold a -1. `node` is that of `finish`; None: the texts themselves are wanted."""
         self.view, self.stages = view, list(stages)
-        self._node, self._finish = node, finish
+        self._node, self._finish, self._pace = node, finish, Pace(node)
 
     def __call__(self, x: Array) -> list[Array]:
-        done = 0
+        done, pace = 0, self._pace
         try:
             if self.view is not None:
                 x = x.reshape(self.view)
             if not self.stages and self._finish is None:
                 return [x]
-            texts, shape = x.reshape(-1).tolist(), x.shape
+            texts, shape = pace.elements(x), x.shape
             for _, stage in self.stages:
                 texts, shape = stage(texts, shape)
                 done += 1
             if self._finish is not None:
                 return [self._finish(texts, shape)]
-            return [np.fromiter(texts, object, len(texts)).reshape(shape)]
+            return [pace.array(texts, shape)]
         except OrtLiteError:
             raise
         except Exception as error:
             node = self.stages[done][0] if done < len(self.stages) else self._node
-            raise InvalidData(f"{node} (CPUExecutionProvider): {error}").about(node) from error
+            raise step_error(node, error) from error
 
 
 def emit_view(op: NodeLowering, view: Dims) -> None:

@@ -74,9 +74,11 @@ def tf_idf_of_strings(op: NodeLowering) -> None:
         return
     words = {text: np.int64(number).tobytes() for text, number in numbers.items()}  # joined, they are an array
     other = np.int64(-1).tobytes()
+    pace = op.pace
 
     def numbered(texts: list[str], shape: Dims) -> Array:
-        return np.frombuffer(b"".join(map(words.get, texts, repeat(other))), np.int64).reshape(shape)
+        parts = (b"".join(map(words.get, texts[part], repeat(other))) for part in pace.slices(len(texts)))
+        return np.frombuffer(b"".join(parts), np.int64).reshape(shape)
 
     x = emit_numbers(op, numbered, Info(TensorType("int64", op.raw(0).shape)))
     _count(op, x, gram)

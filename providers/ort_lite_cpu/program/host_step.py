@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.errors import InvalidData, OrtLiteError, RuntimeException
+from ort_lite.errors import OrtLiteError, RuntimeException
 from ort_lite_cpu.lowering.lowered import HostStep, Wiring
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.run.pace import step_error
 
 
 def run_host_step(step: HostStep, places: list[Any]) -> None:
@@ -24,7 +25,7 @@ def run_host_step(step: HostStep, places: list[Any]) -> None:
     except OrtLiteError:
         raise
     except Exception as error:
-        raise InvalidData(f"{step.node} (CPUExecutionProvider): {error}").about(step.node) from error
+        raise step_error(step.node, error) from error
     if len(results) < len(step.outputs):
         raise _broken(step, f"gave {len(results)} results, expected {len(step.outputs)}")
     for number, place, take in takers:

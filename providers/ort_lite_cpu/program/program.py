@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Source
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
-from ort_lite_cpu.program.bind import Binder
+from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen
@@ -33,6 +34,7 @@ from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kept import Kept
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import EXECUTE
+from ort_lite_cpu.run.pace import Pace, counted
 
 if TYPE_CHECKING:
     from ort_lite.memory.planning.plan import MemoryPlan
@@ -83,6 +85,8 @@ class Program:
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
         self._only = self._short_path([info.type for _, info in inputs])
         self._restorers = _restorers(nodes, self.lowered, self.steps)
+        limited = options.pool is not None and options.pool.budget.limit is not None
+        self._counts = limited and any(isinstance(step, HostStep) for step in self.steps)
 
     def _short_path(self, given: Sequence[Type | None]) -> SegmentRun | None:
         """The one segment, where shapes of the inputs, arrays all of them, say all that binding asks for."""
@@ -188,7 +192,7 @@ class Program:
     def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
         only = self._only
         if only is None:
-            return self._steps(inputs)
+            return self._steps(inputs) if not self._counts else self._counted(inputs)
         lease = None
         key = tuple(map(_SHAPE, inputs))
         try:
@@ -220,6 +224,17 @@ class Program:
             if alike and not address_of(target) % ALIGNMENT:
                 places[place] = target
 
+    def _counted(self, inputs: Sequence[Any]) -> list[Any]:
+        """As `_steps`; the strings that its steps make count towards the session's memory limit."""
+        with counted(self.pool):
+            return self._steps(inputs)
+
+    def _take(self, step: SegmentRun, bound: Bound) -> None:
+        """Takes what a segment leaves to a step from the limit: the positions of strings, for one."""
+        for allocation, (place, _, shape, dtype) in zip(step.segment.allocations, bound.allocations, strict=True):
+            if place not in self.output_places:
+                Pace(allocation.node).take(prod(shape) * dtype.itemsize)
+
     def _steps(self, inputs: Sequence[Any]) -> list[Any]:
         try:
             shapes = tuple(map(_SHAPE, inputs))
@@ -241,6 +256,8 @@ class Program:
             values, lease = step.values(places), None
             try:
                 bound = step.cache.get(values) or step.bind(values, values)
+                if self._counts:
+                    self._take(step, bound)
                 lease = step.lease(self.pool, bound, places)
                 step.run(bound, places, lease, options)
             except Unforeseen:

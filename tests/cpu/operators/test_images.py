@@ -2,6 +2,7 @@
 
 import io
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from ort_lite.dtypes import Array
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
+from ort_lite.provider import RunOptions
+from ort_lite.provider.current import as_in
 from tests.cpu.check import check_op, ramp, run_op
 
 PIXELS = np.abs(ramp((5, 7, 3), "int32")).astype(np.uint8)
@@ -24,6 +27,22 @@ def encoded(kind: str) -> Array:
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "PPM"])
 def test_decodes_to_the_pixels(kind: str) -> None:
     check_op("ImageDecoder", encoded(kind), expected=PIXELS)
+
+
+def test_large_images_are_decoded_in_a_thread_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ort_lite_cpu.operators.images.LARGE", 34)
+    threads: list[str] = []
+    start = threading.Thread.start
+
+    def noted(thread: threading.Thread) -> None:
+        threads.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    with as_in(RunOptions(), None):
+        [got] = run_op("ImageDecoder", [encoded("PNG")])
+    np.testing.assert_array_equal(got, PIXELS)
+    assert threads == ["ort-lite-ImageDecoder"] * 2  # two runs
 
 
 def test_blue_may_come_first() -> None:

@@ -3,19 +3,30 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 
+from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.text import pattern
+from ort_lite_cpu.operators.patterns import Pattern, after, compile_patterns, decoded, encoded
+from ort_lite_cpu.operators.splitting import parts, words
 from ort_lite_cpu.operators.text_steps import Dims, Streamed, emit_texts
 from ort_lite_cpu.operators.words import BETWEEN, can_be_streamed
 from ort_lite_cpu.operators.words import END as STOP
 from ort_lite_cpu.registry import STRING, operator
+from ort_lite_cpu.run.pace import Pace
 
 START, END = "\x02", "\x03"
 Tokenize = Callable[[list[str]], list[list[str]]]
 """From texts to the tokens of each."""
 
 
-@operator("Tokenizer", domain="com.microsoft", types=STRING, python=True)
+def _patterns(node: Node) -> list[Pattern]:
+    """Those of the separators, that of the expression, or none where characters are the tokens."""
+    separators, expression = node.attr("separators"), node.attr("tokenexp")
+    if separators == [""] or (not separators and expression == "."):
+        return []
+    return compile_patterns(node, separators or [expression or ""], longest=True)
+
+
+@operator("Tokenizer", domain="com.microsoft", types=STRING, python=True, check=_patterns)
 def tokenizer(op: NodeLowering) -> None:
     """(C) or (N, C) -> (..., most tokens), filled up with `pad_value`; `mark` puts a token before and behind.
 
@@ -23,30 +34,38 @@ def tokenizer(op: NodeLowering) -> None:
     Spec: onnxruntime Tokenizer-1.
     """
     tokenize = _function(op, int(op.attr("mincharnum", 1)))
-    emit_texts(op, _Split(tokenize, bool(op.attr("mark", 0)), op.attr("pad_value", "")))
+    emit_texts(op, _Split(tokenize, bool(op.attr("mark", 0)), op.attr("pad_value", ""), op.pace))
 
 
 class _Split(Streamed):
     """The stage."""
 
-    def __init__(self, tokenize: Tokenize, mark: bool, fill: str) -> None:
+    def __init__(self, tokenize: Tokenize, mark: bool, fill: str, pace: Pace) -> None:
         super().__init__(fill)
-        self._tokenize, self._mark = tokenize, mark
+        self._tokenize, self._mark, self._pace = tokenize, mark, pace
         if isinstance(tokenize, _Runs) and not mark:
             self.least = tokenize.least
 
     def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
         rows = self._rows(texts)
         most = max(map(len, rows), default=0)
+        self._pace.take(8 * most * len(rows))
         fills, tokens = [self.fill] * most, []
         for row in rows:
+            self._pace.check()
             tokens += row
             tokens += fills[len(row) :]
         return tokens, (*shape, most)
 
     def _rows(self, texts: list[str]) -> list[list[str]]:
         """Where no text has a token, no row is marked."""
-        rows = self._tokenize(texts)
+        rows: list[list[str]] = []
+        for block in self._pace.texts(texts):
+            made = self._tokenize(block)
+            if self._pace.counts:
+                for row in made:
+                    self._pace.take_texts(row)
+            rows += made
         return [[START, *row, END] for row in rows] if self._mark and any(rows) else rows
 
     def stream(self, texts: list[str]) -> bytes:
@@ -56,44 +75,103 @@ class _Split(Streamed):
             if quick is not None:
                 return quick
         unknown = b"\xff" * self.least
-        rows = [
-            [word.encode("utf-8", "surrogatepass") if can_be_streamed([word]) else unknown for word in row]
-            for row in self._rows(texts)
-        ]
-        return b"".join(bytes([BETWEEN]).join(row) + bytes([STOP]) for row in rows)
+        stream = bytearray()
+        for row in self._rows(texts):
+            self._pace.check()
+            held = [encoded(word) if can_be_streamed([word]) else unknown for word in row]
+            stream += bytes([BETWEEN]).join(held) + bytes([STOP])
+        return bytes(stream)
 
 
 def _function(op: NodeLowering, least: int) -> Tokenize:
-    separators, expression = op.attr("separators"), op.attr("tokenexp")
+    separators, expression, pace = op.attr("separators"), op.attr("tokenexp"), op.pace
     if not separators and not expression:
         raise op.reject("neither separators nor tokenexp is given")
-    if separators == [""] or (not separators and expression == "."):
-        return lambda texts: list(map(list, texts))
+    patterns = _patterns(op.node)
+    if not patterns:
+        return _Letters(pace)
     if separators:
-        patterns = [pattern(op, separator) for separator in separators]
-        return lambda texts: [_between(text, patterns, least) for text in texts]
-    found, least = pattern(op, expression), max(least, 1)
-    if found.groups:
-        return lambda texts: [_found(text, found, least) for text in texts]
-    members = _members(op, expression)
-    return _Runs(found, members, least) if members else _matches(found, least)
+        between = _Between(separators, patterns, least, pace)
+        return lambda texts: list(map(between, texts))
+    found = _Found(patterns[0], max(least, 1), pace)
+    members = _members(op.node, expression)
+    return _Runs(found, members, max(least, 1), pace) if members else lambda texts: list(map(found, texts))
 
 
-def _between(text: str, separators: Sequence[re.Pattern[str]], least: int) -> list[str]:
-    """What is left between the separators, one kind after the other."""
-    tokens = [text]
-    for separator in separators:
-        tokens = [piece for token in tokens for piece in _pieces(token, separator) if len(piece) >= least]
-    return tokens
+class _Letters:
+    """The characters of each text."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+
+    def __call__(self, texts: list[str]) -> list[list[str]]:
+        return list(map(self._of, texts))
+
+    def _of(self, text: str) -> list[str]:
+        letters: list[str] = []
+        for piece in self._pace.pieces(text):
+            letters += piece
+        return letters
 
 
-def _pieces(text: str, separator: re.Pattern[str]) -> list[str]:
-    pieces, start = [], 0
-    for match in separator.finditer(text):
-        if match.group():
-            pieces.append(text[start : match.start()])
-            start = match.end()
-    return [*pieces, text[start:]]
+class _Between:
+    """What is left of a text between the separators, one kind after the other."""
+
+    def __init__(self, separators: Sequence[str], patterns: Sequence[Pattern], least: int, pace: Pace) -> None:
+        """`patterns` are the separators, compiled."""
+        self._kinds = [_literal(text) or pattern for text, pattern in zip(separators, patterns, strict=True)]
+        self._least, self._pace = least, pace
+
+    def __call__(self, text: str) -> list[str]:
+        tokens, least = [text], self._least
+        for kind in self._kinds:
+            self._pace.check()
+            tokens = [piece for token in tokens for piece in self._pieces(token, kind) if len(piece) >= least]
+        return tokens
+
+    def _pieces(self, text: str, kind: str | Pattern) -> list[str]:
+        if isinstance(kind, str):
+            return parts(self._pace, text, kind)
+        data = encoded(text)
+        return self._pace.beside(self._found, data, kind) if kind.is_costly(data) else self._found(data, kind)
+
+    def _found(self, data: bytes, pattern: Pattern) -> list[str]:
+        pieces, start = [], 0
+        for begin, end in pattern.find_all(data, self._pace):
+            pieces.append(decoded(data[start:begin]))
+            start = end
+        return [*pieces, decoded(data[start:])]
+
+
+_LITERAL = re.compile(r"(?:[^\\.+*?()|[\]{}^$]|\\[!-/:-@[-^`{-~])++")
+
+
+def _literal(pattern: str) -> str:
+    """The text that alone matches a pattern without operators; "" for others."""
+    return re.sub(r"\\(.)", r"\1", pattern) if _LITERAL.fullmatch(pattern) else ""
+
+
+class _Found:
+    """The matches in a text; behind one that is too short the search goes on at its second character."""
+
+    def __init__(self, pattern: Pattern, least: int, pace: Pace) -> None:
+        self._pattern, self._least, self._pace = pattern, least, pace
+
+    def __call__(self, text: str) -> list[str]:
+        data = encoded(text)
+        return self._pace.beside(self._tokens, data) if self._pattern.is_costly(data) else self._tokens(data)
+
+    def _tokens(self, data: bytes) -> list[str]:
+        tokens, start = [], 0
+        while start <= len(data) and (span := self._pattern.find(data, start)) is not None:
+            self._pace.check()
+            token = decoded(data[slice(*span)])
+            if len(token) >= self._least:
+                tokens.append(token)
+                start = span[1]
+            else:
+                start = after(data, span[0])
+        return tokens
 
 
 _RUNS = re.compile(r"(\\w|\[[^][\\^:]+\])\+")
@@ -101,63 +179,45 @@ _RUNS = re.compile(r"(\\w|\[[^][\\^:]+\])\+")
 
 
 class _Runs:
-    """`_found` for runs of a class: in ASCII all other characters become spaces, between which the runs are. A third of the time."""
+    """`_Found` for runs of a class of ASCII characters: all others become spaces, between which the runs are. A tenth of the time."""
 
-    def __init__(self, expression: re.Pattern[str], members: Collection[int], least: int) -> None:
-        self._expression, self.least = expression, least
+    def __init__(self, found: _Found, members: Collection[int], least: int, pace: Pace) -> None:
+        self._found, self.least, self._pace = found, least, pace
         self._spaced, self._streamed = (
             bytes(code if code in members or code == STOP else other for code in range(256)) for other in (ord(" "), BETWEEN)
         )
 
     def __call__(self, texts: list[str]) -> list[list[str]]:
-        joined = self._joined(texts)
-        if joined is None:
-            return [_found(text, self._expression, self.least) for text in texts]
-        found = [text.split() for text in joined.translate(self._spaced).decode().split(chr(STOP))]
+        spaced = self._translated(texts, self._spaced)
+        if spaced is None:
+            return list(map(self._found, texts))
+        found = [words(self._pace, text) for text in spaced.decode().split(chr(STOP))]
         return found if self.least == 1 else [[token for token in row if len(token) >= self.least] for row in found]
 
     def stream(self, texts: list[str]) -> bytes | None:
-        """None where there is more than ASCII. Words that are too short are in it."""
-        joined = self._joined(texts)
-        return None if joined is None else joined.translate(self._streamed) + bytes([STOP])
+        """None where a text has a character that a stream cannot hold. Words that are too short are in it."""
+        parts = []
+        for block in self._pace.texts(texts):
+            part = self._translated(block, self._streamed)
+            if part is None:
+                return None
+            parts.append(part + bytes([STOP]))
+        return b"".join(parts) if parts else bytes([STOP])
 
-    def _joined(self, texts: list[str]) -> bytes | None:
-        """The texts as one; None where that would not tell them apart, or is more than ASCII."""
-        joined = chr(STOP).join(texts)
-        return joined.encode() if joined.isascii() and joined.count(chr(STOP)) == len(texts) - 1 else None
+    def _translated(self, texts: list[str], table: bytes) -> bytes | None:
+        """The texts as one; None where that would not tell them apart."""
+        parts = self._pace.pieces(texts[0]) if len(texts) == 1 else texts
+        joined = (chr(STOP) if len(texts) > 1 else "").join(parts)
+        if joined.count(chr(STOP)) != len(texts) - 1:
+            return None
+        return b"".join(encoded(piece).translate(table) for piece in self._pace.pieces(joined))
 
 
-def _members(op: NodeLowering, expression: str) -> set[int]:
-    """The ASCII characters that an expression of runs is for; empty where that is none, or they are spaces or bytes of a stream."""
+def _members(node: Node, expression: str) -> set[int]:
+    """The characters that an expression of runs is for, all ASCII; empty where it is none, or they are spaces or bytes of a stream."""
     runs = _RUNS.fullmatch(expression)
-    if runs is None:
+    if runs is None or not expression.isascii():
         return set()
-    member = pattern(op, runs[1])
-    found = {code for code in range(128) if member.fullmatch(chr(code))}
+    [member] = compile_patterns(node, [runs[1]])
+    found = {code for code in range(128) if member.matches(bytes([code]))}
     return set() if any(chr(code).isspace() or code in (STOP, BETWEEN) for code in found) else found
-
-
-def _matches(expression: re.Pattern[str], least: int) -> Tokenize:
-    """`_found`, by `findall` where that is the same: while no match is too short, every search goes on behind one."""
-    find = expression.findall
-
-    def tokens(text: str) -> list[str]:
-        found: list[str] = find(text)
-        enough = all(found) if least == 1 else min(map(len, found), default=least) >= least
-        return found if enough else _found(text, expression, least)
-
-    return lambda texts: list(map(tokens, texts))
-
-
-def _found(text: str, expression: re.Pattern[str], least: int) -> list[str]:
-    """The matches; after one that is too short the search goes on at its second character."""
-    tokens, start = [], 0
-    while match := expression.search(text, start):
-        if len(match.group()) >= least:
-            tokens.append(match.group())
-            start = match.end()
-        else:
-            start = match.start() + 1
-        if start > len(text):
-            break
-    return tokens

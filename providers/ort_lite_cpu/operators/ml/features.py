@@ -101,15 +101,19 @@ def _no_category(failure: "Failure") -> str:
 
 @operator("OneHotEncoder", domain=ML, types=STRING, python=True)
 def one_hot_encoder_of_strings(op: NodeLowering) -> None:
+    """As for numbers. Of equal categories the last counts. Spec: ONNX-ML OneHotEncoder-1."""
     places = {text: k for k, text in enumerate(op.attr("cats_strings") or ())}
-    zeros = bool(op.attr("zeros", 1))
-    rows = np.concatenate([np.eye(len(places), dtype=np.float32), np.zeros((1, len(places)), np.float32)])
+    zeros, pace = bool(op.attr("zeros", 1)), op.pace
 
     def step(x: Array) -> list[Array]:
-        found = np.fromiter(map(places.get, x.reshape(-1).tolist(), repeat(-1)), np.int64, x.size)
-        if not zeros and (found < 0).any():
-            at = int(np.flatnonzero(found < 0)[0])
-            raise ValueError(f"{x.reshape(-1)[at]!r} at position {at} is no category, and zeros is 0")
-        return [rows[found].reshape(*x.shape, len(places))]
+        y, flat = np.zeros((x.size, len(places)), np.float32), x.reshape(-1)
+        for part in pace.slices(x.size):
+            found = np.array(list(map(places.get, flat[part].tolist(), repeat(-1))), np.int64)
+            if not zeros and (found < 0).any():
+                at = part.start + int(np.flatnonzero(found < 0)[0])
+                raise ValueError(f"{flat[at]!r} at position {at} is no category, and zeros is 0")
+            rows = np.flatnonzero(found >= 0)
+            y[part.start + rows, found[rows]] = 1
+        return [y.reshape(*x.shape, len(places))]
 
     op.python(step)

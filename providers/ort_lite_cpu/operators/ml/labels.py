@@ -95,7 +95,8 @@ def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
     table = np.arange(len(chosen)) if texts else chosen
     op.emit(encode, [x, op.array(known), op.array(table), y], size=x.size, count=len(known), work=x.size * 8)
     if texts:
-        op.python(lambda numbers: [np.asarray(chosen[numbers], object)], [y])
+        pace = op.pace
+        op.python(lambda numbers: [pace.picked(chosen, numbers)], [y])
 
 
 @operator("CategoryMapper", "LabelEncoder", domain=ML, types=STRING, python=True)
@@ -111,9 +112,5 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
     mapping: dict[str, Any] = {}
     for key, value in zip(keys, values, strict=True):
         mapping.setdefault(key, value)
-
-    def step(x: Array) -> list[Array]:
-        found = map(mapping.get, x.reshape(-1).tolist(), repeat(default))
-        return [np.fromiter(found, dtype, x.size).reshape(x.shape)]
-
-    op.python(step)
+    pace = op.pace
+    op.python(lambda x: [pace.mapped(lambda keys: list(map(mapping.get, keys, repeat(default))), x, dtype)])

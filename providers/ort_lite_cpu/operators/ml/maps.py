@@ -8,7 +8,9 @@ import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators import numerals
 from ort_lite_cpu.registry import ANY, operator
+from ort_lite_cpu.run.pace import ELEMENTS
 
 ML = "ai.onnx.ml"
 
@@ -19,14 +21,16 @@ def zip_map(op: NodeLowering) -> None:
     labels = list(op.attr("classlabels_strings") or op.attr("classlabels_int64s") or ())
     order = sorted(range(len(labels)), key=lambda k: labels[k])
     is_sorted, count = order == list(range(len(labels))), len(labels)
-    made = _rows_to_dicts([labels[k] for k in order])
+    made, pace = _rows_to_dicts([labels[k] for k in order]), op.pace
 
     def step(x: Array) -> list[list[dict[Any, float]]]:
         shape = x.shape
         if not 1 <= len(shape) <= 2 or shape[-1] != count:
             raise ValueError(f"rows of the shape {shape} are not of {count} labels")
-        rows = x if len(shape) == 2 else x.reshape(1, count)
-        return [made((rows if is_sorted else rows[:, order]).tolist())]
+        rows, dicts = x if len(shape) == 2 else x.reshape(1, count), list[dict[Any, float]]()
+        for part in pace.slices(len(rows), max(ELEMENTS // max(count, 1), 1)):
+            dicts += made((rows[part] if is_sorted else rows[part][:, order]).tolist())
+        return [dicts]
 
     op.python(step)
 
@@ -61,12 +65,20 @@ def dict_vectorizer(op: NodeLowering) -> None:
     words = list(op.attr("string_vocabulary") or op.attr("int64_vocabulary") or ())
     dtype = to_numpy(op.info().dtype or "")
     fill: Any = "" if dtype.hasobject else 0
-    op.python(lambda values: [np.array([[values.get(word, fill) for word in words]], dtype)])
+    pace = op.pace
+
+    def step(values: Mapping[Any, Any]) -> list[Array]:
+        y = np.empty((1, len(words)), dtype)
+        for part in pace.slices(len(words)):
+            y[0, part] = [values.get(word, fill) for word in words[part]]
+        return [y]
+
+    op.python(step)
 
 
 _CASTS: dict[str, tuple[Any, Any, Any]] = {
-    "TO_FLOAT": (np.float32, 0.0, float),
-    "TO_INT64": (np.int64, 0, int),
+    "TO_FLOAT": (np.float32, 0.0, lambda value: numerals.real(value) if isinstance(value, str) else float(value)),
+    "TO_INT64": (np.int64, 0, lambda value: numerals.whole(value) if isinstance(value, str) else int(value)),
     "TO_STRING": (object, "0.f", lambda value: value if isinstance(value, str) else f"{value:f}"),
 }
 """Element type, what fills a sparse row, and the conversion; strings are written as onnxruntime writes them."""
@@ -80,16 +92,20 @@ def cast_map(op: NodeLowering) -> None:
     """
     dtype, fill, convert = _CASTS[op.attr("cast_to", "TO_FLOAT")]
     sparse, width = op.attr("map_form", "DENSE") == "SPARSE", op.attr("max_map", 1)
+    pace = op.pace
 
     def step(values: Mapping[int, Any]) -> list[Array]:
-        if not sparse:
-            return [np.array([[convert(values[key]) for key in sorted(values)]], dtype)]
-        if min(values, default=0) < 0:
-            raise ValueError(f"the key {min(values)} is below zero: keys of a sparse map are places")
-        row = np.full((1, width), fill, dtype)
-        for key, value in values.items():
-            if key < width:
-                row[0, key] = convert(value)
-        return [row]
+        keys = sorted(values)
+        if sparse and keys and keys[0] < 0:
+            raise ValueError(f"the key {keys[0]} is below zero: keys of a sparse map are places")
+        y = np.full((1, width), fill, dtype) if sparse else np.empty((1, len(keys)), dtype)
+        for part in pace.slices(len(keys)):
+            chosen = [key for key in keys[part] if key < width] if sparse else keys[part]
+            made = [convert(values[key]) for key in chosen]
+            if dtype is object:
+                pace.take_texts(made)
+            with np.errstate(over="ignore"):
+                y[0, chosen if sparse else part] = made
+        return [y]
 
     op.python(step)

@@ -1,0 +1,156 @@
+"""Patterns of models, matched by RE2: its syntax, and a time linear in the text. Spec: github.com/google/re2/wiki/Syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.graph import Node
+from ort_lite_cpu.run.pace import Pace
+
+LONGEST = 1 << 13
+"""Bytes of all patterns of a node, in UTF-8: what RE2 makes of one may be thousands of times as long."""
+MOST = 256
+"""Patterns of a node."""
+MEMORY, LEAST_MEMORY = 8 << 20, 256 << 10
+"""Bytes that RE2 may use for the patterns of a node together, and for one of many at least. onnxruntime allows MEMORY for each."""
+COSTLY, TOO_COSTLY = 10**7, 2 * 10**9
+"""Bytes of a text times instructions of a pattern: what RE2 may spend 0.1 and 20 seconds on, where it spends the most on each."""
+_INSTALL = "patterns of models are matched by RE2, which is not installed: pip install google-re2"
+_CODEC = ("utf-8", "surrogatepass")
+_NOWHERE = (-1, -1)
+Span = tuple[int, int]
+"""Where a match begins and ends."""
+
+
+class Pattern:
+    """A compiled pattern. Texts are bytes of UTF-8, and so are positions."""
+
+    __slots__ = ("_compiled", "_match", "_size")
+
+    def __init__(self, compiled: Any) -> None:
+        self._compiled, self._size = compiled, int(compiled.programsize)
+        self._match = _direct(compiled) or self._wrapped
+
+    def is_costly(self, data: bytes) -> bool:
+        """True if a call may take longer than a run should wait for. Raises ValueError where it may take much longer."""
+        cost = self._size * len(data)
+        if cost > TOO_COSTLY:
+            raise ValueError(
+                f"a text of {len(data):,} bytes is too long for this pattern, of {self._size:,} instructions: "
+                f"expected at most {TOO_COSTLY // self._size:,} bytes"
+            )
+        return cost > COSTLY
+
+    def matches(self, data: bytes) -> bool:
+        """True if the pattern matches the whole text."""
+        return self._match(True, data, 0)[0] >= 0
+
+    def find(self, data: bytes, start: int = 0) -> Span | None:
+        """Where the first match from `start` on begins and ends."""
+        span = self._match(False, data, start)
+        return span if span[0] >= 0 else None
+
+    def _wrapped(self, whole: bool, data: bytes, start: int) -> Span:
+        match = (self._compiled.fullmatch if whole else self._compiled.search)(data, start)
+        return _NOWHERE if match is None else match.span()
+
+    def find_all(self, data: bytes, pace: Pace) -> Iterator[Span]:
+        """Matches that are not empty, one behind the other. Checks between them."""
+        start = 0
+        while (span := self.find(data, start)) is not None:
+            pace.check()
+            begin, end = span
+            if begin < end:
+                yield span
+            start = end if begin < end else after(data, begin)
+            if start > len(data):
+                break
+
+
+def _direct(compiled: Any) -> Callable[[bool, bytes, int], Span] | None:
+    """The call below the package's Python classes, which take three quarters of the time; None where a version has no such call."""
+    core: Any = getattr(compiled, "_regexp", None)
+    anchor: Any = getattr(type(core), "Anchor", None)
+    if anchor is None:
+        return None
+    match, anywhere, both = core.Match, anchor.UNANCHORED, anchor.ANCHOR_BOTH
+
+    def direct(whole: bool, data: bytes, start: int) -> Span:
+        span: Span = match(both if whole else anywhere, data, start, len(data))[0]
+        return span
+
+    return direct
+
+
+def after(data: bytes, at: int) -> int:
+    """The position behind the character at `at`; beyond the end of the text where there is none."""
+    at += 1
+    while at < len(data) and data[at] & 0xC0 == 0x80:
+        at += 1
+    return at
+
+
+def encoded(text: str) -> bytes:
+    return text.encode(*_CODEC)
+
+
+def decoded(data: bytes) -> str:
+    return data.decode(*_CODEC)
+
+
+def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) -> list[Pattern]:
+    """The patterns of a node; `longest`: the longest of the matches that begin first counts, else the first alternative.
+
+    Raises NotImplemented for what RE2 rejects, and for too long or too many patterns.
+    """
+    sources = [_source(node, text) for text in texts]
+    if len(sources) > MOST:
+        raise _rejected(node, f"it has {len(sources)} patterns; expected at most {MOST}")
+    if (total := sum(map(len, sources))) > LONGEST:
+        raise _rejected(node, f"the length of its patterns is {total:,} bytes; expected at most {LONGEST:,}")
+    re2 = _re2(node)
+    options = re2.Options()
+    options.max_mem = max(MEMORY // max(len(sources), 1), LEAST_MEMORY)
+    options.longest_match, options.never_capture, options.log_errors = longest, True, False
+    try:
+        return [_compiled(node, re2, source, options) for source in sources]
+    finally:
+        re2.purge()  # its cache would keep 128 patterns with their memory
+
+
+def _source(node: Node, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # bytes of a model that are no text come as surrogates
+        raise _rejected(node, f"the pattern {text!r} is not UTF-8") from None
+
+
+def _compiled(node: Node, re2: Any, source: bytes, options: Any) -> Pattern:
+    try:
+        return Pattern(re2.compile(source, options))
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise _rejected(node, f"RE2 rejects the pattern {_shown(source)}: {text}") from None
+
+
+def _shown(source: bytes) -> str:
+    text = repr(source.decode(errors="backslashreplace"))
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _re2(node: Node) -> Any:
+    """The package. Others have a module of that name too, which go back to Python's `re` for patterns that they do not know."""
+    try:
+        import re2
+    except ImportError as error:
+        raise _rejected(node, f"{_INSTALL} ({error})") from None
+    if not hasattr(re2, "Options"):
+        raise _rejected(node, f"{_INSTALL}; the module 're2' that is there belongs to another package")
+    return re2
+
+
+def _rejected(node: Node, message: str) -> NotSupported:
+    return NotSupported(f"{node} (CPUExecutionProvider): {message}").about(node)

@@ -1,0 +1,120 @@
+"""Texts in slices: parts of each, a table of rows of parts, and two arrays side by side."""
+
+import re
+from collections.abc import Iterator
+from operator import add
+from sys import getsizeof
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite_cpu.run.pace import CHARACTERS, CHEAP, ELEMENTS, Pace
+
+_SPACE, _OTHER = re.compile(r"\s"), re.compile(r"\S")
+
+
+def split(pace: Pace, texts: list[str], delimiter: str | None, limit: int) -> list[list[str]]:
+    """text.split(delimiter, limit) of each."""
+    rows: list[list[str]] = []
+    for block in pace.texts(texts):
+        if len(block) > 1 or len(block[0]) <= CHARACTERS:
+            made = [text.split(delimiter, limit) for text in block]
+        elif delimiter is None:
+            made = [[*_words(pace, block[0], limit)]]
+        else:
+            made = [[*_parts(pace, block[0], delimiter, limit)]]
+        if pace.counts:
+            for row in made:
+                pace.take_texts(row)
+        rows += made
+    return rows
+
+
+def parts(pace: Pace, text: str, delimiter: str) -> list[str]:
+    """text.split(delimiter)."""
+    return text.split(delimiter) if len(text) <= CHARACTERS else [*_parts(pace, text, delimiter, -1)]
+
+
+def words(pace: Pace, text: str) -> list[str]:
+    """text.split()."""
+    return text.split() if len(text) <= CHARACTERS else [*_words(pace, text, -1)]
+
+
+def _parts(pace: Pace, text: str, delimiter: str, limit: int) -> Iterator[str]:
+    """text.split(delimiter, limit), looking at CHARACTERS at a time."""
+    start = at = count = 0
+    while at < len(text) and count != limit:
+        pace.check()
+        found = text.find(delimiter, at, at + CHARACTERS + len(delimiter))
+        if found < 0:
+            at += CHARACTERS + 1
+        else:
+            yield text[start:found]
+            start = at = found + len(delimiter)
+            count += 1
+    yield text[start:]
+
+
+def _words(pace: Pace, text: str, limit: int) -> Iterator[str]:
+    """text.split(None, limit), looking at CHARACTERS at a time."""
+    end = count = 0
+    while (start := _next(pace, _OTHER, text, end)) < len(text):
+        end = len(text) if count == limit else _next(pace, _SPACE, text, start)
+        yield text[start:end]
+        count += 1
+
+
+def _next(pace: Pace, kind: re.Pattern[str], text: str, at: int) -> int:
+    """Where the next character of a kind is; the length of the text where there is none."""
+    while at < len(text):
+        pace.check()
+        found = kind.search(text, at, at + CHARACTERS)
+        if found is not None:
+            return found.start()
+        at += CHARACTERS
+    return len(text)
+
+
+def filled(pace: Pace, rows: list[list[str]], most: int, fill: str) -> Array:
+    """A table (rows, most) of rows that are filled up."""
+    y = pace.empty((len(rows), most))
+    for part in pace.slices(len(rows), max(CHEAP // max(most, 1 << 7), 1)):
+        y[part].fill(fill)
+        for line, row in zip(y[part], rows[part], strict=True):
+            line[: len(row)] = row
+    return y
+
+
+def joined(pace: Pace, a: Array, b: Array) -> Array:
+    """a + b, which broadcast."""
+    if a.shape == b.shape and a.size <= ELEMENTS and not pace.counts and _characters(a) + _characters(b) <= CHARACTERS:
+        return np.asarray(a + b, object)
+    a, b = np.broadcast_arrays(a, b)
+    y = pace.empty((a.size,))
+    for part, left, right in pairs(pace, a, b):
+        total = sum(map(len, left)) + sum(map(len, right))
+        pace.take(total)
+        y[part] = made = list(map(add, left, right))
+        if pace.counts:
+            pace.take(sum(map(getsizeof, made)) - total)
+    return y.reshape(a.shape)
+
+
+def _characters(x: Array) -> int:
+    return sum(map(len, x.reshape(-1).tolist()))
+
+
+def pairs(pace: Pace, a: Array, b: Array) -> Iterator[tuple[slice, list[str], list[str]]]:
+    """Where in flat order, and the texts of two arrays of one shape there. Checks between two slices."""
+    for part in pace.slices(a.size):
+        yield from _halves(pace, part.start, a.flat[part].tolist(), b.flat[part].tolist())
+
+
+def _halves(pace: Pace, start: int, left: list[str], right: list[str]) -> Iterator[tuple[slice, list[str], list[str]]]:
+    if len(left) == 1 or sum(map(len, left)) + sum(map(len, right)) <= CHARACTERS:
+        yield slice(start, start + len(left)), left, right
+        return
+    half = len(left) // 2
+    yield from _halves(pace, start, left[:half], right[:half])
+    pace.check()
+    yield from _halves(pace, start + half, left[half:], right[half:])
