@@ -72,7 +72,7 @@ class SegmentRun:
         """Raises what `Binder.bind` raises; Unforeseen in its place where a body that may not run can be the reason."""
         try:
             return self.binder.bind(values)
-        except (InvalidArgument, OutOfMemory):
+        except (NodeFailure, OutOfMemory):
             if self.jumps:
                 raise Unforeseen from None
             raise

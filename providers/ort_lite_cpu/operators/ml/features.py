@@ -10,10 +10,12 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, cast, failed, like, native, span
 from ort_lite.shapes import product
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.operators.gather import gather, index_along
 from ort_lite_cpu.operators.ml.labels import find_key
+from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import MOVABLE, STRING, operator
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ def array_feature_extractor(op: NodeLowering) -> None:
         raise op.reject("the input has no axis")
     y = op.output(0)
     outer, axis = product(x.shape[:-1]), x.shape[-1]
+    require_within(op, 1, "index", axis - 1)
     operands = [bits(x), index, bits(y)]
     op.emit(gather, operands, outer=outer, axis=axis, count=index.size, inner=1, work=y.size, message=index_along(1))
 
@@ -84,6 +87,7 @@ def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int,
 @operator("OneHotEncoder", domain=ML, types=INPUTS)
 def one_hot_encoder(op: NodeLowering) -> None:
     """Numbers, floats cut to integers. Spec: ONNX-ML OneHotEncoder-1."""
+    one_of(op, "cats_strings", "cats_int64s")
     categories = np.array(op.attr("cats_int64s") or (), np.int64)
     order = np.argsort(categories, kind="stable")
     keys = categories[order]
@@ -101,7 +105,10 @@ def _no_category(failure: "Failure") -> str:
 
 @operator("OneHotEncoder", domain=ML, types=STRING, python=True)
 def one_hot_encoder_of_strings(op: NodeLowering) -> None:
+    one_of(op, "cats_strings", "cats_int64s")
     places = {text: k for k, text in enumerate(op.attr("cats_strings") or ())}
+    if not places:
+        raise op.reject("cats_strings is missing, for an input of strings")
     zeros = bool(op.attr("zeros", 1))
     rows = np.concatenate([np.eye(len(places), dtype=np.float32), np.zeros((1, len(places)), np.float32)])
 

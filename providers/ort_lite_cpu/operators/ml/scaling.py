@@ -7,6 +7,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, cast, copysign, fabs, like, native, span, sqrt
 from ort_lite.shapes import equal, product
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import operator
@@ -104,6 +105,7 @@ def imputer(op: NodeLowering) -> None:
     x = op.input(0)
     kind = "float" if x.dtype.startswith("float") else "int64"
     values = op.attr(f"imputed_value_{kind}s")
+    one_of(op, "imputed_value_floats", "imputed_value_int64s")
     if not values:
         raise op.reject(f"imputed_value_{kind}s is missing, for elements of {x.dtype}")
     dtype = to_numpy(x.dtype)
