@@ -69,11 +69,11 @@ def _functions(module: ast.Module) -> dict[str, Function]:
 def _scope(module: ast.Module, functions: Mapping[str, Mapping[str, Function]]) -> dict[str, Function]:
     """The functions that a module imports, by the names that they have there."""
     return {
-        alias.asname or alias.name: functions[node.module][alias.name]
+        alias.asname or alias.name: known[alias.name]
         for node in module.body
-        if isinstance(node, ast.ImportFrom) and node.module in functions
+        if isinstance(node, ast.ImportFrom) and (known := functions.get(node.module or ""))
         for alias in node.names
-        if alias.name in functions[node.module]
+        if alias.name in known
     }
 
 

@@ -207,5 +207,5 @@ def lower_affine_grid(op: NodeLowering) -> None:
         raise op.reject(f"a size of {axes + 2} numbers; there are 4 and 5")
     op.agree(theta.shape, (y.shape[0], axes, axes + 1), "theta does not fit the size")
     for dim in y.shape:
-        op.require(1 - less(dim, 0), "a size of {0} along an axis", dim)
+        op.require(less(0, dim), "a size of {0} along an axis, expected 1 or more", dim)
     op.emit(affine_grid, [theta, y], n=y.shape[0], **_space(op, y.shape[1:-1]), work=y.size * 4)

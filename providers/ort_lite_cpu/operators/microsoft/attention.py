@@ -342,7 +342,7 @@ def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim]) -> Tens
     fits = select(equal(mask.shape[0], batch), 1, equal(mask.shape[0], 3 * batch + 2))
     op.require(select(starts, 1, fits), "a mask of {0} lengths for a batch of {1}", mask.shape[0], batch)
     made = op.temporary(dtype, (batch, 1, 1, total))
-    given = {"batch": batch, "total": total, "starts": starts}
+    given: dict[str, Any] = {"batch": batch, "total": total, "starts": starts}
     op.emit(limits, [mask, made], **given, value=value, message=partial(_no_key, index))
     return made
 

@@ -8,7 +8,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, cast, failed, like, native, span
-from ort_lite.shapes import product
+from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -34,6 +34,7 @@ def array_feature_extractor(op: NodeLowering) -> None:
         raise op.reject("the input has no axis")
     y = op.output(0)
     outer, axis = product(x.shape[:-1]), x.shape[-1]
+    op.require(less(0, index.size), "there are no indices")
     require_within(op, 1, "index", axis - 1)
     operands = [bits(x), index, bits(y)]
     op.emit(gather, operands, outer=outer, axis=axis, count=index.size, inner=1, work=y.size, message=index_along(1))
@@ -107,8 +108,8 @@ def _no_category(failure: "Failure") -> str:
 def one_hot_encoder_of_strings(op: NodeLowering) -> None:
     one_of(op, "cats_strings", "cats_int64s")
     places = {text: k for k, text in enumerate(op.attr("cats_strings") or ())}
-    if not places:
-        raise op.reject("cats_strings is missing, for an input of strings")
+    if not places or len(places) != len(op.attr("cats_strings")):
+        raise op.reject("cats_strings should be different texts, at least one")
     zeros = bool(op.attr("zeros", 1))
     rows = np.concatenate([np.eye(len(places), dtype=np.float32), np.zeros((1, len(places)), np.float32)])
 
