@@ -252,7 +252,7 @@ CASES: dict[str, Callable[[], None]] = {
     # --- Sizes and positions
     "a frame longer than the signal": refused("frame", "STFT", zeros(1, 10, 1), int64(4)[0], None, int64(12)[0], opset=17),
     "two lengths of a transform": refused("2 elements", "DFT", ITEMS[0][..., None], int64(4, 4)),
-    "a step of two numbers": refused("in2", "Range", int64(0)[0], int64(5)[0], int64(1, 1)),
+    "a step of two numbers": refused("input 2", "Range", int64(0)[0], int64(5)[0], int64(1, 1)),
     "a shape of rank 2": refused("rank 2", "Expand", X, int64(2, 3)[None]),
     "a shape of rank 2 to fill": refused("rank 2", "ConstantOfShape", int64(2, 3)[None]),
     "exclusive as 2": refused("exclusive", "CumSum", X, int64(0)[0], exclusive=2),

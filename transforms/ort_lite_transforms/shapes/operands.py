@@ -51,13 +51,6 @@ def length_of(op: Op, index: int) -> int | None:
     return shape[0] if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else None
 
 
-def check_vector(op: Op, index: int) -> None:
-    """Raises ShapeInferenceError for an input of sizes that is known to have another rank than 1."""
-    shape = op.info(index).shape
-    if shape is not None and len(shape) != 1:
-        raise op.error(f"input {index} has rank {len(shape)}; sizes are a vector")
-
-
 def fresh_shape(op: Op, rank: int) -> list[Dim]:
     """A shape of which nothing but the rank is known."""
     return [op.fresh() for _ in range(rank)]

@@ -3,7 +3,6 @@
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, minimum
 from ort_lite_transforms.shapes.conv import extent, is_same, paddings, per_axis
-from ort_lite_transforms.shapes.operands import check_vector
 
 
 def pooled(op: Op, shape: Shape) -> list[Dim]:
@@ -51,7 +50,6 @@ def max_unpool(op: Op) -> list[Info]:
     """The inverse of MaxPool's shape; `output_shape` overrides. Spec: ONNX MaxUnpool-22."""
     shape = op.shape(0)
     if op.has(2):
-        check_vector(op, 2)
         return [op.tensor(op.dtype(0), op.contents(2))]
     rank = len(shape) - 2
     kernel, strides = per_axis(op, "kernel_shape", rank, 1), per_axis(op, "strides", rank, 1)

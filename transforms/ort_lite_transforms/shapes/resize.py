@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ort_lite.dtypes import Array
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, shape_rule
 from ort_lite.shapes import Dim, Shape, floordiv, maximum, minimum, scaled
-from ort_lite_transforms.shapes.operands import agreed, axes_of, check_vector, fresh_shape, replaced
+from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, replaced
 
 
 def _scaled(op: Op, shape: Shape, axes: Sequence[int], scales: Sequence[float]) -> list[Dim]:
@@ -108,7 +108,6 @@ def grid_sample(op: Op) -> list[Info]:
 @shape_rule("AffineGrid")
 def affine_grid(op: Op) -> list[Info]:
     """theta (N, r, r + 1), size (N, C, D...) -> (N, D..., r). Spec: ONNX AffineGrid-20."""
-    check_vector(op, 1)
     size, theta = op.contents(1), op.info(0).shape
     if op.at_load and len(size) not in (4, 5):
         raise op.error(f"size {list(size)} should be 4 numbers, or 5")
@@ -124,7 +123,6 @@ def center_crop_pad(op: Op) -> list[Info]:
     dims, rank = op.shape(0), op.rank(0)
     axes = axes_of(op, None, rank)
     axes = list(range(rank)) if axes is None else axes
-    check_vector(op, 1)
     lengths = op.known(1)
     if lengths is None:
         op.needs(ContentsUnknown(1))

@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.dtypes import DType, from_numpy, from_onnx
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Info, NumbersUnknown, Op, constant_info, shape_rule
 from ort_lite.shapes import Dim, ceildiv, maximum, product
-from ort_lite_transforms.shapes.operands import check_vector, fresh_shape, length_of
+from ort_lite_transforms.shapes.operands import fresh_shape, length_of
 
 
 @shape_rule("Shape", types=("int64",))
@@ -32,7 +32,6 @@ def _filled(op: Op) -> DType:
 @shape_rule("ConstantOfShape", types=(_filled,))
 def constant_of_shape(op: Op) -> list[Info]:
     """The input is the shape; `value` has one element. Spec: ONNX ConstantOfShape-21."""
-    check_vector(op, 0)
     dtype, dims = _filled(op), op.known(0)
     if dims is None:
         op.needs(ContentsUnknown(0))

@@ -9,7 +9,7 @@ import numpy as np
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Info, NumbersUnknown, Op, broadcast, shape_rule
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, floordiv, least, less, maximum, minimum, same, select
 from ort_lite_transforms.shapes.contents import Contents, elements, grid
-from ort_lite_transforms.shapes.operands import agreed, axes_of, check_vector, fresh_shape, length_of, operand, replaced
+from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, length_of, operand, replaced
 
 _FAR = 2**31 - 1  # exporters write this or INT64_MAX for "to the end"
 
@@ -280,7 +280,6 @@ def _numbers(dims: Sequence[Dim]) -> list[int]:
 def expand(op: Op) -> list[Info]:
     """Broadcast with the given shape, which may be the smaller one. Spec: ONNX Expand-13."""
     dtype, shape = op.dtype(0), op.shape(0)
-    check_vector(op, 1)
     target = op.known(1)
     if target is None:
         op.needs(ContentsUnknown(1))
