@@ -234,9 +234,9 @@ def test_a_product_of_many_sums_stays_small() -> None:
     names = [f"n{k}" for k in range(40)]
     dim = product(symbol(name) + 1 for name in names)
     assert isinstance(dim, Expr)
-    assert len(dim.terms) <= 1000
+    assert len(dim.terms) <= 128
     assert evaluate(dim, dict.fromkeys(names, 1)) == 2**40
-    assert [found.name for found in symbols([dim])] == names
+    assert {found.name for found in symbols([dim])} == set(names)
     assert same(floordiv(dim * A, A), dim)
 
 
@@ -256,5 +256,5 @@ def test_a_sum_of_many_sizes_stays_small() -> None:
     for name in names:
         dim = dim + symbol(name)
     assert isinstance(dim, Expr)
-    assert len(dim.terms) <= 1000
+    assert len(dim.terms) <= 128
     assert evaluate(dim, dict.fromkeys(names, 1)) == 5000

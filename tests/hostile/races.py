@@ -19,7 +19,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import OrtLiteError
 from tests.hostile.building import operator_model
 
-SECONDS = 0.15
+SECONDS = 0.1
 """Time of one case."""
 FAR = (-(2**31), -1_000_003, 2**31 - 1, 50_000_017)
 """Elements from here: pages that no process has."""
