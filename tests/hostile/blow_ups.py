@@ -1,6 +1,7 @@
 """Models whose symbolic sizes would take without end, were they written out: sessions of them come soon, and run."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -33,7 +34,7 @@ def ones(*shape: int) -> Array:
     return np.ones(shape, np.float32)
 
 
-def node(op_type: str, inputs: Sequence[str], output: str, **attributes: int | list[int]) -> onnx.NodeProto:
+def node(op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> onnx.NodeProto:
     return helper.make_node(op_type, inputs, [output], output, **attributes)
 
 
