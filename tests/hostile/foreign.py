@@ -15,6 +15,7 @@ from ort_lite.tensors.dltensor import DLDataType
 from tests.tensors.test_spec_2_dlpack import Producer
 
 HUGE = 2**62
+HALF: Any = [0.5]
 MODEL = '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) { y = Neg(x) }'
 
 
@@ -108,9 +109,9 @@ CASES: dict[str, Callable[[], None]] = {
     "a value of None elements": refused("sequence of integers", made([None])),
     "a value of 65 dimensions": refused("65 dimensions", made([1] * 65)),
     "an array of -1 elements": refused("[-1]", lambda: NDArray.empty([-1])),
-    "an array of half an element": refused("sequence of integers", lambda: NDArray.empty([0.5])),  # type: ignore[list-item]
+    "an array of half an element": refused("sequence of integers", lambda: NDArray.empty(HALF)),
     "a sparse tensor of half an element": refused(
         "sequence of integers",
-        lambda: ort_lite.SparseTensor.sparse_coo_from_numpy([0.5], np.zeros(0), np.zeros(0, np.int64)),  # type: ignore[list-item]
+        lambda: ort_lite.SparseTensor.sparse_coo_from_numpy(HALF, np.zeros(0), np.zeros(0, np.int64)),
     ),
 }
