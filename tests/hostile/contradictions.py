@@ -113,6 +113,15 @@ SVM: dict[str, Any] = {
     "kernel_type": "RBF",
     "kernel_params": [1.0, 0.0, 3.0],
 }
+GRAMS: dict[str, Any] = {
+    "mode": "TF",
+    "min_gram_length": 1,
+    "max_gram_length": 1,
+    "max_skip_count": 0,
+    "ngram_counts": [0],
+    "ngram_indexes": [0, 1],
+    "pool_int64s": [2, 3],
+}
 BYTE = np.zeros((), np.uint8)
 ONE = np.ones((), np.float32)
 B = zeros(3, 4, dtype=np.uint8)
@@ -229,6 +238,10 @@ CASES: dict[str, Callable[[], None]] = {
     ),
     "scales of another number": refused("2 offsets", "Scaler", X, **ML, scale=[1.0, 1.0, 1.0], offset=[0.0, 0.0]),
     "rows of rank 3": refused("rank 3", "Scaler", zeros(2, 2, 3), **ML, scale=[1.0], offset=[0.0]),
+    "an n-gram twice": refused("twice", "TfIdfVectorizer", int64(1, 2), **{**GRAMS, "pool_int64s": [2, 2]}),
+    "n-grams without a count": refused("max_gram_length", "TfIdfVectorizer", int64(1, 2), **{**GRAMS, "max_gram_length": 2}),
+    "n-grams of rank 3": refused("rank 3", "TfIdfVectorizer", zeros(1, 2, 2, dtype=np.int64), **GRAMS),
+    "n-grams": legal("TfIdfVectorizer", int64(1, 2), **GRAMS),
     # --- Quantised operators
     "a zero point for another scale": refused("scale, zero", "DequantizeLinear", B, zeros(4), zeros(1, dtype=np.uint8)),
     "a scale of y alone": refused("zero point", "QGemm", zeros(2, 3, dtype=np.uint8), ONE, BYTE, B, ONE, BYTE, None, ONE, **MS),
