@@ -64,10 +64,8 @@ def checked(settings: Settings, prompt: Array, length: int) -> Settings:
         raise s.error(f"max_length is {s.max_length}; a number up to {MOST_TOKENS} is expected")
     if s.max_length <= length:
         raise s.error(f"max_length is {s.max_length}; it must be greater than the {length} tokens to begin with")
-    if not 0 <= s.min_length < s.max_length:
-        raise s.error(
-            f"min_length is {s.min_length}; a number from 0 to max_length ({s.max_length}), which is excluded, is expected"
-        )
+    if not 0 <= s.min_length <= s.max_length:
+        raise s.error(f"min_length is {s.min_length}; a number from 0 to max_length ({s.max_length}) is expected")
     if not s.repetition_penalty > 0:
         raise s.error(f"repetition_penalty is {s.repetition_penalty}; a number greater than 0 is expected")
     if not 1 <= s.beams <= MOST_BEAMS:
