@@ -6,7 +6,7 @@ lead far outside. A kernel that checks a number and then loads it again dies wit
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any
