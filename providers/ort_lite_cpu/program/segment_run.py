@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from ort_lite.errors import InvalidData, NodeFailure, OutOfMemory
+from ort_lite.errors import InvalidArgument, InvalidData, NodeFailure, OutOfMemory
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
@@ -72,7 +72,7 @@ class SegmentRun:
         """Raises what `Binder.bind` raises; Unforeseen in its place where a body that may not run can be the reason."""
         try:
             return self.binder.bind(values)
-        except (NodeFailure, OutOfMemory):
+        except (InvalidArgument, OutOfMemory):
             if self.jumps:
                 raise Unforeseen from None
             raise
