@@ -96,9 +96,9 @@ Monomial = tuple[Atom, ...]  # sorted by name; () is the constant term
 _LONG = 240  # characters of a Call's name
 
 _MOST_TERMS = 128
-"""Of an expression. Sizes of real models have a few; those of a model of n axes can be made to have 2**n."""
+"""The most terms of an expression. Sizes of real models have a few; those of a model of n axes can be made to have 2**n."""
 _MOST_FACTORS = 64
-"""Of a term. A model that squares a size again and again would double their number each time."""
+"""The most factors of a term. A model that squares a size again and again would double their number each time."""
 
 
 def scale(value: int, bits: int) -> int:

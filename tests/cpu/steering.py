@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 Flow = frozenset[str]
-"""Where a value comes from: names of parameters. A pointer's name means an element of it, by a plain load."""
+"""The parameters that a value comes from, by name. That of a pointer stands for an element of it, by a plain load."""
 NOTHING: Flow = frozenset()
 
 

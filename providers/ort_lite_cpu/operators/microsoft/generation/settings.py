@@ -13,7 +13,7 @@ MOST_BEAMS = 128
 """As in onnxruntime: of a larger number nearly all beams would be copies of one another."""
 
 MOST_TOKENS = 4096
-"""As in onnxruntime: of a sequence, which has room for so many from the beginning."""
+"""The longest sequence, as in onnxruntime: each has room for so many tokens from the beginning."""
 
 
 class Settings(Record, eq=False):
