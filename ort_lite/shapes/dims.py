@@ -154,7 +154,7 @@ def inner_first(dim: Dim, known: Container[Atom] = ()) -> list[Atom]:
 
 
 def _atoms_in(dims: Iterable[Dim]) -> list[Atom]:
-    """Those that terms of the dims have as factors."""
+    """The factors of all terms of the dims."""
     return [atom for dim in dims if isinstance(dim, Expr) for monomial, _ in dim.terms for atom in monomial]
 
 

@@ -31,7 +31,7 @@ def refused(words: str, function: Callable[[], object], kind: type[OrtLiteError]
 
 
 def capsule(**fields: Any) -> Callable[[], object]:
-    """What is made of a tensor of three floats in which these fields are others."""
+    """A tensor of three floats is taken, in which these fields are others."""
 
     def take() -> object:
         for versioned in (False, True):

@@ -1,4 +1,4 @@
-"""What contradicts itself is refused, and what is only strange runs."""
+"""Contradictions are refused, and nodes that are only strange run."""
 
 import pytest
 
