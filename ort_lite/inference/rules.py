@@ -149,6 +149,13 @@ class Op:
             raise ContentsUnknown(index)
         return contents
 
+    def scalar(self, index: int) -> Dim:
+        """The element of a small integer input that should have one. Raises ContentsUnknown, ShapeInferenceError for more or none."""
+        contents = self.contents(index)
+        if len(contents) != 1:
+            raise self.error(f"input {index} has {len(contents)} elements, expected one")
+        return contents[0]
+
     def known(self, index: int) -> tuple[Dim, ...] | None:
         """As `contents`, but None where they are not known."""
         return self.info(index).contents

@@ -157,6 +157,7 @@ __all__ = [
     "pointer_u32",
     "pointer_u64",
     "power",
+    "read_once",
     "rint",
     "select",
     "shift",
@@ -215,6 +216,19 @@ def select(condition: Any, yes: Any, no: Any) -> Any:
 def shift(builder: Any, x: Any, n: Any) -> Any:
     """x + n elements."""
     return builder.gep(x, [n], inbounds=True)
+
+
+@emitted("T(*T,i64)")
+def read_once(builder: Any, x: Any, i: Any) -> Any:
+    """x[i], in one load that the compiler may not repeat: the value that was compared is the one that is used.
+
+    For elements that steer an address. The memory of a feed, and of a bound output, is the caller's, whose threads may write to it
+    while a kernel runs. LLVM may repeat a plain load where its value is used, but never an `unordered` one. It becomes the same
+    instruction; only loops around it are not vectorised.
+    """
+    place = builder.gep(x, [i], inbounds=True)
+    width = {"float": 4, "double": 8}.get(str(place.type.pointee)) or place.type.pointee.width // 8
+    return builder.load_atomic(place, "unordered", width)
 
 
 @emitted("i64(*T)")

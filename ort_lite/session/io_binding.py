@@ -10,7 +10,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.session.metadata import NodeArg
-from ort_lite.session.ort_value import OrtValue, at_address, dims_of, dtype_of
+from ort_lite.session.ort_value import OrtValue, at_address, dims_at, dtype_of
 from ort_lite.tensors.device_tensor import DeviceTensor, device_named, on_device
 from ort_lite.tensors.values import array_of
 
@@ -193,9 +193,10 @@ class IOBinding:
             return at_address(element_type, shape, address)
         from ort_lite.session import device_values
 
-        dims = dims_of(shape, address)
+        dtype = dtype_of(element_type)
+        dims = dims_at(shape, dtype, address)
         there = provider_of(self._session._devices(), device)
-        return OrtValue(device_values.at_address(there, dtype_of(element_type), tuple(dims), address))
+        return OrtValue(device_values.at_address(there, dtype, tuple(dims), address))
 
     def _run_in_place(self, given: Mapping[str, Array]) -> list[Any] | None:
         """The outputs, computed in the memory they are bound to as far as that is possible; None: nothing was run."""
@@ -204,7 +205,7 @@ class IOBinding:
             return None
         targets: dict[str, Array] = {}
         for name, target in given.items():
-            usable = target.flags.writeable and target.flags.c_contiguous
+            usable = target.flags.writeable and target.flags.c_contiguous and target.flags.aligned
             if usable and not any(np.may_share_memory(target, other) for other in others):
                 targets[name] = target
                 others.append(target)

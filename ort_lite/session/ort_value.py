@@ -5,17 +5,18 @@ onnxruntime has the class twice, in Python around a native one: here they are on
 """
 
 from collections.abc import Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, ort_name, to_numpy, to_onnx
-from ort_lite.errors import InvalidArgument, InvalidType
+from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, itemsize, ort_name, to_numpy, to_onnx
+from ort_lite.errors import InvalidArgument, InvalidType, OutOfMemory
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.device_tensor import DeviceTensor, device_named
 from ort_lite.tensors.dltensor import CPU as DL_CPU
-from ort_lite.tensors.dltensor import code_of
+from ort_lite.tensors.dltensor import check_memory, check_size, code_of, dims_of
 from ort_lite.tensors.ndarray import NDArray
 from ort_lite.tensors.values import array_of
 
@@ -78,10 +79,7 @@ class OrtValue:
         if memory_info is not None:
             device_type, device_id = memory_info.device_type, memory_info.device_id
         provider = _provider_on(device_type, device_id)
-        if min(shape, default=0) < 0:
-            raise InvalidArgument(f"a shape of {list(shape)}; expected sizes of 0 or more")
-        zeros = np.empty(shape, to_numpy(dtype_of(element_type)))
-        zeros[...] = "" if zeros.dtype.kind == "O" else 0
+        zeros = _zeros(shape, dtype_of(element_type))
         return cls(zeros) if provider is None else cls.on(provider, zeros)
 
     @classmethod
@@ -270,6 +268,15 @@ def _held(value: Any) -> Any:
     return value
 
 
+def _zeros(shape: Sequence[int], dtype: DType) -> Array:
+    """Raises InvalidArgument for a shape that cannot be, OutOfMemory for one that there is no memory for."""
+    size, dims = check_size(shape, itemsize(dtype)), dims_of(shape)
+    try:
+        return np.full(dims, "", object) if dtype == "string" else np.zeros(dims, to_numpy(dtype))
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemory(f"a tensor of shape {dims}, {size:,} bytes, cannot be allocated: {error}") from error
+
+
 def _type_name(held: Any) -> str:
     if isinstance(held, (NDArray, DeviceTensor)):
         return ort_name(held.dtype)
@@ -287,17 +294,20 @@ def _type_name(held: Any) -> str:
 
 
 def at_address(element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
-    """A tensor over memory on the CPU, which the caller keeps where it is. Raises InvalidArgument for address 0."""
-    dims = dims_of(shape, address)
-    return OrtValue(NDArray.adopt(Container.over(address, dims, (*code_of(dtype_of(element_type)), 1), None)))
+    """Return a tensor over memory on the CPU, which the caller keeps where it is. Raises what `dims_at` does."""
+    dtype = dtype_of(element_type)
+    dims = dims_at(shape, dtype, address)
+    return OrtValue(NDArray.adopt(Container.over(index(address), dims, (*code_of(dtype), 1), None)))
 
 
-def dims_of(shape: Sequence[int], address: int) -> list[int]:
-    """Raises InvalidArgument for address 0 where there are elements."""
-    dims = [int(dim) for dim in shape]
-    if not address and 0 not in dims:
-        raise InvalidArgument("a buffer at address 0; expected where the first element is, `array.ctypes.data`")
-    return dims
+def dims_at(shape: Sequence[int], dtype: DType, address: int) -> list[int]:
+    """Return the dimensions of a tensor at an address. Raises InvalidArgument for a shape or an address that cannot be."""
+    try:
+        number = index(address)
+    except TypeError:
+        raise InvalidArgument(f"a buffer at {address!r}; expected an address, `array.ctypes.data`") from None
+    check_memory(number, check_size(shape, itemsize(dtype)))
+    return dims_of(shape)
 
 
 def dtype_of(element_type: Any) -> DType:
@@ -318,4 +328,4 @@ def _provider_on(device_type: str, device_id: int) -> ExecutionProvider | None:
     return provider_on(device)
 
 
-__all__ = ["OrtValue", "at_address", "dims_of", "dtype_of"]
+__all__ = ["OrtValue", "at_address", "dims_at", "dtype_of"]

@@ -7,7 +7,7 @@ Nothing here ever returns an `Expr` that is a constant: constants are `int`.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from ort_lite.shapes.expr import Atom, Call, Dim, Expr, Symbol, call, floordiv, least, modulo, scale
 
@@ -126,20 +126,36 @@ def symbols(dims: Iterable[Dim]) -> list[Symbol]:
 def atoms(dims: Iterable[Dim]) -> list[Atom]:
     """The symbols and calls of all dims, each once, in order of appearance. O(size of the expressions)."""
     found: dict[Atom, None] = {}
-
-    def visit(dim: Dim) -> None:
-        if isinstance(dim, Expr):
-            for monomial, _ in dim.terms:
-                for atom in monomial:
-                    if atom not in found:
-                        found[atom] = None
-                        if isinstance(atom, Call):
-                            for arg in atom.args:
-                                visit(arg)
-
-    for dim in dims:
-        visit(dim)
+    left = _atoms_in(dims)[::-1]
+    while left:
+        atom = left.pop()
+        if atom not in found:
+            found[atom] = None
+            if isinstance(atom, Call):
+                left += _atoms_in(atom.args)[::-1]
     return list(found)
+
+
+def inner_first(dim: Dim, known: Container[Atom] = ()) -> list[Atom]:
+    """The symbols and calls of `dim`, each once, behind those that it is made of. Those that are known are left out."""
+    found: dict[Atom, None] = {}
+    left = _atoms_in([dim])
+    while left:
+        atom = left[-1]
+        inner = _atoms_in(atom.args) if isinstance(atom, Call) and atom not in found else []
+        missing = [one for one in inner if one not in found and one not in known]
+        if missing:
+            left += missing
+        else:
+            left.pop()
+            if atom not in known:
+                found[atom] = None
+    return list(found)
+
+
+def _atoms_in(dims: Iterable[Dim]) -> list[Atom]:
+    """The factors of all terms of the dims."""
+    return [atom for dim in dims if isinstance(dim, Expr) for monomial, _ in dim.terms for atom in monomial]
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
@@ -167,12 +183,12 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
         for monomial, coefficient in dim.terms:
             term: Dim = coefficient
             for atom in monomial:
-                if atom not in done:
-                    done[atom] = new(atom)
                 term = term * done[atom]
             total = total + term
         return total
 
+    for atom in inner_first(dim):
+        done[atom] = new(atom)
     return replaced(dim)
 
 
@@ -193,4 +209,5 @@ _BUILD: dict[str, Callable[..., Dim]] = {
     "lt": less,
     "select": select,
     "scale": _rescale,
+    "whole": lambda dim: dim,
 }

@@ -47,6 +47,7 @@ class Symbol:
 
 
 _SYMBOLS: WeakValueDictionary[tuple[str, bool], Symbol] = WeakValueDictionary()
+_CALLS: "WeakValueDictionary[tuple[str, tuple[Dim, ...]], Call]" = WeakValueDictionary()
 _MAKING = Lock()
 
 if hasattr(os, "register_at_fork"):
@@ -57,28 +58,31 @@ if hasattr(os, "register_at_fork"):
 class Call:
     """An operation that stays: `op` is one of `OPERATIONS`. `least` is its lower bound, None where it may be negative.
 
-    `name` is its text, shortened where it is long: expressions that share parts would need text without end.
+    `name` is its text, shortened where it is long: expressions that share parts would need text without end. There is one object for
+    each operation on the same arguments: to compare two that are thousands of operations deep takes no recursion.
     """
 
-    __slots__ = ("_hash", "args", "least", "name", "op")
+    __slots__ = ("__weakref__", "args", "least", "name", "op")
 
-    def __init__(self, op: str, args: tuple[Dim, ...]) -> None:
-        self.op, self.args = op, args
-        self._hash = hash((op, args))
-        name = f"{op}({', '.join(map(str, args))})"
-        self.name = name if len(name) <= _LONG else f"{name[: _LONG // 2]}...{crc32(name.encode()):08x})"
-        self.least = _least_of(op, args)
+    op: str
+    args: tuple[Dim, ...]
+    name: str
+    least: int | None
+
+    def __new__(cls, op: str, args: tuple[Dim, ...]) -> "Call":
+        found = _CALLS.get((op, args))
+        if found is None:
+            made = super().__new__(cls)
+            made.op, made.args = op, args
+            name = f"{'' if op == 'whole' else op}({', '.join(map(str, args))})"
+            made.name = name if len(name) <= _LONG else f"{name[: _LONG // 2]}...{crc32(name.encode()):08x})"
+            made.least = _least_of(op, args)
+            with _MAKING:
+                found = _CALLS.setdefault((op, args), made)
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Call, (self.op, self.args)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Call) and self._hash == other._hash and self.op == other.op and self.args == other.args
-        )
 
     def __str__(self) -> str:
         return self.name
@@ -91,8 +95,10 @@ Monomial = tuple[Atom, ...]  # sorted by name; () is the constant term
 
 _LONG = 240  # characters of a Call's name
 
-_MOST_TERMS = 10_000
-"""Of a product of two expressions. Sizes of real models have a few; those of a model of n axes can be made to have 2**n."""
+_MOST_TERMS = 128
+"""The most terms of an expression. Sizes of real models have a few; those of a model of n axes can be made to have 2**n."""
+_MOST_FACTORS = 64
+"""The most factors of a term. A model that squares a size again and again would double their number each time."""
 
 
 def scale(value: int, bits: int) -> int:
@@ -116,6 +122,7 @@ OPERATIONS: dict[str, Callable[..., int]] = {
     "lt": lambda a, b: int(a < b),
     "select": lambda c, a, b: a if c else b,
     "scale": scale,
+    "whole": lambda a: a,
 }
 
 
@@ -161,11 +168,11 @@ class Expr:
                 ((monomial, a),) = self.terms
                 return Expr(((monomial, a * other),))
             return Expr(tuple([(monomial, a * other) for monomial, a in self.terms])) if other else 0
+        if len(self.terms) * len(other.terms) > _MOST_TERMS or _degree(self) + _degree(other) > _MOST_FACTORS:
+            return whole(self) * whole(other)
         if len(self.terms) == len(other.terms) == 1:  # most: a dimension, or a product of some
             ((left, a),), ((right, b),) = self.terms, other.terms
             return Expr(((tuple(sorted(left + right, key=_name)) if left and right else left or right, a * b),))
-        if len(self.terms) * len(other.terms) > _MOST_TERMS:
-            raise OverflowError(f"a size that is a sum of more than {_MOST_TERMS} products of dimensions")
         out: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:
@@ -198,6 +205,18 @@ class Expr:
         return " + ".join(parts).replace("+ -", "- ")
 
     __repr__ = __str__
+
+
+def whole(dim: Dim) -> Dim:
+    """Return `dim` as one factor: its terms are not multiplied out with those of others, which bounds the work of doing so."""
+    if isinstance(dim, int) or (len(dim.terms) == 1 and _degree(dim) <= 1):
+        return dim
+    return call("whole", dim)
+
+
+def _degree(dim: Expr) -> int:
+    """How many factors the first term has, which has the most."""
+    return len(dim.terms[0][0])
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
@@ -296,7 +315,10 @@ def _sum(a: Dim, b: Dim, sign: int) -> Dim:
     out = dict(_terms(a))
     for monomial, coefficient in _terms(b):
         out[monomial] = out.get(monomial, 0) + sign * coefficient
-    return _make(out)
+    made = _make(out)
+    if isinstance(made, Expr) and len(made.terms) > _MOST_TERMS:
+        return _sum(whole(a), whole(b), sign)
+    return made
 
 
 def _plus(a: Expr, b: int) -> Expr:

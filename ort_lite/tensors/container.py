@@ -7,14 +7,13 @@ bytes behind the DLTensor are the library's: callers must not write there.
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory import locks
-from ort_lite.tensors.dltensor import CPU, DLContext, DLDataType, DLTensor, check_size, check_type
+from ort_lite.tensors.dltensor import CPU, DLContext, DLDataType, DLTensor, check_size, check_type, dims_of
 
 ALIGNMENT = 64  # kAllocAlignment
 
@@ -50,12 +49,11 @@ class Container(ctypes.Structure):
         Raises InvalidArgument for a type or shape that cannot be and for another device than the CPU, OutOfMemory.
         """
         code, bits, lanes = dtype
-        shape = [index(dim) for dim in shape]
         check_type(code, bits, lanes)
         if device != (CPU, 0):
             raise InvalidArgument(f"device {device}: containers are allocated on the CPU, device (1, 0)")
         itemsize = (bits + 7) // 8 * lanes
-        size = check_size(shape, itemsize)
+        size, shape = check_size(shape, itemsize), dims_of(shape)
         alignment = max(itemsize, ALIGNMENT)
         try:
             memory = np.empty(size + alignment, np.uint8)

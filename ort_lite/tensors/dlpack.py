@@ -9,10 +9,12 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import (
     CPU,
+    MOST_DIMS,
     READ_ONLY,
     DLManagedTensor,
     DLManagedTensorVersioned,
     DLTensor,
+    check_memory,
     check_type,
     code_of,
     nbytes,
@@ -33,8 +35,8 @@ def from_dlpack(source: Any) -> Container:
     capsule = source
     if hasattr(source, "__dlpack__"):
         device = source.__dlpack_device__()
-        if int(device[0]) != CPU:
-            raise InvalidArgument(f"the tensor is on DLPack device {tuple(map(int, device))}; expected the CPU, device type 1")
+        if _device_type(device) != CPU:
+            raise InvalidArgument(f"the tensor is on DLPack device {device!r}; expected the CPU, device type 1")
         try:
             capsule = source.__dlpack__(max_version=(1, 1))
         except TypeError:  # a producer of before version 1
@@ -60,6 +62,13 @@ def from_dlpack(source: Any) -> Container:
     return Container.over(begin, shape, dtype, managed, writeable, partial(_release, address, managed.deleter))
 
 
+def _device_type(device: Any) -> int:
+    try:
+        return int(device[0])
+    except (TypeError, ValueError, LookupError):
+        raise InvalidArgument(f"__dlpack_device__ gave {device!r}; expected a device type and a device id") from None
+
+
 def is_dlpack_uint8_tensor(capsule: Any) -> bool:
     """Whether a capsule, which stays usable, holds a tensor of uint8: tensors of bool may have become one on their way."""
     name = next((name for name in (_VERSIONED, _PLAIN) if _is_valid(capsule, name)), None)
@@ -81,7 +90,12 @@ def _check(tensor: DLTensor) -> None:
         raise InvalidArgument(f"the tensor is on DLPack device type {tensor.ctx.device_type}; expected the CPU, 1")
     check_type(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
     type_of(tensor.dtype.code, tensor.dtype.bits)
-    nbytes(tensor)
+    if tensor.dtype.lanes != 1:
+        raise InvalidArgument(f"a DLPack tensor of {tensor.dtype.lanes} lanes an element; expected 1")
+    if not 0 <= tensor.ndim <= MOST_DIMS or (tensor.ndim and not tensor.shape):
+        missing = "" if tensor.shape else " and no shape"
+        raise InvalidArgument(f"a DLPack tensor of {tensor.ndim} dimensions{missing}; expected a shape of 0 to {MOST_DIMS}")
+    check_memory((tensor.data or 0) + tensor.byte_offset, nbytes(tensor))
     if not tensor.strides:
         return
     shape, strides, step = tensor.shape[: tensor.ndim], tensor.strides[: tensor.ndim], 1

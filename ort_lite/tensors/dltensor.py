@@ -2,6 +2,7 @@
 
 import ctypes
 from math import prod
+from operator import index
 from typing import Any
 
 from ort_lite.dtypes import DType
@@ -10,6 +11,8 @@ from ort_lite.errors import InvalidArgument
 CPU = 1  # kDLCPU
 INT, UINT, FLOAT, BFLOAT, COMPLEX, BOOL = 0, 1, 2, 4, 5, 6  # DLDataTypeCode
 READ_ONLY = 1  # flag of a versioned tensor
+MOST_DIMS = 64  # of a NumPy array
+ADDRESSES = 2**64
 
 
 class DLContext(ctypes.Structure):
@@ -88,19 +91,36 @@ def code_of(dtype: DType) -> tuple[int, int]:
 
 
 def nbytes(tensor: DLTensor) -> int:
-    """Of a compact tensor's elements, all lanes. Raises InvalidArgument for a size that no address space has."""
+    """Return the bytes of a compact tensor's elements, all lanes. Raises InvalidArgument for a size that no address space has."""
     shape = tensor.shape[: tensor.ndim] if tensor.ndim else []
     return check_size(shape, (tensor.dtype.bits + 7) // 8 * tensor.dtype.lanes)
 
 
 def check_size(shape: Any, itemsize: int) -> int:
-    """The bytes of `shape`. Raises InvalidArgument where a dimension is negative or the product passes 63 bits."""
-    if any(dim < 0 for dim in shape):
-        raise InvalidArgument(f"shape {list(shape)} has a negative dimension")
-    size: int = prod(shape) * itemsize
-    if prod(dim for dim in shape if dim) * itemsize >= 2**63:
-        raise InvalidArgument(f"shape {list(shape)} of {itemsize} bytes an element is larger than any memory")
-    return size
+    """Return the bytes of `shape`. Raises InvalidArgument where `dims_of` does, and where the product passes 63 bits."""
+    dims = dims_of(shape)
+    if prod(dim for dim in dims if dim) * itemsize >= 2**63:
+        raise InvalidArgument(f"shape {dims} of {itemsize} bytes an element is larger than any memory")
+    return prod(dims) * itemsize
+
+
+def check_memory(address: int, size: int) -> None:
+    """Raises InvalidArgument unless `size` bytes at the address lie in an address space, and none of them at address 0."""
+    if not (address > 0 or size == 0) or not 0 <= address <= ADDRESSES - size:
+        raise InvalidArgument(f"{size:,} bytes at address {address:#x}: expected the address of the first element")
+
+
+def dims_of(shape: Any) -> list[int]:
+    """Return the dimensions as integers. Raises InvalidArgument for anything but at most MOST_DIMS integers of 0 or more."""
+    try:
+        dims = [index(dim) for dim in shape]
+    except TypeError:
+        raise InvalidArgument(f"shape {shape!r}: expected a sequence of integers") from None
+    if len(dims) > MOST_DIMS:
+        raise InvalidArgument(f"a shape of {len(dims)} dimensions; expected at most {MOST_DIMS}, as many as NumPy has")
+    if min(dims, default=0) < 0:
+        raise InvalidArgument(f"shape {dims} has a negative dimension; expected sizes of 0 or more")
+    return dims
 
 
 __all__ = [
@@ -110,6 +130,7 @@ __all__ = [
     "CPU",
     "FLOAT",
     "INT",
+    "MOST_DIMS",
     "READ_ONLY",
     "UINT",
     "DLContext",
@@ -117,9 +138,11 @@ __all__ = [
     "DLManagedTensor",
     "DLManagedTensorVersioned",
     "DLTensor",
+    "check_memory",
     "check_size",
     "check_type",
     "code_of",
+    "dims_of",
     "nbytes",
     "type_of",
 ]

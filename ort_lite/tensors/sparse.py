@@ -13,6 +13,7 @@ from ort_lite.dtypes import Array, from_numpy, ort_name
 from ort_lite.errors import InvalidArgument, InvalidType
 from ort_lite.options.enums import NamedNumber
 from ort_lite.record import Record
+from ort_lite.tensors.dltensor import dims_of
 
 _DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense, as for those in models
 
@@ -208,13 +209,13 @@ class SparseTensor:
         if prod(self._shape) * dtype.itemsize > _DENSE_LIMIT:
             raise InvalidArgument(f"a sparse tensor of shape {self.dense_shape()} is too large to make dense: 2 GiB at most")
         made = np.full(self._shape, "", dtype) if dtype.kind in "OUST" else np.zeros(self._shape, dtype)
-        match self._view:
+        match self._view:  # of copies: NumPy looks at indices before it uses them, and another thread may write to shared ones
             case SparseCooView(held) if held.ndim == 2:
-                made[held[:, 0], held[:, 1]] = self._values
+                made[held[:, 0].copy(), held[:, 1].copy()] = self._values
             case SparseCooView(held):
-                made.reshape(-1)[held] = self._values
+                made.reshape(-1)[held.copy()] = self._values
             case SparseCsrView(columns, rows):
-                made[np.repeat(np.arange(len(rows) - 1), np.diff(rows)), columns] = self._values
+                made[np.repeat(np.arange(len(rows) - 1), np.diff(rows)), columns.copy()] = self._values
             case _:
                 raise InvalidArgument(f"{self._format.name} is not made dense; pass the tensor as COO or CSR")
         return made
@@ -230,10 +231,7 @@ class SparseTensor:
 
 
 def _shape(given: Sequence[int]) -> tuple[int, ...]:
-    shape = tuple(int(dim) for dim in given)
-    if any(dim < 0 for dim in shape):
-        raise InvalidArgument(f"dense_shape is {list(shape)}; expected dimensions of 0 and more")
-    return shape
+    return tuple(dims_of(given))
 
 
 def _values(given: Any, least: int) -> Array:

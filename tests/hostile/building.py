@@ -1,13 +1,13 @@
 """Models of one node from a line of text, and what to feed them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx.parser
-from onnx import helper
+from onnx import helper, numpy_helper
 
 _SPLIT = re.compile(r",\s*(?![^\[{]*[\]}])")  # commas outside of brackets
 
@@ -56,3 +56,37 @@ def zeros(model: onnx.ModelProto) -> Mapping[str, Any]:
         dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         feed[info.name] = np.full(shape, "" if dtype.kind == "O" else 0, dtype)
     return feed
+
+
+def operator_model(
+    op_type: str,
+    inputs: Sequence[np.ndarray[Any, Any] | None],
+    *,
+    domain: str = "",
+    opset: int = 0,
+    outputs: int = 1,
+    fixed: bool = False,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """A model of the node 'n' with inputs in0, in1, ... like these arrays and outputs out0, out1, ...
+
+    Sizes are open unless `fixed`.
+    """
+    names = ["" if array is None else f"in{k}" for k, array in enumerate(inputs)]
+    infos = [
+        helper.make_tensor_value_info(
+            name,
+            helper.np_dtype_to_tensor_dtype(array.dtype),
+            [size if fixed else f"{name}_{axis}" for axis, size in enumerate(array.shape)],
+        )
+        for name, array in zip(names, inputs, strict=True)
+        if array is not None
+    ]
+    plain = {name: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for name, v in attributes.items()}
+    results = [f"out{k}" for k in range(outputs)]
+    node = helper.make_node(op_type, names, results, "n", domain=domain, **plain)
+    imports = [helper.make_opsetid("", 21 if domain or not opset else opset)]
+    if domain:
+        imports.append(helper.make_opsetid(domain, opset or 1))
+    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=name) for name in results])
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)

@@ -103,7 +103,7 @@ def test_a_condition_that_is_not_one_element_is_refused(count: int) -> None:
             [zeros(1, 1, 2, 2)],
             (1, 1, 1, 1),
         ),
-        ('Pad <mode = "reflect">', "float[N,M], int64[4]", [X, int64(1, 2, 0, -1)], (3, 4)),
+        ('Pad <mode = "reflect">', "float[N,M], int64[4]", [X, int64(1, 1, 0, -1)], (3, 3)),
         ('Pad <mode = "wrap">', "float[N,M], int64[4]", [X, int64(0, 7, 0, 0)], (2, 10)),
         ("RNN <hidden_size = 1>", RECURRENT.format(1), [*steps(1), int32(0, 3)], (3, 1, 2, 1)),
     ],

@@ -24,6 +24,7 @@ from ort_lite.native.lang import (
     native,
     null,
     pointer_i64,
+    read_once,
     shift,
     span,
     store64,
@@ -32,6 +33,17 @@ from ort_lite.native.lang import (
 __all__ = ["_narrow_f16", "_widen_f16", "bf16_to_f32", "f16_to_f32", "f32_to_bf16", "f32_to_f16"]
 
 SCALE = 3
+
+
+@native
+def pick(x: Ptr, index: Ptr, y: Ptr, n: int, size: int, part: int, parts: int) -> int:
+    """y[i] = x[index[i]], each index read once."""
+    for i in span(n, part, parts):
+        k = int(read_once(index, i))
+        if k < 0 or k >= size:
+            return failed(INDEX_OUT_OF_RANGE, i)
+        y[i] = x[k]
+    return OK
 
 
 @native

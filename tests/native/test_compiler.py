@@ -12,7 +12,7 @@ from ort_lite.native.compiler import compile_object, write
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, RAISED, failed
 from tests.native import kernels
-from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, call, expression_spec, plain
+from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, call, element, expression_spec, plain
 from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
@@ -56,6 +56,17 @@ def test_a_status_names_the_position() -> None:
     assert call(GATHER, [x, np.array([1, -1, 3]), y], [1, 4, 3, 3]) == 0
     np.testing.assert_array_equal(y, x.reshape(4, 3)[[1, -1, 3]])
     assert call(GATHER, [x, np.array([1, -1, 4]), y], [1, 4, 3, 3]) == failed(INDEX_OUT_OF_RANGE, 2)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8"])
+def test_an_element_is_read_once_whatever_its_type(dtype: str) -> None:
+    """The load is one that LLVM may not repeat, `unordered`, after all of its passes too."""
+    spec = Spec(kernels.pick, ("f32", element(dtype), "f32"))
+    x, y = np.arange(5, dtype=np.float32), np.zeros(3, np.float32)
+    assert call(spec, [x, np.array([4, 0, 3], dtype), y], [3, 5]) == 0
+    assert y.tolist() == [4, 0, 3]
+    assert call(spec, [x, np.array([4, 5, 3], dtype), y], [3, 5]) == failed(INDEX_OUT_OF_RANGE, 1)
+    assert optimised(spec, host()).count("load atomic") == 1
 
 
 @pytest.mark.parametrize("bias", [None, np.array([10, 20, 30], np.float32)], ids=["no bias", "bias"])

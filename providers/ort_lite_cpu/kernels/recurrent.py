@@ -24,6 +24,7 @@ from ort_lite.native.lang import (
     log1p,
     native,
     null,
+    read_once,
     shift,
     sigmoid,
     span,
@@ -126,7 +127,7 @@ def product(
 @native
 def valid_steps(lengths: Ptr, b: int, steps: int) -> int:
     """Of sequence b of the batch."""
-    return steps if null(lengths) else min(int(lengths[b]), steps)
+    return steps if null(lengths) else min(int(read_once(lengths, b)), steps)
 
 
 @native

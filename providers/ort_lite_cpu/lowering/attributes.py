@@ -75,3 +75,13 @@ def check_fit(op: NodeLowering, image: Sequence[Dim], kernel: Sequence[Dim], bat
         room = dim + pads[k] + pads[k + rank] - reach + (strides[k] - 1 if partly else 0)
         fits = select(equal(batch, 0), 1, 1 - less(room, 0))
         op.require(fits, f"a window of {{0}} does not fit into {{1}} + {pads[k]} + {pads[k + rank]}", reach, dim)
+
+
+def one_of(op: NodeLowering, *names: str) -> list[Any]:
+    """Return the list that one of these attributes is, an empty one for none. Raises NotImplemented where several are there, which may
+    contradict each other.
+    """
+    lists = [list(values) for name in names if (values := op.attr(name))]
+    if len(lists) > 1:
+        raise op.reject(f"it has several of {', '.join(names)}, expected one of them")
+    return lists[0] if lists else []

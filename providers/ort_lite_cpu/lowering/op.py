@@ -121,6 +121,15 @@ class NodeLowering:
         assert value is not None
         return self.lowering.contents(value, self.node)
 
+    def scalar(self, index: int) -> Dim:
+        """As `contents`, of an input that should have one element. Raises NodeFailure for more or none."""
+        value, contents = self.node.inputs[index], self.contents(index)
+        if len(contents) != 1:
+            name = "" if value is None else value.name
+            came = f"{self.node} (CPUExecutionProvider): {name!r} has {len(contents)} elements, expected one"
+            raise NodeFailure(came).about(self.node)
+        return contents[0]
+
     def numbers(self, index: int) -> list[int]:
         """As `contents`, as numbers; otherwise as `known`."""
         value = self.node.inputs[index]

@@ -53,11 +53,18 @@ class Tail:
         self.programs: Kept[Any, TailProgram] = Kept(PROGRAMS_KEPT)
 
     def __call__(self, *arrays: Any) -> list[Any]:
+        if (
+            self._numbers
+        ):  # the numbers that the program is looked up by are those that it is lowered for, whoever writes to a feed
+            arrays = tuple([self._own(value, array) for value, array in zip(self._live, arrays, strict=True)])
         key = tuple([self._key(value, array) for value, array in zip(self._live, arrays, strict=True)])
         program = self.programs.get(key)
         if program is None:
             program = self.programs.keep(key, self._lower(arrays))
         return program(arrays)
+
+    def _own(self, value: Value, array: Any) -> Any:
+        return array.copy() if value is self._open and isinstance(array, np.ndarray) else array
 
     def _key(self, value: Value, array: Any) -> Any:
         """What a program depends on: ranks, and of the open value its shape or its elements."""

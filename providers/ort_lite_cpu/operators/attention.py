@@ -14,6 +14,7 @@ from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import HALVES
 
@@ -238,7 +239,7 @@ def attention(op: NodeLowering) -> None:
     past = op.optional(4)
     k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
-    lengths = op.optional(6)
+    lengths = _lengths(op, q.shape[0], k.shape[2])
     rules = _rules(op, past, lengths, half, _softmax_precision(op, half) if wide == "float32" else "")
     result = _target(op, 0, wide)
     scores = _target(op, 3, wide) if op.wants(3) else None
@@ -252,6 +253,17 @@ def attention(op: NodeLowering) -> None:
         wanted = op.info(index).dtype if tensor is not None else None
         if tensor is not None and wanted is not None and wanted != wide:
             op.set(index, op.cast(tensor, wanted))
+
+
+def _lengths(op: NodeLowering, batch: Dim, total: Dim) -> Tensor | None:
+    """Input nonpad_kv_seqlen (B,): how many keys of each sample count."""
+    if not op.has(6):
+        return None
+    if op.has(4) or op.has(5):
+        raise op.reject("nonpad_kv_seqlen beside a past, whose rows all count")
+    op.agree(op.raw(6).shape, (batch,), "nonpad_kv_seqlen does not fit the batch")
+    require_within(op, 6, "the length", total)
+    return op.input(6)
 
 
 def _rules(op: NodeLowering, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> Rules:

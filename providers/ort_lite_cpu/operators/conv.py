@@ -12,7 +12,7 @@ from ort_lite.shapes import at_least, equal, maximum, minimum, product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import channels, convolution, depthwise, pack, winograd
-from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
+from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation, parameter_counts
 from ort_lite_cpu.kernels.gemm.gemm import depth_of
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
@@ -50,6 +50,8 @@ def fused_conv(op: NodeLowering) -> None:
     act = activation(name, op.attr("activation_params") or ())
     if act is None:
         raise op.reject(f"activation {name!r}")
+    if len(op.attr("activation_params") or ()) not in (0, *parameter_counts(name)):
+        raise op.reject(f"activation_params {list(op.attr('activation_params'))} for activation {name!r}")
     _conv(op, act)
 
 
@@ -323,7 +325,7 @@ def _require(op: NodeLowering, sizes: Geometry, x: Shape, w: Shape, y: Shape, re
     pairs: list[tuple[Dim, Dim, str]] = [(w[1] * sizes.groups, x[1], "channels of input and weight")]
     pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(sizes.kernel[5 - len(w) :], w[2:], strict=True)]
     if op.has(2):
-        pairs.append((product(op.raw(2).shape), sizes.outputs, "bias and output channels"))
+        op.agree(op.raw(2).shape, (sizes.outputs,), "bias and output channels differ")
     if residual is not None:
         pairs += [(a, b, "Z and the output") for a, b in zip(residual.shape, y, strict=True)]
     require_equal(op, pairs)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, span
+from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, read_once, span
 from ort_lite.shapes import product
 from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -53,8 +53,8 @@ def gather_taps(
             base = (batch * c + channel) * height * width
             for tap in range(taps):
                 moved = (batch * groups + channel // (c // groups)) * taps + tap
-                v = offset[2 * moved * area + at] + like(x, at // ow * sh - ph + tap // kw * dh)
-                u = offset[(2 * moved + 1) * area + at] + like(x, at % ow * sw - pw + tap % kw * dw)
+                v = read_once(offset, 2 * moved * area + at) + like(x, at // ow * sh - ph + tap // kw * dh)
+                u = read_once(offset, (2 * moved + 1) * area + at) + like(x, at % ow * sw - pw + tap % kw * dw)
                 value = between(x, base, height, width, v, u)
                 if not null(mask):
                     value *= mask[moved * area + at]

@@ -55,7 +55,7 @@ def range_(op: NodeLowering) -> None:
     start, y = op.input(0), op.output(0)
     delta = op.input(2) if op.has(2) else op.array(np.ones(1, to_numpy(y.dtype)))
     if op.has(2) and delta.dtype in ("int64", "int32", "int16"):  # of which the contents are known
-        op.require(1 - equal(op.contents(2)[0], 0), "delta is 0")
+        op.require(1 - equal(op.scalar(2), 0), "delta is 0")
     op.emit(arange, [start, delta, y], count=y.size)
 
 

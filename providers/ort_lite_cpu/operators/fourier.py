@@ -161,7 +161,7 @@ def dft(op: NodeLowering) -> None:
     inverse, half = op.attr("inverse", 0), op.attr("onesided", 0)
     n: Dim = y.shape[axis]
     if op.has(1):
-        n = op.contents(1)[0]
+        n = op.scalar(1)
     elif half and not inverse:
         n = x.shape[axis]
     inner, outer = product(x.shape[axis + 1 : -1]), product(x.shape[:axis])
@@ -179,17 +179,18 @@ def stft(op: NodeLowering) -> None:
     """(B, samples, 1 or 2) -> (B, frames, bins, 2), each frame times the window. Spec: ONNX STFT-17."""
     x, y = op.input(0), op.output(0)
     window = op.optional(2)
-    step = op.contents(1)[0]
+    step = op.scalar(1)
     if not 2 <= len(x.shape) <= 3 or (window is not None and len(window.shape) != 1):
         raise op.reject("expected a signal (B, samples, 1 or 2) and a window (samples of a frame)")
     batch, samples, parts = x.shape if len(x.shape) == 3 else (*x.shape, 1)
     _, frames, bins, _ = y.shape
     n: Dim = samples
     if op.has(3):
-        n = op.contents(3)[0]
+        n = op.scalar(3)
     elif window is not None:
         n = window.shape[0]
     _check(op, parts, n, bins)
+    op.require(1 - less(samples, n), "a frame of {0} does not fit into {1} samples", n, samples)
     op.require(less(0, step), "frames are {0} samples apart, expected 1 or more", step)
     if window is not None:
         op.require(equal(window.shape[0], n), "a window of {0} for frames of {1}", window.shape[0], n)

@@ -17,6 +17,7 @@ from ort_lite.native.lang import (
     imax,
     imin,
     native,
+    read_once,
     span,
     wadd,
     wmul,
@@ -59,7 +60,7 @@ def index_nd(operand: int) -> Callable[["Failure"], str]:
 def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner: int, part: int, parts: int) -> int:
     """y[o, c, :] = x[o, index[c], :] for x (outer, axis, inner), index (count,), y (outer, count, inner), contiguous."""
     for row in span(outer * count, part, parts):
-        j = from_end(index[row % count], axis)
+        j = from_end(read_once(index, row % count), axis)
         if j < 0 or j >= axis:
             return failed(INDEX_OUT_OF_RANGE, row % count)
         source = (row // count * axis + j) * inner
@@ -107,7 +108,7 @@ def gather_elements(
         base = _row_start(table, row, rank)
         for i in range(count):
             at = row * count + i
-            j = from_end(index[at], axis)
+            j = from_end(read_once(index, at), axis)
             if j < 0 or j >= axis:
                 return failed(INDEX_OUT_OF_RANGE, at)
             y[at] = x[base + i * step + j * stride]
@@ -159,7 +160,7 @@ def gather_nd(
     for row in span(batch * count, part, parts):
         source = (row // count) * whole
         for k in range(depth):
-            j = from_end(index[row * depth + k], table[k])
+            j = from_end(read_once(index, row * depth + k), table[k])
             if j < 0 or j >= table[k]:
                 return failed(INDEX_OUT_OF_RANGE, row * depth + k)
             source += j * table[depth + k]
@@ -249,7 +250,7 @@ def scatter_elements(
         base = _row_start(table, row, rank)
         for i in range(count):
             at = row * count + i
-            j = from_end(index[at], axis)
+            j = from_end(read_once(index, at), axis)
             if j < 0 or j >= axis:
                 return failed(INDEX_OUT_OF_RANGE, at)
             _write(y, base + i * step + j * stride, updates, at, how)
@@ -265,7 +266,7 @@ def scatter_nd(
     for row in range(count):
         target = 0
         for k in range(depth):
-            j = from_end(index[row * depth + k], table[k])
+            j = from_end(read_once(index, row * depth + k), table[k])
             if j < 0 or j >= table[k]:
                 return failed(INDEX_OUT_OF_RANGE, row * depth + k)
             target += j * table[depth + k]

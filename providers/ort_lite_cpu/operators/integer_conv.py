@@ -38,6 +38,8 @@ def qlinear_conv(op: NodeLowering) -> None:
     """Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
     shape = op.info().shape
     assert shape is not None
+    if min(op.attr("pads") or (0,)) < 0:
+        raise op.reject(f"pads {list(op.attr('pads'))} should not be below zero")
     for index in (1, 2, 6, 7):
         one_or_each(op, index)
     one_or_each(op, 4, op.raw(3).shape[0])
@@ -145,6 +147,10 @@ def one_or_each(op: NodeLowering, index: int, count: Dim = 1) -> None:
     """A scale or zero point has one number, or one for each of `count` output channels."""
     if op.has(index):
         size = op.raw(index).size
+        if len(op.raw(index).shape) > 1:
+            raise op.reject(
+                f"input {index} of rank {len(op.raw(index).shape)}; it should be one number, or one an output channel"
+            )
         fits = select(equal(size, 1), 1, equal(size, count))
         op.require(fits, f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels", size, count)
 

@@ -81,6 +81,13 @@ def q_gemm(op: NodeLowering) -> None:
     if op.has(6):
         total = formula("wadd({x}, {c})", total, c=op.input(6)).tensor("int32")
     scales = [float(op.attr("alpha", 1.0)), parameter(op, 1), parameter(op, 4)]
+    for index in (4, 5):
+        if op.has(index) and len(op.raw(index).shape) > 1:
+            raise op.reject(f"input {index} of rank {len(op.raw(index).shape)}; it should be one number, or one a column")
+    if op.has(5):
+        op.agree(op.raw(4).shape, op.raw(5).shape, "scale and zero point of b differ in shape")
+    if op.has(7) != op.has(8):
+        raise op.reject("a scale of y without a zero point, or a zero point without a scale")
     if op.has(8):
         factor = quotient(op, scales, parameter(op, 7))
         requantized(total, factor, parameter(op, 8), op.raw(8).dtype).define(op)
@@ -108,6 +115,8 @@ def _scaled(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> Fo
     if op.has(bias):
         if op.raw(bias).dtype != "float32":
             raise op.reject(f"a bias of {op.raw(bias).dtype}")
+        columns = op.raw(1).shape[-1] if len(op.raw(1).shape) > 1 else 1
+        op.agree(op.raw(bias).shape, (columns,), "the bias does not fit the columns")
         return formula("fma({x}, {factor}, {bias})", as_float(total), factor=factor, bias=op.input(bias))
     return formula("{x} * {factor}", as_float(total), factor=factor)
 

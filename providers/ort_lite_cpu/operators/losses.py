@@ -3,7 +3,22 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, exp, failed, fmax, like, log, native, null, span
+from ort_lite.native.lang import (
+    INDEX_OUT_OF_RANGE,
+    OK,
+    REDUCE,
+    Ptr,
+    Static,
+    exp,
+    failed,
+    fmax,
+    like,
+    log,
+    native,
+    null,
+    read_once,
+    span,
+)
 from ort_lite.shapes import product, same
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -61,7 +76,7 @@ def losses(
             if not null(logarithms):
                 for c in range(classes):
                     logarithms[p + c * step] = x[p + c * step] - shift
-        label = int(labels[job])
+        label = int(read_once(labels, job))
         factor = like(x, 1)
         if ignores and label == ignored:
             factor = like(x, 0)

@@ -85,6 +85,9 @@ def matmul(op: NodeLowering) -> None:
 @operator("FusedMatMul", domain="com.microsoft", types=REAL)
 def fused_matmul(op: NodeLowering) -> None:
     """alpha * a @ b; either side transposed, its first axis moved behind the batch. Spec: onnxruntime FusedMatMul-1."""
+    ranks = len(op.raw(0).shape), len(op.raw(1).shape)
+    if (op.attr("transBatchA", 0) or op.attr("transBatchB", 0)) and ranks[0] != ranks[1]:
+        raise op.reject(f"transBatchA or transBatchB of inputs of the ranks {ranks[0]} and {ranks[1]}")
     a = _turned(_operand(op, 0), op.attr("transA", 0), op.attr("transBatchA", 0))
     b = _turned(_operand(op, 1), op.attr("transB", 0), op.attr("transBatchB", 0))
     _batched(op, Product(0, 0, 0, float(op.attr("alpha", 1.0))), a, b)

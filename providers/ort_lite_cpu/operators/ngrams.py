@@ -3,7 +3,7 @@
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.lang import Ptr, cast, like, native, shr, wadd, wmul
+from ort_lite.native.lang import Ptr, cast, like, native, read_once, shr, wadd, wmul
 
 NODE, ITEM, NEXT, NGRAM = 0, 1, 2, 3
 """Columns of the table: from NODE, ITEM leads to NEXT, where NGRAM ends (-1: none). A NODE of -1 is a free place."""
@@ -40,7 +40,7 @@ def count_row(
         for start in range(items):
             node, at, length = 0, start, 1
             while length <= longest and at < items:
-                found = step(table, node, cast(x[at], "i64"), mask)
+                found = step(table, node, cast(read_once(x, at), "i64"), mask)
                 if found < 0:
                     break
                 ngram = table[found * 4 + NGRAM]

@@ -236,6 +236,8 @@ def max_pool(op: NodeLowering) -> None:
 @operator("NhwcMaxPool", domain="com.microsoft", types=INTEGER_BYTES)
 def nhwc_max_pool(op: NodeLowering) -> None:
     """(N, spatial axes, C), as MaxPool. Spec: onnxruntime NhwcMaxPool-1."""
+    if min(op.attr("pads") or (0,)) < 0:
+        raise op.reject(f"pads {list(op.attr('pads'))} should not be below zero")
     x, y = op.input(0), op.output(0)
     emit_pool(op, as_channels_last(x), as_channels_last(y), "max_integer")
 

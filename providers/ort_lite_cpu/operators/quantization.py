@@ -9,7 +9,7 @@ from ort_lite.dtypes import DType
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
 from ort_lite.record import Record
-from ort_lite.shapes import ceildiv, product, same
+from ort_lite.shapes import ceildiv, equal, product, same
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.conversion import converted
@@ -154,6 +154,9 @@ def _parameters(op: NodeLowering) -> tuple[Parameter, Parameter | None]:
         return scale, _blocks(op, 2, axis, size) if op.has(2) else None
     if len(op.raw(1).shape) > 1:
         raise op.reject(f"a scale of rank {len(op.raw(1).shape)} without block_size")
+    if op.has(2):
+        sizes = op.raw(1).size, op.raw(2).size
+        op.require(equal(*sizes), "the scale has {0} elements, the zero point {1}", *sizes)
     trailing = rank - axis % rank - 1 if rank else 0
     return parameter(op, 1, trailing), zero_point(op, 2, trailing)
 

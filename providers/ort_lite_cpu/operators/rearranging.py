@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, read_once, span
 from ort_lite.shapes import equal, product
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -23,7 +23,7 @@ def reverse_sequence(
     """y (rows, columns, inner) = x with the first lengths[b] entries along axis `time`, 0 or 1, reversed; b along the other."""
     for row in span(rows * columns, part, parts):
         i, j = row // columns, row % columns
-        length = lengths[j] if time == 0 else lengths[i]
+        length = read_once(lengths, j if time == 0 else i)
         steps = rows if time == 0 else columns
         if length < 0 or length > steps:
             return failed(INDEX_OUT_OF_RANGE, j if time == 0 else i)

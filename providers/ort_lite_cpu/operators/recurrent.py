@@ -5,13 +5,11 @@ one direction, and adds the products with the hidden state. Threads share the hi
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, span
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import pack_filters, panels
@@ -22,30 +20,10 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import REAL, operator
 
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.failure import Failure
-
 LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
-
-
-@native
-@extents(x="count")
-def find_beyond(x: Ptr, count: int, most: int, part: int, parts: int) -> int:
-    """Fails at the first element of this part of x (count,) that is not in [0, most]."""
-    for i in span(count, part, parts):
-        if x[i] < 0 or x[i] > most:
-            return failed(INDEX_OUT_OF_RANGE, i)
-    return OK
-
-
-def _beyond(failure: "Failure") -> str:
-    return failure.outside("the length", 0, 0, failure.scalar("most") + 1, index=4)
-
-
-def _all_within(lengths: Array, steps: int) -> bool:
-    return bool(((lengths >= 0) & (lengths <= steps)).all())
 
 
 class Layer:
@@ -103,12 +81,8 @@ class Layer:
                 self.op.agree(self.op.raw(index).shape, shape, f"dimensions of {name}")
 
     def _check_lengths(self) -> None:
-        """The run fails for a negative length of a sequence, or one beyond the steps. What is known is not looked at again."""
-        known = self.op.constant(4)
-        if not self.op.has(4) or (known is not None and isinstance(self.steps, int) and _all_within(known, self.steps)):
-            return
-        lengths = self.op.input(4)
-        self.op.emit(find_beyond, [lengths], count=lengths.size, most=self.steps, work=lengths.size, message=_beyond)
+        if self.op.has(4):
+            require_within(self.op, 4, "the length", self.steps)
 
     def check_weights(self) -> None:
         """That W is (directions, gates * size, inputs) and R (directions, gates * size, size)."""

@@ -298,6 +298,9 @@ def cumulated(op: NodeLowering) -> None:
     named, *more = op.numbers(1)
     if more:
         raise op.reject(f"{1 + len(more)} axes, expected one")
+    for name in ("exclusive", "reverse"):
+        if op.attr(name, 0) not in (0, 1):
+            raise op.reject(f"{name} {op.attr(name)}; it should be 0 or 1")
     x, y = op.input(0), op.output(0)
     axis = axis_of(op, named, len(x.shape))
     op.emit(

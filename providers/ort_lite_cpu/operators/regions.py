@@ -17,6 +17,7 @@ from ort_lite.native.lang import (
     imin,
     like,
     native,
+    read_once,
     span,
 )
 from ort_lite.shapes import equal, less, product, select
@@ -62,12 +63,12 @@ def roi_align(
     """
     for job in span(count * rows * columns, part, parts):
         roi = job // (rows * columns)
-        batch = index[roi]
+        batch = read_once(index, roi)
         if batch < 0 or batch >= n:
             return failed(INDEX_OUT_OF_RANGE, roi)
         s, o = like(x, scale), like(x, offset)
-        left, top = rois[roi * 4] * s - o, rois[roi * 4 + 1] * s - o
-        w, h = rois[roi * 4 + 2] * s - o - left, rois[roi * 4 + 3] * s - o - top
+        left, top = read_once(rois, roi * 4) * s - o, read_once(rois, roi * 4 + 1) * s - o
+        w, h = read_once(rois, roi * 4 + 2) * s - o - left, read_once(rois, roi * 4 + 3) * s - o - top
         if offset == 0.0:  # before half_pixel came, rectangles were a pixel wide at least
             w, h = fmax(w, like(x, 1)), fmax(h, like(x, 1))
         w, h = w / like(x, columns), h / like(x, rows)
@@ -173,11 +174,11 @@ def max_roi_pool(
     """y (count, rows, columns, c): maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
     for job in span(count * rows * columns, part, parts):
         roi = job // (rows * columns)
-        batch = cast(rois[roi * 5], "i64")
+        batch = cast(read_once(rois, roi * 5), "i64")
         if batch < 0 or batch >= n:
             return failed(INDEX_OUT_OF_RANGE, roi)
-        left, right = _edge(rois[roi * 5 + 1], scale), _edge(rois[roi * 5 + 3], scale)
-        top, bottom = _edge(rois[roi * 5 + 2], scale), _edge(rois[roi * 5 + 4], scale)
+        left, right = _edge(read_once(rois, roi * 5 + 1), scale), _edge(read_once(rois, roi * 5 + 3), scale)
+        top, bottom = _edge(read_once(rois, roi * 5 + 2), scale), _edge(read_once(rois, roi * 5 + 4), scale)
         i, k = job // columns % rows, job % columns
         h, w = imax(bottom - top + 1, 1), imax(right - left + 1, 1)
         h0, h1 = imax(top + i * h // rows, 0), imin(top + ((i + 1) * h + rows - 1) // rows, height)

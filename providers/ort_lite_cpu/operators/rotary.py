@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, read_once, span
 from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -63,7 +63,7 @@ def rotate(
         h, i, b = job % heads, job // heads % rows, job // heads // rows
         position = base + b * per_batch + i * per_row
         if not null(ids):
-            position += weight * int(ids[b * ids_batch + i * ids_row])
+            position += weight * int(read_once(ids, b * ids_batch + i * ids_row))
         if position < 0 or position >= positions:
             return failed(INDEX_OUT_OF_RANGE, b * rows + i)
         source, target = x_at + b * x_batch + h * x_head + i * x_row, b * y_batch + h * y_head + i * y_row
@@ -129,7 +129,9 @@ def _no_angle(failure: "Failure") -> str:
 
 
 def _plain(op: NodeLowering) -> dict[str, Any]:
-    return {"turned": op.attr("rotary_embedding_dim", 0), "interleaved": bool(op.attr("interleaved", 0))}
+    if op.attr("interleaved", 0) not in (0, 1):
+        raise op.reject(f"interleaved {op.attr('interleaved')}; it should be 0 or 1")
+    return {"turned": op.attr("rotary_embedding_dim", 0), "interleaved": op.attr("interleaved", 0) == 1}
 
 
 @operator("RotaryEmbedding", since=23, types=REAL)

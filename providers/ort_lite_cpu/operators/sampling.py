@@ -8,7 +8,7 @@ from typing import Any
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, rint, span
+from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, read_once, rint, span
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import choice
@@ -107,11 +107,11 @@ def grid_sample(
     """
     for row in span(n * points, part, parts):
         at = row * axes
-        u = inside(near(position(grid[at], width, align), taps), width, padding, align, taps)
-        v = inside(near(position(grid[at + 1], height, align), taps), height, padding, align, taps)
+        u = inside(near(position(read_once(grid, at), width, align), taps), width, padding, align, taps)
+        v = inside(near(position(read_once(grid, at + 1), height, align), taps), height, padding, align, taps)
         w = like(u, 0)
         if axes == 3:
-            w = inside(near(position(grid[at + 2], depth, align), taps), depth, padding, align, taps)
+            w = inside(near(position(read_once(grid, at + 2), depth, align), taps), depth, padding, align, taps)
         u0, v0, w0 = floor(u), floor(v), floor(w)
         first = (taps - 1) // 2
         left, top, front = cast(u0, "i64") - first, cast(v0, "i64") - first, cast(w0, "i64")
@@ -207,5 +207,5 @@ def lower_affine_grid(op: NodeLowering) -> None:
         raise op.reject(f"a size of {axes + 2} numbers; there are 4 and 5")
     op.agree(theta.shape, (y.shape[0], axes, axes + 1), "theta does not fit the size")
     for dim in y.shape:
-        op.require(1 - less(dim, 0), "a size of {0} along an axis", dim)
+        op.require(less(0, dim), "a size of {0} along an axis, expected 1 or more", dim)
     op.emit(affine_grid, [theta, y], n=y.shape[0], **_space(op, y.shape[1:-1]), work=y.size * 4)

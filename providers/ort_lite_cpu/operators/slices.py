@@ -162,8 +162,9 @@ def pad(op: NodeLowering) -> None:
 def _check_mirrored(op: NodeLowering, axis: int, dim: Dim, before: Dim, after: Dim) -> None:
     """The run fails where an axis is padded by more than its mirror has: what is beyond would be mirrored twice."""
     most = maximum(before, after)
-    fits = select(less(0, most), less(most, dim), 1)
-    op.require(fits, f"mode 'reflect' cannot pad axis {axis} of {{0}} elements by {{1}}", dim, most)
+    left = dim + minimum(before, 0) + minimum(after, 0)
+    fits = select(less(0, most), less(most, left), 1)
+    op.require(fits, f"mode 'reflect' cannot pad axis {axis} of {{0}} elements by {{1}}", left, most)
 
 
 def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim]) -> None:

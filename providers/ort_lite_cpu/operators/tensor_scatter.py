@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
-from ort_lite.shapes import equal, less, product
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, read_once, span
+from ort_lite.shapes import less, product
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
@@ -37,11 +37,11 @@ def write_rows(
     for job in span(outer * rows, part, parts):
         o = job // rows
         position = job % rows
-        if not null(starts):
-            position += starts[o // each]
+        start = 0 if null(starts) else int(read_once(starts, o // each))
+        position += start
         if circular:
             position = position % length
-        if position < 0 or position >= length:
+        if start < 0 or position < 0 or position >= length:
             return failed(INDEX_OUT_OF_RANGE, o // each)
         for i in range(inner):
             y[(o * length + position) * inner + i] = update[job * inner + i]
@@ -63,7 +63,7 @@ def tensor_scatter(op: NodeLowering) -> None:
     op.require(less(rows, length + 1), "an update of {0} rows for a cache of {1}", rows, length)
     starts = op.optional(2)
     if starts is not None:
-        op.require(equal(starts.size, cache.shape[0]), "{0} starts for a batch of {1}", starts.size, cache.shape[0])
+        op.agree(starts.shape, cache.shape[:1], "write_indices do not fit the batch")
     circular = op.attr("mode", "linear") == "circular"
     old, new, width = bits(cache), bits(y), bits(y).native
     op.emit(primitives.copy, [old, new], count=cache.size, work=cache.size // 4, inplace=(1, 0))

@@ -121,6 +121,8 @@ class _Grams:
 
     def __init__(self, op: NodeLowering, pool: Sequence[int]) -> None:
         """`pool`: numbers of the items, one n-gram behind the other."""
+        if len(op.raw(0).shape) not in (1, 2):
+            raise op.reject(f"the input has rank {len(op.raw(0).shape)}; it should be (C) or (N, C)")
         shortest, longest = op.attr("min_gram_length"), op.attr("max_gram_length")
         columns = np.array(op.attr("ngram_indexes"), np.int64)
         if not columns.size or not 0 <= columns.min() <= columns.max() < MOST or not 1 <= shortest <= longest:
@@ -151,6 +153,8 @@ class _Grams:
 def _ngrams(op: NodeLowering, pool: Sequence[int], shortest: int, longest: int) -> dict[tuple[int, ...], int]:
     """n-grams of the wanted lengths -> their numbers in the pool."""
     starts = [*op.attr("ngram_counts"), len(pool)]
+    if longest > len(starts) - 1:
+        raise op.reject(f"max_gram_length is {longest}; ngram_counts has {len(starts) - 1} elements, one for each length")
     found: dict[tuple[int, ...], int] = {}
     number = 0
     for length, (start, end) in enumerate(pairwise(starts), 1):
@@ -158,7 +162,9 @@ def _ngrams(op: NodeLowering, pool: Sequence[int], shortest: int, longest: int) 
             raise op.reject(f"ngram_counts {starts[:-1]} do not cut the pool of {len(pool)} into n-grams")
         for at in range(start, end, length):
             if shortest <= length <= longest:
-                found[tuple(pool[at : at + length])] = number
+                ngram = tuple(pool[at : at + length])
+                if found.setdefault(ngram, number) != number:
+                    raise op.reject(f"the pool has the n-gram at {at} twice, as number {found[ngram]} and {number}")
             number += 1
     if number > len(op.attr("ngram_indexes")):
         raise op.reject(f"there are {len(op.attr('ngram_indexes'))} ngram_indexes for {number} n-grams")

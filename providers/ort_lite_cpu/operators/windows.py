@@ -4,7 +4,22 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import FLOATS, INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, cast, cos, expm1, failed, floor, imax, like, log1p, native, span
+from ort_lite.native.lang import (
+    INDEX_OUT_OF_RANGE,
+    OK,
+    Ptr,
+    cast,
+    cos,
+    expm1,
+    failed,
+    floor,
+    imax,
+    like,
+    log1p,
+    native,
+    read_once,
+    span,
+)
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -87,10 +102,10 @@ def mel(hertz: Any) -> Any:
 
 def edge(k: int, rate: Ptr, low: Ptr, high: Ptr, bins: int, length: int) -> Any:
     """The row of edge k of bins + 2, which are evenly spaced in mel."""
-    bottom = mel(cast(low[0], "f64"))
-    step = (mel(cast(high[0], "f64")) - bottom) / (bins + 2)
+    bottom = mel(cast(read_once(low, 0), "f64"))
+    step = (mel(cast(read_once(high, 0), "f64")) - bottom) / (bins + 2)
     hertz = 700.0 * expm1((k * step + bottom) / 2595.0 * LOG10)
-    return cast(floor((length + 1) * hertz / cast(rate[0], "f64")), "i64")
+    return cast(floor((length + 1) * hertz / cast(read_once(rate, 0), "f64")), "i64")
 
 
 @operator("MelWeightMatrix", since=17, types=INTEGERS | FLOATS)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import Call, Expr, Symbol
+from ort_lite.shapes import Atom, Call, Expr, Symbol
+from ort_lite.shapes.dims import inner_first
 from ort_lite.shapes.expr import Dim
 
 ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, LT, SELECT, SCALE = range(10)
@@ -28,6 +29,7 @@ class Code:
         self._leaves: dict[Symbol, int] = {}
         self._operations: dict[tuple[int, ...], int] = {}
         self._memo: dict[Expr, int] = {}
+        self._atoms: dict[Atom, int] = {}
         self.initial: list[int] = []
         self.code: list[tuple[int, ...]] = []  # (opcode, a, b, c, destination)
 
@@ -53,6 +55,8 @@ class Code:
             return found
         known = self._memo.get(dim)
         if known is None:
+            for atom in inner_first(dim, self._atoms):
+                self._atoms[atom] = self._leaf(atom) if isinstance(atom, Symbol) else self._call(atom)
             known = self._memo[dim] = self._polynomial(dim)
         return known
 
@@ -66,7 +70,7 @@ class Code:
         for monomial, coefficient in dim.terms:
             term: int | None = None
             for atom in monomial:
-                factor = self._leaf(atom) if isinstance(atom, Symbol) else self._call(atom)
+                factor = self._atoms[atom]
                 term = factor if term is None else self._emit(MUL, *sorted((term, factor)))
             if term is None:
                 term = self.slot(coefficient)
@@ -82,6 +86,8 @@ class Code:
         return self._leaves[symbol]
 
     def _call(self, call: Call) -> int:
+        if call.op == "whole":
+            return self.slot(call.args[0])
         return self._emit(_OPCODES[call.op], *(self.slot(arg) for arg in call.args))
 
     def _emit(self, opcode: int, *slots: int) -> int:

@@ -6,6 +6,7 @@ by the inputs' shapes, lease scratch, allocate the outputs, one native call.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import prod
@@ -83,6 +84,7 @@ class Program:
         self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
         self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
+        self._read_again = self._sizes_read_again()
         self._only = self._short_path([info.type for _, info in inputs])
         self._restorers = _restorers(nodes, self.lowered, self.steps)
         limited = options.pool is not None and options.pool.budget.limit is not None
@@ -94,6 +96,15 @@ class Program:
         if not isinstance(only, SegmentRun) or not all(isinstance(type_, TensorType) for type_ in given):
             return None
         return only if only.reads_only_input_shapes(len(given)) else None
+
+    def _sizes_read_again(self) -> list[int]:
+        """Return the inputs whose elements are sizes in several segments.
+
+        A run copies these few numbers: a size must not change between the segment that allocates and one that reads.
+        """
+        runs = [step for step in self.steps if isinstance(step, SegmentRun)]
+        readers = Counter(place for run in runs for place in {at for at, _, element in run.leaves if element})
+        return [place for place, segments in readers.items() if segments > 1 and place < self._input_count]
 
     def _segment_run(self, segment: Segment, needs: tuple[int, int]) -> SegmentRun:
         recorder, binder = self._options.recorder, Binder(segment, self.planner, self._options.compile)
@@ -246,6 +257,8 @@ class Program:
         if special is not None:
             return special(inputs)
         places: list[Any] = [*inputs, *self._unmade]
+        for place in self._read_again:
+            places[place] = places[place].copy()
         options = CURRENT.options
         for step in self.steps:
             if not isinstance(step, SegmentRun):

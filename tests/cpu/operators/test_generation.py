@@ -230,7 +230,12 @@ def test_a_decoder_may_be_given_whole_sequences() -> None:
     ("op_type", "given", "attributes", "message"),
     [
         ("GreedySearch", {"longest": 3}, {}, "max_length is 3; it must be greater than the 3 tokens"),
+        ("GreedySearch", {"longest": 5000}, {}, "max_length is 5000; a number up to 4096"),
+        ("GreedySearch", {"least": 10}, {}, "min_length is 10; a number from 0 to max_length"),
+        ("GreedySearch", {"least": -1}, {}, "min_length is -1; a number from 0 to max_length"),
+        ("BeamSearch", {"least": 10}, {}, "min_length is 10; a number from 0 to max_length"),
         ("GreedySearch", {"penalty": 0.0}, {}, "repetition_penalty is 0.0; a number greater than 0"),
+        ("GreedySearch", {"penalty": float("nan")}, {}, "repetition_penalty is nan; a number greater than 0"),
         ("GreedySearch", {"vocab_mask": FORBIDDEN[:7]}, {}, r"'vocab_mask' has shape \(7,\); \(20,\) is expected"),
         ("GreedySearch", {"prefix_vocab_mask": FORBIDDEN[None]}, {}, r"'prefix_vocab_mask' has shape \(1, 20\)"),
         ("GreedySearch", {"attention_mask": PROMPT[:, :2]}, {}, r"attention_mask has shape \(2, 2\)"),

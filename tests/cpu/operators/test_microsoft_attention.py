@@ -155,7 +155,7 @@ def test_what_is_refused_is_named() -> None:
         run_op("MultiHeadAttention", [*shared[:8], None, np.zeros((1, 2, PAST), np.int32)], {"num_heads": HEADS}, **HOW)
     for beams, message in (
         (np.full((1, 2, PAST), 2, np.int32), r"beam 2 at position 0 of 'in9' is out of range \[0, 2\)"),
-        (np.zeros((1, 2, 1), np.int32), "cache_indirection has 1 columns for a past of 2"),
+        (np.zeros((1, 2, PAST + 1), np.int32), f"cache_indirection has {PAST + 1} columns for a past of {PAST}"),
         (np.zeros((1, 3, PAST), np.int32), "1 groups of 3 beams for a batch of 2"),
     ):
         with pytest.raises((InvalidArgument, RuntimeException), match=message):
@@ -179,7 +179,7 @@ def test_what_is_refused_is_named() -> None:
         ),
         ("Attention", [ramp((2, 5, 7)), *projection(5)[1:]], {}, "the weights do not fit"),
         ("Attention", [*projection(5)[:2], ramp((5,))], {}, "the bias does not fit the weights: 5"),
-        ("Attention", [*projection(5), padding(3, 5)], {}, "the batches of the mask and of the input differ: 3 against 2"),
+        ("Attention", [*projection(5), padding(3, 5)], {}, "the mask does not fit queries and keys: 3 against 2"),
         (
             "Attention",
             [*projection(5), None, ramp((2, 1, HEADS, PAST, SIZE))],
@@ -212,7 +212,7 @@ def test_what_does_not_fit_is_refused(
             "MultiHeadAttention",
             [*qkv(3), None, padding(BATCH, LENGTH), ramp((3, LENGTH))],
             {},
-            "a bias of rank 2 beside a mask",
+            "an attention bias of rank 2; it should be 4",
         ),
         ("MultiHeadAttention", [*qkv(3), None, None, None, *[ramp((BATCH, HEADS, SIZE))] * 2], {}, "rank"),
     ],

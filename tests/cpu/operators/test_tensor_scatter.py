@@ -56,7 +56,7 @@ def test_the_batch_is_no_axis_to_write_along(axis: int) -> None:
 
 
 def test_every_sample_has_a_start() -> None:
-    with pytest.raises(InvalidArgument, match="1 starts for a batch of 2"):
+    with pytest.raises(InvalidArgument, match="write_indices do not fit the batch: 1 against 2"):
         run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 4)), ints(0)], {}, opset=24)
 
 

@@ -22,9 +22,11 @@ AffineGrid | N _ _, _
 ArgMax | ... | axis
 ArgMin | ... | axis
 BatchNormalization@9 | N C ..., C, C, C, C
+CenterCropPad | ..., _
 Clip@11 | ..., #, #
 Col2Im | N _ _, _, _
 Compress | ... | axis
+ConstantOfShape | _
 Conv | N _ ..., M _ ..., M
 ConvInteger | N _ ..., M _ ...
 ConvTranspose | N C ..., C G ..., group*G
@@ -35,6 +37,7 @@ DepthToSpace | N C H W
 Det | ... M M
 Dropout@12 | ..., #, #
 EyeLike | _ _
+Expand | ..., _
 GRU | S N I, D 3*hidden_size I, D 3*hidden_size hidden_size, D 6*hidden_size, N, D N hidden_size
 Gather | _ ...  | axis
 GatherElements | _ ... | axis
@@ -55,7 +58,7 @@ LayerNormalization@17 | ..., ~0, ~0 | axis
 LogSoftmax | ... | axis
 LpNormalization | ... | axis
 MaxRoiPool | N C H W, R 5
-MaxUnpool | N C ..., =0
+MaxUnpool | N C ..., =0, _
 MeanVarianceNormalization | ... | axes
 MelWeightMatrix | #, #, #, #, #
 Multinomial | B C

@@ -59,8 +59,8 @@ def range_(op: Op) -> list[Info]:
     if missing is not None:
         op.needs(ContentsUnknown(missing))
         return [op.tensor(dtype, (op.fresh(),))]
-    start, limit = op.contents(0)[0], op.contents(1)[0]
-    delta: Dim = op.contents(2)[0] if operands == 3 else 1
+    start, limit = op.scalar(0), op.scalar(1)
+    delta: Dim = op.scalar(2) if operands == 3 else 1
     if isinstance(delta, int) and delta == 0:
         raise op.error("delta is 0")
     count = maximum(ceildiv(limit - start, delta), 0)

@@ -36,7 +36,7 @@ def _transformed(op: Op, axis: int) -> list[Info]:
     onesided, inverse = op.attr("onesided", 0), op.attr("inverse", 0)
     length: Dim = shape[axis]
     if op.has(1):
-        length = op.contents(1)[0]
+        length = op.scalar(1)
     elif onesided and inverse:
         length = 2 * (shape[axis] - 1)
     parts = 1 if onesided and inverse else 2
@@ -49,10 +49,10 @@ def _transformed(op: Op, axis: int) -> list[Info]:
 def stft(op: Op) -> list[Info]:
     """(B, samples, 1 or 2) -> (B, frames, bins, 2). Spec: ONNX STFT-17."""
     batch, samples = op.shape(0)[:2]
-    step = op.contents(1)[0]
+    step = op.scalar(1)
     frame: Dim = samples
     if op.has(3):
-        frame = op.contents(3)[0]
+        frame = op.scalar(3)
     elif op.has(2):
         frame = op.shape(2)[0]
     if op.at_load and isinstance(step, int) and step < 1:
@@ -66,7 +66,7 @@ def stft(op: Op) -> list[Info]:
 @shape_rule("MelWeightMatrix", types=(_output,))
 def mel_weight_matrix(op: Op) -> list[Info]:
     """bins and DFT length -> (length / 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
-    bins, length = op.contents(0)[0], op.contents(1)[0]
+    bins, length = op.scalar(0), op.scalar(1)
     if op.at_load and any(isinstance(number, int) and number < 1 for number in (bins, length)):
         raise op.error(f"num_mel_bins {bins} and dft_length {length} should be 1 or more")
     return [op.tensor(_output(op), (floordiv(length, 2) + 1, bins))]

@@ -79,6 +79,11 @@ def activation(name: str, params: Sequence[float] = ()) -> Activation | None:
     return Activation(low=first, high=second) if name in _LIMITS else Activation(name, alpha=first, beta=second)
 
 
+def parameter_counts(name: str) -> tuple[int, ...]:
+    """How many parameters com.microsoft's fused operators give the activation."""
+    return (2,) if name in ("Clip", "HardSigmoid", "HardSwish") else (1, 2)
+
+
 @native
 def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: Static) -> None:
     """c (m, n), row stride ldc, = kind(c) in place."""

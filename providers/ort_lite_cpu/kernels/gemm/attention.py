@@ -9,7 +9,7 @@ The keys that a query sees are a range (padding, causality, windows) and, inside
 import math
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, native, null, shift, span, sqrt, tanh
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, native, null, read_once, shift, span, sqrt, tanh
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
@@ -50,7 +50,7 @@ def frame(b: int, rows: int, length: int, columns: int, lengths: Ptr, extra: int
     """(valid keys of batch b, how many of them come before its first query), whatever number lengths[b] is."""
     if null(lengths):
         return min(length, columns), past
-    count = min(max(int(lengths[b]) + extra, 0), FAR)
+    count = min(max(int(read_once(lengths, b)) + extra, 0), FAR)
     return min(count, length, columns), count - rows if anchored else past
 
 

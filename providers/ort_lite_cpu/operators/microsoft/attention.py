@@ -1,10 +1,11 @@
 """com.microsoft's Attention, MultiHeadAttention and its form for decoders: biases of projections, padding masks, the past."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, imin, like, native, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
@@ -98,6 +99,8 @@ class Places(NamedTuple):
     """Of keys; values come next."""
     used: int
     """How many rows of the past count, where it is a buffer with room for more."""
+    width: int = 0
+    """How many beams there are; 0: there is no such input."""
 
 
 @operator("MultiHeadAttention", domain="com.microsoft", types=REAL)
@@ -112,11 +115,11 @@ def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
 
     Spec: DecoderMaskedMultiHeadAttention-1.
     """
-    if op.has(5) and not op.attr("past_present_share_buffer", 0):
-        raise op.reject("a past without past_present_share_buffer")
+    if op.has(5) and not (op.attr("past_present_share_buffer", 0) and op.has(7)):
+        raise op.reject("a past without past_present_share_buffer and past_sequence_length")
     rows = op.raw(0).shape[1]
     op.require(equal(rows, 1), "{0} queries a sequence, expected one", rows)
-    _attend_heads(op, Places(bias=10, mask=3, added=4, past=5, used=7))
+    _attend_heads(op, Places(bias=10, mask=3, added=4, past=5, used=7, width=8))
 
 
 def _attend_heads(op: NodeLowering, at: Places) -> None:
@@ -126,11 +129,16 @@ def _attend_heads(op: NodeLowering, at: Places) -> None:
         q, k, v = _biased(op, (q, k, v), at.bias)
     past = op.optional(at.past)
     before: Dim = 0 if past is None else past.shape[2]
+    if past is not None and op.has(at.past + 1):
+        op.agree(op.raw(at.past + 1).shape[2:3], (before,), "the pasts of keys and values differ in length")
     if past is not None and op.has(at.used):
-        before = op.contents(at.used)[0]
+        before = op.scalar(at.used)
         k, v = (_put_behind(op, op.input(at.past + number), new, before, number + 1) for number, new in enumerate((k, v)))
+        width = op.scalar(at.width) if at.width and op.has(at.width) else None
         if op.has(BEAMS):
-            k, v = (_of_beams(op, op.input(BEAMS), kept, before) for kept in (k, v))
+            k, v = (_of_beams(op, op.input(BEAMS), kept, before, width) for kept in (k, v))
+        elif width is not None:
+            op.require(equal(width, 1), "beam_width is {0}, but there is no cache_indirection", width)
     elif op.has(BEAMS):
         raise op.reject("cache_indirection without past_sequence_length")
     else:
@@ -231,16 +239,19 @@ def add_bias(
 
 
 # --- Beams
-def _of_beams(op: NodeLowering, rows: Tensor, kept: Heads, before: Dim) -> Heads:
+def _of_beams(op: NodeLowering, rows: Tensor, kept: Heads, before: Dim, width: Dim | None) -> Heads:
     """Rows of the past from the sequence that each beam came by: `rows` (groups, beams, columns) says for each place which beam's."""
     batch, heads, total, size = kept.shape
     if len(rows.shape) != 3:
         raise op.reject(f"cache_indirection of rank {len(rows.shape)}")
     groups, beams, columns = rows.shape
+    if width is not None:
+        op.require(equal(width, beams), "beam_width is {0}, cache_indirection is for {1} beams", width, beams)
     op.require(equal(groups * beams, batch), "{0} groups of {1} beams for a batch of {2}", groups, beams, batch)
-    op.require(1 - less(columns, before), "cache_indirection has {0} columns for a past of {1}", columns, before)
+    room = kept.tensor.shape[2]
+    op.require(equal(columns, room), "cache_indirection has {0} columns for a past of {1}", columns, room)
     made = op.temporary(kept.tensor.dtype, (batch, heads, total, size))
-    given: dict[str, Any] = {"batch": batch, "heads": heads, "room": kept.tensor.shape[2], "total": total, "size": size}
+    given: dict[str, Any] = {"batch": batch, "heads": heads, "room": room, "total": total, "size": size}
     given |= {"before": before, "beams": beams, "columns": columns}
     op.emit(follow_beams, [kept.tensor, rows, made], **given, work=made.size // 2, message=_no_beam)
     return heads_of(op, made, heads)
@@ -272,7 +283,7 @@ def follow_beams(
         t, h, b = job % total, job // total % heads, job // total // heads
         source = b
         if t < before:
-            beam = int(rows[b * columns + t])
+            beam = int(read_once(rows, b * columns + t))
             if beam < 0 or beam >= beams:
                 return failed(INDEX_OUT_OF_RANGE, b * columns + t)
             source = b // beams * beams + beam
@@ -284,36 +295,46 @@ def follow_beams(
 # --- Masks
 def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total: Dim) -> Mask:
     """The sum of input `bias` and of what input `padding` masks by adding `mask_filter_value`."""
-    given = _padding(op, padding, wanted[0], total) if op.has(padding) else None
+    given = _padding(op, padding, (wanted[0], wanted[2], total)) if op.has(padding) else None
     if bias is None or not op.has(bias):
         return Mask() if given is None else mask_of(op, given, wanted)
-    added = op.input(bias)
+    added = bias_of(op, bias, (*wanted, total))
     if given is None:
         return mask_of(op, added, wanted)
-    if len(added.shape) != 4:
-        raise op.reject(f"a bias of rank {len(added.shape)} beside a mask")
     shape = tuple(_wider(a, b) for a, b in zip(given.shape, added.shape, strict=True))
     both = Tensor(added.dtype, shape, pending=Expression("{0} + {1}", (given, added), node=op.node))
     return mask_of(op, op.lowering.computed(both), wanted)
+
+
+def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
+    """Input `index`, one addend for each score: (batch or 1, heads or 1, rows, keys), `wanted` being those sizes."""
+    bias = op.input(index)
+    if len(bias.shape) != 4:
+        raise op.reject(f"an attention bias of rank {len(bias.shape)}; it should be 4")
+    expected = [select(equal(dim, 1), 1, full) for dim, full in zip(bias.shape[:2], wanted, strict=False)]
+    op.agree(bias.shape, (*expected, *wanted[2:]), "the attention bias does not fit queries and keys")
+    return bias
 
 
 def _wider(a: Dim, b: Dim) -> Dim:
     return b if same(a, 1) else a if same(b, 1) or same(a, b) else select(equal(a, 1), b, a)
 
 
-def _padding(op: NodeLowering, index: int, batch: Dim, total: Dim) -> Tensor:
+def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim]) -> Tensor:
     """(B, 1, 1 or S, T) floats of a padding mask: (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of what counts.
+
+    `wanted` is B, S and T.
 
     Of (3 B + 2,), ends and where sequences begin in packed ones, ends alone count, as in onnxruntime.
     """
-    mask, dtype = op.input(index), op.info().dtype
+    mask, dtype, (batch, _, total) = op.input(index), op.info().dtype, wanted
     assert dtype is not None
     value = float(op.attr("mask_filter_value", -10000.0))
     rank = len(mask.shape)
     if rank not in (1, 2, 3):
         raise op.reject(f"a mask of rank {rank}")
     if rank > 1:
-        op.agree(mask.shape[:1], (batch,), "the batches of the mask and of the input differ")
+        op.agree(mask.shape, wanted if rank == 3 else (batch, total), "the mask does not fit queries and keys")
         made = op.temporary(dtype, (batch, 1, *mask.shape[1:]) if rank == 3 else (batch, 1, 1, mask.shape[1]))
         op.emit(filtered, [mask, made], n=made.size, value=value)
         return made
@@ -321,8 +342,13 @@ def _padding(op: NodeLowering, index: int, batch: Dim, total: Dim) -> Tensor:
     fits = select(equal(mask.shape[0], batch), 1, equal(mask.shape[0], 3 * batch + 2))
     op.require(select(starts, 1, fits), "a mask of {0} lengths for a batch of {1}", mask.shape[0], batch)
     made = op.temporary(dtype, (batch, 1, 1, total))
-    op.emit(limits, [mask, made], batch=batch, total=total, starts=starts, value=value)
+    given: dict[str, Any] = {"batch": batch, "total": total, "starts": starts}
+    op.emit(limits, [mask, made], **given, value=value, message=partial(_no_key, index))
     return made
+
+
+def _no_key(index: int, failure: "Failure") -> str:
+    return failure.outside("the end or start", 0, 0, failure.scalar("total") + 1, index)
 
 
 @native
@@ -339,8 +365,12 @@ def filtered(mask: Ptr, y: Ptr, n: int, value: float, part: int, parts: int) -> 
 def limits(ends: Ptr, y: Ptr, batch: int, total: int, starts: int, value: float, part: int, parts: int) -> int:
     """y[b, t] = 0 for t below ends[b], if `starts` from ends[batch + b] on; elsewhere `value`."""
     for b in span(batch, part, parts):
-        first = imin(int(ends[batch + b]), total) if starts else 0
-        last = imin(int(ends[b]), total)
+        first = int(read_once(ends, batch + b)) if starts else 0
+        last = int(read_once(ends, b))
+        if first < 0 or first > total:
+            return failed(INDEX_OUT_OF_RANGE, batch + b)
+        if last < 0 or last > total:
+            return failed(INDEX_OUT_OF_RANGE, b)
         for t in range(total):
             y[b * total + t] = like(y, 0) if first <= t < last else like(y, value)
     return OK

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, null
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, null, read_once
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
@@ -50,7 +50,7 @@ def bifurcate(
     """
     for i in range(known):
         tokens[i] = current[i]
-    count, start = known, before[0]
+    count, start = known, read_once(before, 0)
     if not null(guess):
         if start < 0 or start > length or guessed != length + 1 - start:
             return failed(INDEX_OUT_OF_RANGE, 0)
@@ -80,6 +80,9 @@ def bifurcate(
 def bifurcation_detector(op: NodeLowering) -> None:
     """O(source * max_ngram_size**2). Spec: onnxruntime BifurcationDetector-1."""
     source, current, before, guess = op.input(0), op.input(1), op.input(2), op.optional(3)
+    for tensor in (source, current, guess):
+        if tensor is not None and len(tensor.shape) != 1:
+            raise op.reject(f"{tensor.name!r} has rank {len(tensor.shape)}, expected 1")
     guessed: Dim = 0 if guess is None else guess.size
     tokens, total = op.temporary("int64", (current.size + guessed,)), op.temporary("int64", (1,))
     suffix = op.output(1) if op.wants(1) else op.temporary("int64", (1,))

@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, mask_of
+from ort_lite_cpu.operators.microsoft.attention import bias_of
 from ort_lite_cpu.operators.rotary import emit_rotation
 from ort_lite_cpu.registry import REAL, operator
 
@@ -30,14 +31,16 @@ def group_query_attention(op: NodeLowering) -> None:
     heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
     q, k, v = _operands(op, heads, kv_heads)
     batch, _, rows, _ = q.shape
-    lengths, total = op.input(5), op.contents(6)[0]
+    lengths, total = op.input(5), op.scalar(6)
     op.require(equal(lengths.size, batch), "seqlens_k has {0} elements, expected {1}", lengths.size, batch)
-    op.require(1 - less(total, 0), "total_sequence_length is {0}", total)
+    before: Dim = op.raw(3).shape[2] if op.has(3) else 0
+    fits = select(equal(total, before + rows), 1, (1 - less(before, total)) * (1 - less(total, rows)))
+    op.require(fits, "total_sequence_length is {0}, for {1} new rows and a past of {2}", total, rows, before)
     later = less(rows, total)
     if op.attr("do_rotary", 0):
         q, k = (_rotated(op, x, lengths, later) for x in (q, k))
     keys, values = (_cached(op, index, x, lengths, later, total) for index, x in ((1, k), (2, v)))
-    mask = mask_of(op, op.input(10), q.shape[:3]) if op.has(10) else Mask()
+    mask = mask_of(op, bias_of(op, 10, (*q.shape[:3], total)), q.shape[:3]) if op.has(10) else Mask()
     window = op.attr("local_window_size", -1)
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
     if stage is None:
@@ -119,16 +122,16 @@ def _cached(op: NodeLowering, index: int, new: Heads, lengths: Tensor, later: Di
     if {x.dtype for x in (past, new.tensor, present) if x is not None} != {new.tensor.dtype}:
         raise op.reject(f"a past that is not of {new.tensor.dtype}")
     operands = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)]
-    given = {**new.sizes, **new.named("new"), "before": before, "length": present.shape[2], "later": later}
+    given = {**new.sizes, **new.named("new"), "before": before, "length": present.shape[2], "total": total, "later": later}
     op.emit(append, operands, **given, work=present.size // 2, message=_does_not_fit)
     whole = heads_of(op, present, new.shape[1])
     return Heads(present, (*present.shape[:2], total, present.shape[3]), whole.steps)
 
 
 def _does_not_fit(failure: "Failure") -> str:
-    rows, length = failure.scalar("rows"), failure.scalar("length")
-    last = f"{failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
-    return f"{last} is out of range [{rows - 1}, {length}): {rows} rows that end there, in a cache of {length}"
+    first, total = failure.scalar("rows") if failure.scalar("later") else 1, failure.scalar("total")
+    last = f"the last key {failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
+    return f"{last} is out of range [{first - 1}, {total}): {first} new rows end there, total_sequence_length is {total}"
 
 
 @native
@@ -153,18 +156,20 @@ def append(
     new_row: int,
     before: int,
     length: int,
+    total: int,
     later: int,
     part: int,
     parts: int,
 ) -> int:
     """y (batch, heads, length, size) = rows of past (batch, heads, before, size), then the `rows` new ones, then zeros.
 
-    The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0.
+    The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0. No length is beyond `total`, of which `length` is at least.
     """
     for job in span(batch * heads * length, part, parts):
         t, h, b = job % length, job // length % heads, job // length // heads
-        first = int(lengths[b]) + 1 - rows if later else 0
-        if first < 0 or first + rows > length:
+        end = int(read_once(lengths, b)) + 1
+        first = end - rows if later else 0
+        if first < 0 or end < 1 or end > total or first + rows > length:
             return failed(INDEX_OUT_OF_RANGE, b)
         if first <= t < first + rows:
             source = new_at + b * new_batch + h * new_head + (t - first) * new_row

@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, read_once, span
 from ort_lite.shapes import equal, maximum, product
 from ort_lite_cpu.kernels.gemm import four_bits
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
@@ -50,15 +50,13 @@ def unpack_weights(
     """
     share = 8 // bits
     row_bytes = (blocks + share - 1) // share
-    if not null(groups):
-        for i in range(k):
-            if groups[i] < 0 or groups[i] >= blocks:
-                return failed(INDEX_OUT_OF_RANGE, i)
     for row in span(n, part, parts):
         for i in range(k):
             element = i % share
             code = (int(b[(row * blocks * size + i) // share]) >> (element * bits)) & ((1 << bits) - 1)
-            block = i // size if null(groups) else int(groups[i])
+            block = i // size if null(groups) else int(read_once(groups, i))
+            if block < 0 or block >= blocks:
+                return failed(INDEX_OUT_OF_RANGE, i)
             zero = like(y, 1 << (bits - 1))
             if not null(zeros):
                 if packed:

@@ -3,7 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, failed, like, native, null, shift, span, sqrt
+from ort_lite.native.lang import (
+    INDEX_OUT_OF_RANGE,
+    OK,
+    REDUCE,
+    Ptr,
+    Static,
+    failed,
+    like,
+    native,
+    null,
+    read_once,
+    shift,
+    span,
+    sqrt,
+)
 from ort_lite.shapes import equal, less, modulo, product, select
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.expression import define
@@ -147,11 +161,11 @@ def embed(
 ) -> int:
     """y (batch, steps, n) = normalised words[ids] + places[positions] + kinds[segments]; segments may be null, positions too."""
     for row in span(batch * steps, part, parts):
-        word = int(ids[row])
+        word = int(read_once(ids, row))
         place = row % steps
         if not null(positions):
-            place = int(positions[row if position_rows > 1 else place])
-        kind = 0 if null(segments) else int(segments[row])
+            place = int(read_once(positions, row if position_rows > 1 else place))
+        kind = 0 if null(segments) else int(read_once(segments, row))
         if word < 0 or word >= word_count or place < 0 or place >= place_count or kind < 0 or kind >= kind_count:
             return failed(INDEX_OUT_OF_RANGE, row)
         p, w, q = row * n, word * n, place * n

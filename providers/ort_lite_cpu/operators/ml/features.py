@@ -8,12 +8,14 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, cast, failed, like, native, span
-from ort_lite.shapes import product
+from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.operators.gather import gather, index_along
 from ort_lite_cpu.operators.ml.labels import find_key
+from ort_lite_cpu.operators.ranges import require_within
 from ort_lite_cpu.registry import MOVABLE, STRING, operator
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ def array_feature_extractor(op: NodeLowering) -> None:
         raise op.reject("the input has no axis")
     y = op.output(0)
     outer, axis = product(x.shape[:-1]), x.shape[-1]
+    op.require(less(0, index.size), "there are no indices")
+    require_within(op, 1, "index", axis - 1)
     operands = [bits(x), index, bits(y)]
     op.emit(gather, operands, outer=outer, axis=axis, count=index.size, inner=1, work=y.size, message=index_along(1))
 
@@ -84,6 +88,7 @@ def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int,
 @operator("OneHotEncoder", domain=ML, types=INPUTS)
 def one_hot_encoder(op: NodeLowering) -> None:
     """Numbers, floats cut to integers. Spec: ONNX-ML OneHotEncoder-1."""
+    one_of(op, "cats_strings", "cats_int64s")
     categories = np.array(op.attr("cats_int64s") or (), np.int64)
     order = np.argsort(categories, kind="stable")
     keys = categories[order]
@@ -101,8 +106,11 @@ def _no_category(failure: "Failure") -> str:
 
 @operator("OneHotEncoder", domain=ML, types=STRING, python=True)
 def one_hot_encoder_of_strings(op: NodeLowering) -> None:
-    """As for numbers. Of equal categories the last counts. Spec: ONNX-ML OneHotEncoder-1."""
+    """As for numbers. Spec: ONNX-ML OneHotEncoder-1."""
+    one_of(op, "cats_strings", "cats_int64s")
     places = {text: k for k, text in enumerate(op.attr("cats_strings") or ())}
+    if not places or len(places) != len(op.attr("cats_strings")):
+        raise op.reject("cats_strings should be different texts, at least one")
     zeros, pace = bool(op.attr("zeros", 1)), op.pace
 
     def step(x: Array) -> list[Array]:

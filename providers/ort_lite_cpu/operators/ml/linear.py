@@ -51,7 +51,9 @@ def _product(op: NodeLowering, y: Tensor | None, targets: int) -> Tensor:
     depth = len(coefficients) // targets
     op.require(equal(features, depth), "rows have {0} features, the coefficients are for {1}", features, depth)
     intercepts = np.array(op.attr("intercepts") or (), np.float32)
-    bias = op.array(intercepts) if len(intercepts) == targets else None
+    if len(intercepts) not in (0, targets):
+        raise op.reject(f"there are {len(intercepts)} intercepts for {targets} rows of coefficients")
+    bias = op.array(intercepts) if len(intercepts) else None
     y = op.temporary("float32", (rows, targets)) if y is None else y
     spec = Product(rows, targets, depth, transposed=True, bias=bias)
     emit_packed(op, spec, x, coefficients.reshape(targets, depth), source=coefficients, y=y)

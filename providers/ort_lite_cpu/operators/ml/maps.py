@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
+from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators import numerals
 from ort_lite_cpu.registry import ANY, operator
@@ -18,7 +19,7 @@ ML = "ai.onnx.ml"
 @operator("ZipMap", domain=ML, types=frozenset({"float32"}), python=True)
 def zip_map(op: NodeLowering) -> None:
     """(N, C) or (C) -> N dicts from label to number, labels in order. Spec: ONNX-ML ZipMap-1."""
-    labels = list(op.attr("classlabels_strings") or op.attr("classlabels_int64s") or ())
+    labels = one_of(op, "classlabels_strings", "classlabels_int64s")
     order = sorted(range(len(labels)), key=lambda k: labels[k])
     is_sorted, count = order == list(range(len(labels))), len(labels)
     made, pace = _rows_to_dicts([labels[k] for k in order]), op.pace
@@ -62,7 +63,7 @@ def dict_vectorizer(op: NodeLowering) -> None:
 
     Spec: ONNX-ML DictVectorizer-1.
     """
-    words = list(op.attr("string_vocabulary") or op.attr("int64_vocabulary") or ())
+    words = one_of(op, "string_vocabulary", "int64_vocabulary")
     dtype = to_numpy(op.info().dtype or "")
     fill: Any = "" if dtype.hasobject else 0
     pace = op.pace

@@ -7,6 +7,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, cast, copysign, fabs, like, native, span, sqrt
 from ort_lite.shapes import equal, product
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import operator
@@ -28,7 +29,7 @@ def scale_features(x: Ptr, offset: Ptr, scale: Ptr, y: Ptr, count: int, columns:
 @operator("Scaler", domain=ML, types=INPUTS)
 def scaler(op: NodeLowering) -> None:
     """Spec: ONNX-ML Scaler-1."""
-    x = op.input(0)
+    x = _rows(op)
     dtype = np.float64 if x.dtype == "float64" else np.float32
     scale = np.array(op.attr("scale") or (1.0,), dtype)
     offset = np.array(op.attr("offset") or (0.0,) * len(scale), dtype)
@@ -36,6 +37,13 @@ def scaler(op: NodeLowering) -> None:
         raise op.reject(f"there are {len(offset)} offsets for {len(scale)} scales")
     _require_features(op, x, len(scale))
     op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], count=x.size, columns=len(scale))
+
+
+def _rows(op: NodeLowering) -> Tensor:
+    x = op.input(0)
+    if len(x.shape) > 2:
+        raise op.reject(f"the input has rank {len(x.shape)}; it should be (N, C) or (C)")
+    return x
 
 
 def _require_features(op: NodeLowering, x: Tensor, count: int) -> None:
@@ -80,7 +88,7 @@ def normalizer(op: NodeLowering) -> None:
     norm = op.attr("norm", "MAX")
     if norm not in ("MAX", "L1", "L2"):
         raise op.reject(f"norm {norm!r}; it should be MAX, L1 or L2")
-    x = op.input(0)
+    x = _rows(op)
     rows: Dim = product(x.shape[:-1])
     columns = x.shape[-1] if x.shape else 1
     op.emit(normalize_rows, [x, op.output(0)], rows=rows, columns=columns, norm=norm, work=x.size * 2)
@@ -101,9 +109,10 @@ def impute(x: Ptr, replaced: Ptr, values: Ptr, y: Ptr, count: int, columns: int,
 @operator("Imputer", domain=ML, types=INPUTS)
 def imputer(op: NodeLowering) -> None:
     """Spec: ONNX-ML Imputer-1."""
-    x = op.input(0)
+    x = _rows(op)
     kind = "float" if x.dtype.startswith("float") else "int64"
     values = op.attr(f"imputed_value_{kind}s")
+    one_of(op, "imputed_value_floats", "imputed_value_int64s")
     if not values:
         raise op.reject(f"imputed_value_{kind}s is missing, for elements of {x.dtype}")
     dtype = to_numpy(x.dtype)

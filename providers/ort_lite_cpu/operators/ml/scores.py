@@ -8,6 +8,7 @@ import numpy as np
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, cast, exp, fabs, like, log, native, shift, span, sqrt
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.attributes import one_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 
@@ -105,6 +106,7 @@ class Labels:
 
     def __init__(self, op: NodeLowering, strings: str, numbers: str) -> None:
         self._op = op
+        one_of(op, strings, numbers)
         self.strings: list[str] = list(op.attr(strings) or ())
         self.numbers = list(range(len(self.strings))) if self.strings else list(op.attr(numbers) or ())
 

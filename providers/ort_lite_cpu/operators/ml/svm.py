@@ -231,7 +231,10 @@ def _kernel(op: NodeLowering) -> _Kernel:
     kind = op.attr("kernel_type", "LINEAR")
     if kind not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         raise op.reject(f"kernel_type {kind!r}; it should be LINEAR, POLY, RBF or SIGMOID")
-    gamma, offset, degree = (float(number) for number in [*(op.attr("kernel_params") or ()), 0.0, 0.0, 0.0][:3])
+    parameters = op.attr("kernel_params") or (0.0, 0.0, 0.0)
+    if len(parameters) != 3:
+        raise op.reject(f"kernel_params has {len(parameters)} elements, expected 3: gamma, coef0 and degree")
+    gamma, offset, degree = map(float, parameters)
     return _Kernel(kind, gamma, offset, degree)
 
 
@@ -245,10 +248,11 @@ def _vectors(op: NodeLowering, name: str, rows: int, features: Dim) -> Array:
     return values.reshape(rows, depth)
 
 
-def _numbers(op: NodeLowering, name: str, least: int) -> Array:
+def _numbers(op: NodeLowering, name: str, count: int, more: bool = False) -> Array:
+    """An attribute of so many numbers, or of more, which nothing reads."""
     values = np.array(op.attr(name) or (), np.float32)
-    if len(values) < least:
-        raise op.reject(f"{name} has {len(values)} elements, expected {least}")
+    if len(values) != count and not (more and len(values) > count):
+        raise op.reject(f"{name} has {len(values)} elements, expected {count}")
     return values
 
 
@@ -257,11 +261,11 @@ def svm_regressor(op: NodeLowering) -> None:
     """(N, C) -> (N, 1). Spec: ONNX-ML SVMRegressor-1."""
     x, rows, features = float_rows(op)
     count, y = op.attr("n_supports", 0), op.output(0)
-    rho = float(_numbers(op, "rho", 1)[0])
+    rho = float(_numbers(op, "rho", 1, more=True)[0])
     if count > 0:
         products = op.temporary("float32", (rows, count))
         _kernel(op).emit(op, x, _vectors(op, "support_vectors", count, features), rows, products)
-        coefficients = _numbers(op, "coefficients", count)[:count].reshape(1, count)
+        coefficients = _numbers(op, "coefficients", count).reshape(1, count)
         _Kernel("LINEAR", 0, 0, 0).emit(op, products, coefficients, rows, y, rho)
     else:
         _Kernel("LINEAR", 0, 0, 0).emit(op, x, _vectors(op, "coefficients", 1, features), rows, y, rho)
@@ -277,12 +281,14 @@ def svm_classifier(op: NodeLowering) -> None:
     x, rows, features = float_rows(op)
     classes, kind = len(labels), kind_of(op)
     counts = list(op.attr("vectors_per_class") or ())
+    if min(counts, default=0) < 0:
+        raise op.reject(f"vectors_per_class {counts} should not be below zero")
     if sum(counts):
         label = _emit_votes(op, labels, x, rows, features, counts)
     else:
         z, label = scores_output(op, rows, classes), labels.output(rows)
         coefficients = _vectors(op, "coefficients", classes, features)
-        _Kernel("LINEAR", 0, 0, 0).emit(op, x, coefficients, rows, z, float(_numbers(op, "rho", 1)[0]))
+        _Kernel("LINEAR", 0, 0, 0).emit(op, x, coefficients, rows, z, float(_numbers(op, "rho", 1, more=True)[0]))
         positive = int((coefficients >= 0).all())
         op.emit(label_linear, [z, labels.table, label], rows=rows, classes=classes, positive=positive, work=rows * classes)
         if kind != "NONE":
@@ -293,7 +299,7 @@ def svm_classifier(op: NodeLowering) -> None:
 def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features: Dim, counts: list[int]) -> Tensor:
     classes, vectors = len(labels), sum(counts)
     pairs = classes * (classes - 1) // 2
-    if len(counts) != classes or classes < 2 or min(counts) < 0:
+    if len(counts) != classes or classes < 2:
         raise op.reject(f"vectors_per_class has {len(counts)} elements for {classes} classes")
     products = op.temporary("float32", (rows, vectors))
     _kernel(op).emit(op, x, _vectors(op, "support_vectors", vectors, features), rows, products)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.ml.tree_tables import MEMBER, MODES, NEQ, Trees
+from ort_lite_cpu.operators.ml.tree_tables import MEMBER, MODES, Trees
 
 LEAF = len(MODES)
 _CODES = {**{name: code for code, name in enumerate(MODES[:MEMBER])}, "LEAF": LEAF}
@@ -33,8 +33,9 @@ def nodes_by_id(op: NodeLowering, prefix: str, dtype: Any) -> Trees:
     Nodes that follow each other with one tree's number are a tree, the first of them is its root. Raises ValueError.
     """
     given = op.attr("nodes_modes") or ()
-    codes = {mode: _CODES.get(mode, NEQ) for mode in set(given)}
-    modes = np.fromiter(map(codes.__getitem__, given), np.int64, len(given))
+    if unknown := set(given) - _CODES.keys():
+        raise ValueError(f"nodes_modes has {min(unknown)!r}; known are {', '.join(_CODES)}")
+    modes = np.fromiter(map(_CODES.__getitem__, given), np.int64, len(given))
     names = ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids")
     columns = {name: ints(op, name) for name in names} | {"nodes_values": floats(op, "nodes_values", dtype)}
     for name, column in columns.items():
@@ -46,9 +47,7 @@ def nodes_by_id(op: NodeLowering, prefix: str, dtype: Any) -> Trees:
     number = np.where(leaf, -np.cumsum(leaf), np.cumsum(~leaf) - 1)  # of a leaf -1 - k, of an inner node k
     inner = np.flatnonzero(~leaf)
     true, false = (number[find(trees[inner], columns[f"nodes_{side}nodeids"][inner])] for side in ("true", "false"))
-    tracks = ints(op, "nodes_missing_value_tracks_true")
-    track = np.zeros(len(modes), bool)
-    track[: len(tracks)] = tracks[: len(modes)] == 1
+    track = _tracks(op, len(modes))
     starts, targets, weights = _weights(op, prefix, dtype, find, number, int(leaf.sum()))
     return Trees(
         features=features[inner],
@@ -62,6 +61,14 @@ def nodes_by_id(op: NodeLowering, prefix: str, dtype: Any) -> Trees:
         targets=targets,
         weights=weights,
     )
+
+
+def _tracks(op: NodeLowering, count: int) -> Array:
+    """Return for each of the nodes whether NaN takes the true branch. Raises ValueError unless all nodes say so, or none."""
+    tracks = ints(op, "nodes_missing_value_tracks_true")
+    if len(tracks) not in (0, count):
+        raise ValueError(f"nodes_missing_value_tracks_true has {len(tracks)} elements for {count} nodes")
+    return tracks == 1 if len(tracks) else np.zeros(count, bool)
 
 
 def _weights(
@@ -138,11 +145,10 @@ def nodes_by_position(op: NodeLowering, dtype: Any) -> Trees:
         raise ValueError(f"attributes of nodes differ in length from nodes_modes, {len(modes)}")
     if modes.min(initial=0) < 0 or modes.max(initial=0) > MEMBER:
         raise ValueError(f"nodes_modes should be 0 to {MEMBER}")
-    if min(true.min(initial=0), false.min(initial=0)) < 0:
-        raise ValueError("a child is below zero")
-    tracks = ints(op, "nodes_missing_value_tracks_true")
-    track = np.zeros(len(modes), bool)
-    track[: len(tracks)] = tracks[: len(modes)] == 1
+    roots = ints(op, "tree_roots")
+    if min(true.min(initial=0), false.min(initial=0), roots.min(initial=0)) < 0:
+        raise ValueError("a child or a root is below zero")
+    track = _tracks(op, len(modes))
     targets, weights = ints(op, "leaf_targetids"), np.array(op.attr("leaf_weights"), dtype).reshape(-1)
     if len(targets) != len(weights):
         raise ValueError(f"leaf_targetids has {len(targets)} elements, leaf_weights {len(weights)}")
@@ -153,7 +159,7 @@ def nodes_by_position(op: NodeLowering, dtype: Any) -> Trees:
         true=np.where(true_leaf != 0, -1 - true, true),
         false=np.where(false_leaf != 0, -1 - false, false),
         track=track,
-        roots=ints(op, "tree_roots"),
+        roots=roots,
         starts=np.arange(len(targets) + 1),
         targets=targets,
         weights=weights,
@@ -166,6 +172,8 @@ def _members(op: NodeLowering, count: int, dtype: Any) -> tuple[Array, ...]:
     tensor = op.attr("membership_values")
     values = np.empty(0, dtype) if tensor is None else np.array(tensor, dtype).reshape(-1)
     pieces = np.split(values, np.flatnonzero(np.isnan(values)) + 1)
-    if len(pieces) < count:
-        raise ValueError(f"membership_values has {len(pieces)} sets for {count} nodes")
-    return tuple(pieces[:count])
+    if not len(pieces[-1]):  # behind the last NaN
+        pieces.pop()
+    if len(pieces) != count:
+        raise ValueError(f"membership_values has {len(pieces)} sets, each ended by a NaN, for {count} nodes of BRANCH_MEMBER")
+    return tuple(pieces)

@@ -12,6 +12,9 @@ from ort_lite.record import Record
 MOST_BEAMS = 128
 """As in onnxruntime: of a larger number nearly all beams would be copies of one another."""
 
+MOST_TOKENS = 4096
+"""The longest sequence, as in onnxruntime: each has room for so many tokens from the beginning."""
+
 
 class Settings(Record, eq=False):
     """One run's. Token ids that nobody may choose have a 0 in `vocab_mask` (V,), of the first token in `prefix_vocab_mask` (B, V)."""
@@ -47,7 +50,7 @@ def scalar(node: str, name: str, array: Array | None, default: float) -> Any:
     """The one element of an input, `default` where it is left out. Raises InvalidArgument for more than one."""
     if array is None:
         return default
-    if array.size != 1:
+    if array.size != 1 or array.ndim > 1:
         raise InvalidArgument(f"{node}: input {name!r} has shape {array.shape}; a scalar is expected")
     return array.reshape(-1)[0].item()
 
@@ -57,9 +60,13 @@ def checked(settings: Settings, prompt: Array, length: int) -> Settings:
     s, (batch, columns) = settings, prompt.shape
     if columns == 0:
         raise s.error(f"input_ids have shape {prompt.shape}; a prompt of one token or more is expected")
+    if s.max_length > MOST_TOKENS:
+        raise s.error(f"max_length is {s.max_length}; a number up to {MOST_TOKENS} is expected")
     if s.max_length <= length:
         raise s.error(f"max_length is {s.max_length}; it must be greater than the {length} tokens to begin with")
-    if s.repetition_penalty <= 0:
+    if not 0 <= s.min_length <= s.max_length:
+        raise s.error(f"min_length is {s.min_length}; a number from 0 to max_length ({s.max_length}) is expected")
+    if not s.repetition_penalty > 0:
         raise s.error(f"repetition_penalty is {s.repetition_penalty}; a number greater than 0 is expected")
     if not 1 <= s.beams <= MOST_BEAMS:
         raise s.error(f"num_beams is {s.beams}; a number from 1 to {MOST_BEAMS} is expected")
