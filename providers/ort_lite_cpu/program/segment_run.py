@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from ort_lite.errors import InvalidArgument, InvalidData, NodeFailure, OutOfMemory
+from ort_lite.errors import InvalidData, NodeFailure, OutOfMemory
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
