@@ -7,10 +7,24 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import RuntimeException
+from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.copying import check
 from ort_lite_cpu.registry import operator
 
 BYTES = frozenset({"uint8"})
+
+
+class _Bytes(io.BytesIO):
+    """A file that a cancelled run cannot read on: Pillow decodes most formats by blocks of 64 KB."""
+
+    def __init__(self, node: Node, data: bytes) -> None:
+        super().__init__(data)
+        self._node = node
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        check(self._node)
+        return super().read(size)
 
 
 @operator("ImageDecoder", since=20, types=BYTES, python=True)
@@ -26,8 +40,10 @@ def image_decoder(op: NodeLowering) -> None:
         except ImportError:
             advice = "decoding images needs Pillow: pip install pillow"
             raise RuntimeException(f"{op.node} (CPUExecutionProvider): {advice}").about(op.node) from None
-        with Image.open(io.BytesIO(encoded.tobytes())) as image:
-            decoded = np.array(image.convert("L" if pixels == "Grayscale" else "RGB"))
+        with Image.open(_Bytes(op.node, encoded.tobytes())) as image:
+            converted = image.convert("L" if pixels == "Grayscale" else "RGB")
+        check(op.node)
+        decoded = np.array(converted)
         if pixels == "Grayscale":
             return [decoded[:, :, None]]
         return [decoded[:, :, ::-1] if pixels == "BGR" else decoded]

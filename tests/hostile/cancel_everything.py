@@ -1,0 +1,225 @@
+"""How late runs end: `python -m tests.hostile.cancel_everything [--domain D] [--operator NAME]... [--seconds S] [--cases N]`.
+
+Takes every operator with a kernel, makes its cases large (`growth.py`) until a run takes so many seconds or the inputs are 600 MB, and
+cancels runs at random moments: three times, or twenty where one of the three ended more than 50 ms late. Prints a table: operator,
+shapes, what grew, how long the run takes alone, how late it ended at worst. Each operator has a process of its own, of at most 4 GB.
+All of them take an hour; a busy machine adds its own delays to every row.
+
+Exits with status 1 where a row is later than LATE and not among those of REMAINING, which SECURITY.md lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import onnx
+
+from ort_lite import InferenceSession, RunOptions, SessionOptions
+from ort_lite.errors import RunTerminated
+from tests.fuzz.drafts import Draft
+from tests.fuzz.seeds import Seed
+from tests.hostile.growth import Operator, Way, grown, operators, shapes, ways
+
+LATE = 0.25
+"""Seconds after a cancellation or timeout within which runs end."""
+SUSPICIOUS = 0.05
+REMAINING: dict[str, tuple[float, str]] = {
+    "ImageDecoder": (3.0, "Pillow decodes an image in one call, of at most 179 million pixels"),
+}
+"""By operator: seconds that it may be late, and why."""
+MEGABYTES = 4096
+PATIENCE = 240.0
+"""Seconds for an operator, without which it is given up."""
+LONGEST = 6.0
+"""Seconds after which a run that is timed is cancelled, too."""
+
+
+class Row(NamedTuple):
+    """One line of the table. `alone`: seconds of a run that nobody cancels. `cancelled`: how many were, of `tries`."""
+
+    operator: str
+    shapes: str
+    what: str
+    alone: float
+    late: float
+    cancelled: int
+    tries: int
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"{self.operator:34} {self.problem}"
+        alone = f"{self.alone:7.2f} s" if self.alone < LONGEST else f"over {LONGEST:.0f} s"
+        numbers = f"{alone:>9} {1000 * self.late:7.0f} ms {self.cancelled:3} of {self.tries:2}"
+        return f"{self.operator:34} {numbers}  {self.what:28} {self.shapes[:90]}"
+
+    @property
+    def is_late(self) -> bool:
+        return self.late > max(LATE, REMAINING.get(self.operator, (0.0, ""))[0])
+
+
+class Run:
+    """A session, with feeds, of a case."""
+
+    def __init__(self, draft: Draft) -> None:
+        model: onnx.ModelProto = draft.model()
+        options = SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = InferenceSession(model.SerializeToString(), options)
+        self._feeds = draft.feeds()
+
+    def seconds(self, limit: float) -> tuple[float, float | None]:
+        """(how long a run takes, how late it ended where it was cancelled when the limit was reached).
+
+        The moment is the one that was planned: who cancels may have to wait for the interpreter, too.
+        """
+        options = RunOptions()
+        timer = threading.Timer(limit, setattr, (options, "terminate", True))
+        begin = time.monotonic()
+        timer.start()
+        try:
+            self._session.run(None, self._feeds, options)
+        except RunTerminated:
+            return time.monotonic() - begin, time.monotonic() - begin - limit
+        finally:
+            timer.cancel()
+        return time.monotonic() - begin, None
+
+
+def measured(seed: Seed, way: Way, wanted: float) -> Row | None:
+    """None where the case does not grow that way. Raises what its first growth raises."""
+    factor, best = 1, None
+    late = alone = 0.0
+    while True:
+        factor *= 8 if way.attributes and isinstance(way.what, str) and alone < wanted / 100 else 4 if alone < wanted / 8 else 2
+        if factor > 1 << 40 or (draft := grown(seed, way, factor)) is None:
+            break
+        try:
+            run = Run(draft)
+            alone, ended = run.seconds(LONGEST)
+        except Exception:  # noqa: BLE001  as large as this it is not valid, or there is no memory
+            if best is None and factor > 4:
+                return None
+            if best is None:
+                raise
+            break
+        best = run, draft, alone
+        late = max(late, ended or 0.0)
+        if alone >= wanted:
+            break
+    if best is None:
+        return None
+    run, draft, alone = best
+    worst, cancelled, tries = _cancelled(run, alone, 3)
+    if max(worst, late) > SUSPICIOUS:
+        again, more, further = _cancelled(run, alone, 17)
+        worst, cancelled, tries = max(worst, again), cancelled + more, tries + further
+    domain, op_type, _ = seed.key
+    return Row(op_type if not domain else f"{domain}.{op_type}", shapes(draft), str(way), alone, max(worst, late), cancelled, tries)
+
+
+def _cancelled(run: Run, alone: float, tries: int) -> tuple[float, int, int]:
+    """(worst lateness, how many runs were cancelled, tries)."""
+    ends = [run.seconds(random.uniform(0.05, 0.9) * min(alone, 1.5))[1] for _ in range(tries)]
+    return max([end for end in ends if end is not None], default=0.0), sum(end is not None for end in ends), tries
+
+
+def rows(operator: Operator, wanted: float, cases: int) -> Iterator[Row]:
+    """In this process: the ways that make runs longest differ by what grows, so that each is tried once."""
+    name, count = operator[1] if not operator[0] else ".".join(operator), 0
+    problem = "no case grows"
+    for seed in operators()[operator][:3]:
+        tried: set[Any] = set()
+        for way in ways(seed):
+            if (way.what, way.attributes) in tried or count >= cases:
+                continue
+            try:
+                row = measured(seed, way, wanted)
+            except Exception as error:  # noqa: BLE001  the case is none that way
+                problem = f"no case grows: {type(error).__name__}: {str(error)[:150]}"
+                continue
+            if row is not None:
+                tried.add((way.what, way.attributes))
+                count += 1
+                yield row
+    if not count:
+        yield Row(name, "", "", 0.0, 0.0, 0, 0, problem)
+
+
+def in_child(operator: Operator, wanted: float, cases: int, patience: float = PATIENCE) -> Iterator[Row]:
+    """The rows of an operator, from a fork with limits."""
+    name = operator[1] if not operator[0] else ".".join(operator)
+    operators()  # before the fork: it takes a second
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        _serve(operator, wanted, cases, writing)
+    os.close(writing)
+    end, data = time.monotonic() + patience, b""
+    try:
+        while select.select([reading], [], [], max(0.0, end - time.monotonic()))[0]:
+            if not (read := os.read(reading, 1 << 16)):
+                break
+            data += read
+            *lines, data = data.split(b"\n")
+            yield from (Row(*json.loads(line)) for line in lines)
+        else:
+            yield Row(name, "", "", 0.0, 0.0, 0, 0, f"given up after {patience:.0f} s")
+    finally:
+        os.close(reading)
+        os.killpg(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
+        yield Row(name, "", "", 0.0, 0.0, 0, 0, f"the process died of signal {os.WTERMSIG(status)}")
+
+
+def _serve(operator: Operator, wanted: float, cases: int, writing: int) -> None:
+    os.setpgid(0, 0)
+    limit = MEGABYTES << 20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    status = 1
+    try:
+        for row in rows(operator, wanted, cases):
+            os.write(writing, json.dumps(row).encode() + b"\n")
+        status = 0
+    finally:
+        os.close(writing)
+        os._exit(status)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--domain", help='of the operators: "" for ONNX\'s own, "ai.onnx.ml", "com.microsoft"; all by default')
+    parser.add_argument("--operator", action="append", default=[], help="an operator's type, again for more than one")
+    parser.add_argument("--from", dest="first", default="", help="begin with this type, in the order of the alphabet")
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long a run shall take (default: 1)")
+    parser.add_argument("--cases", type=int, default=4, help="rows of an operator (default: 4)")
+    given = parser.parse_args(arguments)
+    late = 0
+    for operator in operators():
+        domain, op_type = operator
+        if given.domain is not None and domain != given.domain or given.operator and op_type not in given.operator:
+            continue
+        if op_type < given.first:
+            continue
+        for row in in_child(operator, given.seconds, given.cases):
+            late += row.is_late
+            print(f"{'LATE ' if row.is_late else '     '}{row}", flush=True)
+    return 1 if late else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
