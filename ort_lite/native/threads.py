@@ -52,4 +52,6 @@ def submit(purpose: str, pool: ThreadPoolExecutor, call: Callable[[], T]) -> Fut
 
 
 def _refused(purpose: str, error: RuntimeError) -> RuntimeException:
-    return RuntimeException(f"{purpose}: no thread could be started ({error}); end some threads, or raise the limit on their number")
+    return RuntimeException(
+        f"{purpose}: no thread could be started ({error}); end some threads, or raise the limit on their number"
+    )

@@ -68,7 +68,9 @@ def until(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_kernel_without_end_is_left(parts: int) -> None:
     y, never, halt = np.zeros(100, np.int64), word(), Halt()
-    run = Ended(Program([Step(log, [y], [1]), Step(wait, [], [never.ctypes.data], parts), Step(log, [y], [2])], halt=halt), halt)
+    run = Ended(
+        Program([Step(log, [y], [1]), Step(wait, [], [never.ctypes.data], parts), Step(log, [y], [2])], halt=halt), halt
+    )
     until(lambda: y[0] == 3 and armed(run.frame))
     assert run.end() == (1, HALTED)
     assert y[1:5].tolist() == [1, 0, 1, 0]

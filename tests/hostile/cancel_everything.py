@@ -127,7 +127,9 @@ def measured(seed: Seed, way: Way, wanted: float) -> Row | None:
         again, more, further = _cancelled(run, alone, 17)
         worst, cancelled, tries = max(worst, again), cancelled + more, tries + further
     domain, op_type, _ = seed.key
-    return Row(op_type if not domain else f"{domain}.{op_type}", shapes(draft), str(way), alone, max(worst, late), cancelled, tries)
+    return Row(
+        op_type if not domain else f"{domain}.{op_type}", shapes(draft), str(way), alone, max(worst, late), cancelled, tries
+    )
 
 
 def _cancelled(run: Run, alone: float, tries: int) -> tuple[float, int, int]:

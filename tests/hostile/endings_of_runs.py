@@ -57,7 +57,9 @@ def check_late(begin: float) -> None:
     assert late < LATE, f"the run ended {late:.1f} s late"
 
 
-def ends(op_type: str, *arrays: Array, constants: Sequence[int] = (), outputs: int = 1, threads: int = 1, **fields: Any) -> None:
+def ends(
+    op_type: str, *arrays: Array, constants: Sequence[int] = (), outputs: int = 1, threads: int = 1, **fields: Any
+) -> None:
     made = session(one_node(op_type, arrays, constants, outputs, fields), threads)
     feeds = {f"x{k}": array for k, array in enumerate(arrays) if k not in constants}
     begin = time.monotonic()
@@ -65,7 +67,7 @@ def ends(op_type: str, *arrays: Array, constants: Sequence[int] = (), outputs: i
         made.run(None, feeds, timeout=TIMEOUT)
     except DeadlineExceeded as error:
         check_late(begin)
-        assert error.operator == op_type
+        assert error.operator in (op_type, "Copy"), "of an image, which is stored in another order first"
         return
     raise AssertionError(f"the run was over after {time.monotonic() - begin:.2f} s: it is too short for this test")
 
@@ -73,7 +75,11 @@ def ends(op_type: str, *arrays: Array, constants: Sequence[int] = (), outputs: i
 def f32(*shape: int) -> Array:
     """Numbers from -1 to 1, in no order; 2 ns each."""
     count = int(np.prod(shape))
-    return ((np.arange(count, dtype=np.uint32) * np.uint32(2654435761)).view(np.int32) / np.float32(2**31)).astype(np.float32).reshape(shape)
+    return (
+        ((np.arange(count, dtype=np.uint32) * np.uint32(2654435761)).view(np.int32) / np.float32(2**31))
+        .astype(np.float32)
+        .reshape(shape)
+    )
 
 
 def zeros(*shape: int) -> Array:
@@ -92,7 +98,7 @@ def boxes(count: int) -> Array:
 
 def ngrams(items: int) -> None:
     """Of three equal items, as far apart as they may be: a quarter of a square."""
-    fields = {"mode": "TF", "min_gram_length": 3, "max_gram_length": 3, "max_skip_count": 2**40}
+    fields = {"mode": "TF", "min_gram_length": 3, "max_gram_length": 3, "max_skip_count": 2**31 - 1}
     fields |= {"ngram_counts": [0, 0, 0], "ngram_indexes": [0], "pool_int64s": [0, 0, 0]}
     ends("TfIdfVectorizer", np.zeros(items, np.int64), **fields)
 
@@ -126,7 +132,9 @@ POOLED = zeros(1, 1, 3000, 3000)
 
 def pooling(threads: int = 1, **options: Any) -> ort_lite.InferenceSession:
     """A kernel that takes minutes on 36 MB, and no time on a few pixels."""
-    return session(one_node("AveragePool", [POOLED], (), 1, {"kernel_shape": [1500, 1500], "pads": [1499] * 4}), threads, **options)
+    return session(
+        one_node("AveragePool", [POOLED], (), 1, {"kernel_shape": [1500, 1500], "pads": [1499] * 4}), threads, **options
+    )
 
 
 def check_usable(made: ort_lite.InferenceSession) -> None:
@@ -155,7 +163,9 @@ def side_by_side() -> None:
     made = session(one_node("MatMul", [f32(2, 2), f32(2, 2)], (), 1, {}), 2)
     x, pooled, results = f32(1000, 1000), pooling(2), list[Array]()
     alone = made.run(None, {"x0": x, "x1": x})[0]
-    worker = threading.Thread(target=lambda: results.extend(made.run(None, {"x0": x, "x1": x}, timeout=60)[0] for _ in range(3)))
+    worker = threading.Thread(
+        target=lambda: results.extend(made.run(None, {"x0": x, "x1": x}, timeout=60)[0] for _ in range(3))
+    )
     worker.start()
     for _ in range(3):
         stops(pooled, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
@@ -252,9 +262,9 @@ OPERATORS: dict[str, Callable[[], None]] = {
     ),
     "DFT": lambda: ends("DFT", f32(1, 3_000_017, 1)),
     "LRN": lambda: ends("LRN", zeros(1, 100_000, 10, 1), size=99_999),
-    "RoiAlign": lambda: ends("RoiAlign", zeros(1, 1, 9, 9), f32(1, 4), i64(0), sampling_ratio=30_000, output_height=3, output_width=3),
+    "RoiAlign": lambda: ends("RoiAlign", zeros(1, 1, 9, 9), f32(1000, 4), np.zeros(1000, np.int64), sampling_ratio=1000),
     "Conv": lambda: ends("Conv", zeros(1, 1, 1500, 1500), zeros(1, 1, 700, 700)),
-    "Einsum": lambda: ends("Einsum", zeros(2000, 2000), zeros(2000, 2000), zeros(2000, 2000), equation="ij,jk,kl->"),
+    "Einsum": lambda: ends("Einsum", zeros(2000, 2000), zeros(2000, 2000), zeros(2000, 2000), equation="ij,jk,kl->il"),
     "GRU": lambda: ends("GRU", zeros(30_000, 1, 64), zeros(1, 192, 64), zeros(1, 192, 64), hidden_size=64),
     "MatMul": lambda: ends("MatMul", f32(3000, 3000), f32(3000, 3000), threads=2),
 }

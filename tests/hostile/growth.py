@@ -107,4 +107,3 @@ def _scaled(value: Any, larger: Any) -> Any:
 def shapes(draft: Draft) -> str:
     """The shapes of the inputs, for a table."""
     return ", ".join("x".join(map(str, array.shape)) or "scalar" for _, array in draft.arrays())
-

@@ -16,8 +16,9 @@ from ort_lite.commands.desk.jobs import Jobs
 from ort_lite.errors import Cancelled, DeadlineExceeded, RuntimeException
 from ort_lite.native import background, workers
 from ort_lite.native.cpu import host
-from ort_lite.options.deadline import limited
+from ort_lite.options.deadline import _CLOCK, limited
 from ort_lite.provider import RunOptions
+from ort_lite.session.background import _pools as pools
 from ort_lite_cpu.run.loop import EXECUTE
 from ort_lite_cpu.run.team import Team
 
@@ -61,6 +62,7 @@ def raises(kind: type[Exception], words: str, call: Callable[[], Any]) -> None:
 
 def deadline() -> None:
     made = session(ENDLESS)
+    _CLOCK.forget_parent()
     with no_threads():
         for _ in range(3):
             raises(RuntimeException, NO_THREAD, lambda: made.run(None, {"x": X}, timeout=0.05))
@@ -70,6 +72,7 @@ def deadline() -> None:
 def deadline_of_options() -> None:
     made, options = session("(float[3] x) => (float[3] y) { y = Neg(x) }"), ort_lite.RunOptions()
     options.timeout = 5
+    _CLOCK.forget_parent()
     with no_threads():
         raises(RuntimeException, "a timeout of 5 s", lambda: made.run(None, {"x": X}, options))
     made.run(None, {"x": X}, options)
@@ -97,7 +100,11 @@ def every_stop_is_called() -> None:
 def run_async() -> None:
     made, heard = session("(float[3] x) => (float[3] y) { y = Neg(x) }"), list[Any]()
     with no_threads():
-        raises(RuntimeException, "run_async: " + NO_THREAD, lambda: made.run_async(None, {"x": X}, lambda *said: heard.append(said), 1))
+        raises(
+            RuntimeException,
+            "run_async: " + NO_THREAD,
+            lambda: made.run_async(None, {"x": X}, lambda *said: heard.append(said), 1),
+        )
     np.testing.assert_array_equal(made.run_async(None, {"x": X}).result(20)[0], -X)
     time.sleep(0.05)
     assert heard == [], "a run that was refused has run"
@@ -105,6 +112,7 @@ def run_async() -> None:
 
 def run_async_beside_another() -> None:
     """The pool has a thread already, which is busy."""
+    pools.clear()
     made, neg, heard = session(ENDLESS), session("(float[3] x) => (float[3] y) { y = Neg(x) }"), list[Any]()
     first = made.run_async(None, {"x": X})
     with no_threads():
@@ -124,7 +132,12 @@ def parallel() -> None:
 
 def background_compiling() -> None:
     made = background.Background()
-    made._compile = lambda: setattr(made, "_thread", None)  # type: ignore[method-assign]
+
+    def compile_nothing() -> None:
+        with made._lock:
+            made._thread = None
+
+    made._compile = compile_nothing  # type: ignore[method-assign]
     with no_threads():
         made.want([EXECUTE], host())
     assert made._thread is None

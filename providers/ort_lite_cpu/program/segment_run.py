@@ -8,7 +8,7 @@ from threading import get_native_id
 from time import perf_counter_ns
 from typing import Any
 
-from ort_lite.errors import InvalidData, NodeFailure, OutOfMemory
+from ort_lite.errors import InvalidArgument, InvalidData, NodeFailure, OutOfMemory
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
@@ -112,7 +112,9 @@ class SegmentRun:
         job = lease.job
         settled = bound.tries >= TRIES  # asked before `brief` is read: a job keeps what it is told
         # Whoever ends a run with options needs the GIL for it.
-        job.attach(bound.table_address, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data)
+        job.attach(
+            bound.table_address, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data
+        )
         if options is not None:
             failed = _run_halting(job, bound.count, options)
         elif not settled:

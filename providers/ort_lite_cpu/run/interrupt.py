@@ -108,7 +108,12 @@ INTERRUPT = Spec.plain(interrupt, "void(i64,i64,i64)")
 class _Action(ctypes.Structure):
     """A struct sigaction of glibc."""
 
-    _fields_ = (("handler", ctypes.c_void_p), ("mask", ctypes.c_ubyte * 128), ("flags", ctypes.c_int), ("restorer", ctypes.c_void_p))
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ubyte * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
 
 
 class _Info(ctypes.Structure):
