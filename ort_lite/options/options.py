@@ -286,8 +286,8 @@ class RunOptions(TakesAdapters, _Checked):
     """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled; `timeout`, in
     seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
 
-    They end before their next step at the latest. The CPU provider ends them in the middle of a kernel on Linux, and between two kernels
-    elsewhere.
+    They end before their next step at the latest. On Linux the CPU provider ends them in the middle of a kernel, elsewhere between
+    two kernels.
     """
 
     log_severity_level: int = -1

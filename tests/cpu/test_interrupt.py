@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ort_lite_cpu.run import interrupt
-from ort_lite_cpu.run.interrupt import own_frame, send, signal_number
-from ort_lite_cpu.run.loop import HALTED, Halt
+from ort_lite_cpu.run.interrupt import HALTED, own_frame, send, signal_number
+from ort_lite_cpu.run.loop import Halt
 from ort_lite_cpu.run.team import Team
 from tests.cpu.programs import Program, Step, log, meet, python, wait, word
 from tests.threads import join

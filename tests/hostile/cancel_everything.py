@@ -109,7 +109,7 @@ def measured(seed: Seed, way: Way, wanted: float) -> Row | None:
         try:
             run = Run(draft)
             alone, ended = run.seconds(LONGEST)
-        except Exception:  # noqa: BLE001  as large as this it is not valid, or there is no memory
+        except Exception:
             if best is None and factor > 4:
                 return None
             if best is None:
@@ -213,13 +213,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     late = 0
     for operator in operators():
         domain, op_type = operator
-        if given.domain is not None and domain != given.domain or given.operator and op_type not in given.operator:
+        if (given.domain is not None and domain != given.domain) or (given.operator and op_type not in given.operator):
             continue
         if op_type < given.first:
             continue
         for row in in_child(operator, given.seconds, given.cases):
             late += row.is_late
-            print(f"{'LATE ' if row.is_late else '     '}{row}", flush=True)
+            sys.stdout.write(f"{'LATE ' if row.is_late else '     '}{row}\n")
+            sys.stdout.flush()
     return 1 if late else 0
 
 

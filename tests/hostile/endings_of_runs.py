@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import pytest
 from onnx import helper, numpy_helper
 
 import ort_lite
@@ -52,9 +53,14 @@ def text(graph: str) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {graph}')
 
 
-def check_late(begin: float) -> None:
-    late = time.monotonic() - begin - TIMEOUT
+def stops(made: ort_lite.InferenceSession, feeds: Mapping[str, Any], kind: type[RunTerminated], **how: Any) -> RunTerminated:
+    """The error of a run that ends soon after its timeout, or that TIMEOUT."""
+    begin = time.monotonic()
+    with pytest.raises(kind) as caught:
+        made.run(None, feeds, **how)
+    late = time.monotonic() - begin - how.get("timeout", TIMEOUT)
     assert late < LATE, f"the run ended {late:.1f} s late"
+    return caught.value
 
 
 def ends(
@@ -62,24 +68,15 @@ def ends(
 ) -> None:
     made = session(one_node(op_type, arrays, constants, outputs, fields), threads)
     feeds = {f"x{k}": array for k, array in enumerate(arrays) if k not in constants}
-    begin = time.monotonic()
-    try:
-        made.run(None, feeds, timeout=TIMEOUT)
-    except DeadlineExceeded as error:
-        check_late(begin)
-        assert error.operator in (op_type, "Copy"), "of an image, which is stored in another order first"
-        return
-    raise AssertionError(f"the run was over after {time.monotonic() - begin:.2f} s: it is too short for this test")
+    error = stops(made, feeds, DeadlineExceeded, timeout=TIMEOUT)
+    assert error.operator in (op_type, "Copy"), "of an image, which is stored in another order first"
 
 
 def f32(*shape: int) -> Array:
     """Numbers from -1 to 1, in no order; 2 ns each."""
     count = int(np.prod(shape))
-    return (
-        ((np.arange(count, dtype=np.uint32) * np.uint32(2654435761)).view(np.int32) / np.float32(2**31))
-        .astype(np.float32)
-        .reshape(shape)
-    )
+    mixed = (np.arange(count, dtype=np.uint32) * np.uint32(2654435761)).view(np.int32)
+    return (mixed / np.float32(2**31)).astype(np.float32).reshape(shape)
 
 
 def zeros(*shape: int) -> Array:
@@ -98,7 +95,7 @@ def boxes(count: int) -> Array:
 
 def ngrams(items: int) -> None:
     """Of three equal items, as far apart as they may be: a quarter of a square."""
-    fields = {"mode": "TF", "min_gram_length": 3, "max_gram_length": 3, "max_skip_count": 2**31 - 1}
+    fields: dict[str, Any] = {"mode": "TF", "min_gram_length": 3, "max_gram_length": 3, "max_skip_count": 2**31 - 1}
     fields |= {"ngram_counts": [0, 0, 0], "ngram_indexes": [0], "pool_int64s": [0, 0, 0]}
     ends("TfIdfVectorizer", np.zeros(items, np.int64), **fields)
 
@@ -115,16 +112,6 @@ def loop_of_sequences(body: str, trips: int = 2**40) -> None:
         }}>
     }}""")
     stops(session(model), {"x": f32(1 << 20)}, DeadlineExceeded, timeout=0.3)
-
-
-def stops(made: ort_lite.InferenceSession, feeds: Mapping[str, Any], kind: type[RunTerminated], **how: Any) -> None:
-    begin = time.monotonic()
-    try:
-        made.run(None, feeds, **how)
-    except kind:
-        check_late(begin + how.get("timeout", TIMEOUT) - TIMEOUT)
-        return
-    raise AssertionError("the run ended by itself")
 
 
 POOLED = zeros(1, 1, 3000, 3000)

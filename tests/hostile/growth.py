@@ -23,7 +23,7 @@ _STEERING = ("axis", "axes", "perm", "dtype", "to", "mode", "opset", "seed", "di
 
 
 class Way(NamedTuple):
-    """How a case grows: `what` is a size, an attribute's name or EVERYTHING; whether equal numbers in attributes and contents grow too."""
+    """How a case grows: `what` is a size, an attribute's name or EVERYTHING; equal numbers in attributes and contents may grow too."""
 
     what: int | str
     attributes: bool

@@ -1,6 +1,7 @@
 """Copies of arrays in Python steps: in slices, between which a cancelled run ends."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +32,8 @@ def assign(node: Node, target: Array, source: Array) -> None:
     count = source.shape[axis]
     step = max(count * SLICE // source.nbytes, 1)
     for start in range(0, count, step):
-        at = (*(slice(None),) * axis, slice(start, start + step))
-        assign(node, target[at], source[at])
+        end = start + step
+        assign(node, _between(target, axis, start, end), _between(source, axis, start, end))
 
 
 def contiguous(node: Node, x: Array) -> Array:
@@ -60,7 +61,7 @@ def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
     start = 0
     for array in arrays:
         end = start + array.shape[len(before)]
-        assign(node, y[(*(slice(None),) * len(before), slice(start, end))], array)
+        assign(node, _between(y, len(before), start, end), array)
         start = end
     return y
 
@@ -75,8 +76,14 @@ def stacked(node: Node, arrays: Sequence[Array], axis: int) -> Array:
     for k, array in enumerate(arrays):
         if array.shape != first.shape:
             raise ValueError(f"arrays of the shapes {first.shape} and {array.shape} cannot be stacked")
-        assign(node, y[(*(slice(None),) * len(before), k)], array)
+        assign(node, _between(y, len(before), k, k + 1), np.expand_dims(array, len(before)))
     return y
+
+
+def _between(x: Array, axis: int, start: int, end: int) -> Array:
+    """Entries start to end - 1 along the axis, of the same memory."""
+    at: tuple[Any, ...] = (*(slice(None),) * axis, slice(start, end))
+    return x[at]
 
 
 def _are_few(arrays: Sequence[Array]) -> bool:

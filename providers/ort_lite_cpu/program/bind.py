@@ -62,7 +62,7 @@ class Bound(Record, frozen=False):
 
 _EVALUATE = Spec.plain(evaluate, "void(i64,i64,i64)")
 SPECS = (_EVALUATE, INTERRUPT, spec(packing.first_fit))
-"""What binding needs, and ending what is bound; loaded together with a program's kernels, which costs a third of one after the other."""
+"""What binding needs, and ending a run. Loaded together with a program's kernels, which costs a third of one after the other."""
 
 
 @cache

@@ -15,10 +15,10 @@ from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.run.address import LISTS, wanted, write_addresses
-from ort_lite_cpu.run.interrupt import own_frame, send
+from ort_lite_cpu.run.interrupt import HALTED, own_frame, send
 from ort_lite_cpu.run.kept import Kept
 from ort_lite_cpu.run.lease import Lease
-from ort_lite_cpu.run.loop import HALTED, MISSED, Halt, Job
+from ort_lite_cpu.run.loop import MISSED, Halt, Job
 from ort_lite_cpu.run.team import TEAM
 
 
