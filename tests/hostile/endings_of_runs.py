@@ -5,10 +5,12 @@
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -217,13 +219,15 @@ def in_a_fork() -> None:
 
 
 def with_a_profile() -> None:
-    made = pooling(enable_profiling=True, profile_file_prefix="/dev/null/nowhere")
-    stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
+    with tempfile.TemporaryDirectory() as folder:
+        made = pooling(enable_profiling=True, profile_file_prefix=f"{folder}/trace")
+        stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
+        assert Path(made.end_profiling()).read_text(encoding="utf-8")
 
 
 def rounding_is_as_before() -> None:
     """A kernel that is left leaves the thread's arithmetic alone."""
-    stops(session(one_node("Sin", [zeros(2)], (), 1, {})), {"x0": f32(1 << 26)}, RunTerminated, timeout=0.002)
+    stops(session(one_node("Sin", [zeros(2)], (), 1, {})), {"x0": f32(1 << 24)}, RunTerminated, timeout=0.002)
     assert (0.1 + 0.2, 1e-310 / 10 > 0) == (0.30000000000000004, True)
 
 
@@ -238,14 +242,14 @@ OPERATORS: dict[str, Callable[[], None]] = {
     "AveragePool, two threads": lambda: ends("AveragePool", zeros(1, 1, 4000, 4000), kernel_shape=[3000, 3000], threads=2),
     "MaxPool": lambda: ends("MaxPool", zeros(1, 1, 4000, 4000), kernel_shape=[3000, 3000]),
     "LpPool": lambda: ends("LpPool", zeros(1, 1, 2000, 2000), kernel_shape=[1000, 1000]),
-    "Det": lambda: ends("Det", f32(4000, 4000)),
+    "Det": lambda: ends("Det", f32(2500, 2500)),
     "Inverse": lambda: ends("Inverse", f32(1500, 1500), domain=MS),
-    "TopK": lambda: ends("TopK", f32(1, 20_000_000), i64(10_000_000), constants=[1], outputs=2),
-    "Unique": lambda: ends("Unique", f32(10_000_000)),
+    "TopK": lambda: ends("TopK", f32(1, 6_000_000), i64(3_000_000), constants=[1], outputs=2),
+    "Unique": lambda: ends("Unique", f32(5_000_000)),
     "CumSum": lambda: ends("CumSum", zeros(40, 3_000_000), i64(0), constants=[1]),
     "Multinomial": lambda: ends("Multinomial", zeros(1, 1 << 20), sample_size=20_000_000),
     "ScatterElements": lambda: ends(
-        "ScatterElements", zeros(1 << 24), np.arange(1 << 24) * 7919 % (1 << 24), zeros(1 << 24), reduction="add"
+        "ScatterElements", zeros(1 << 23), np.arange(1 << 23) * 7919 % (1 << 23), zeros(1 << 23), reduction="add"
     ),
     "DFT": lambda: ends("DFT", f32(1, 3_000_017, 1)),
     "LRN": lambda: ends("LRN", zeros(1, 100_000, 10, 1), size=99_999),
@@ -253,7 +257,7 @@ OPERATORS: dict[str, Callable[[], None]] = {
     "Conv": lambda: ends("Conv", zeros(1, 1, 1500, 1500), zeros(1, 1, 700, 700)),
     "Einsum": lambda: ends("Einsum", zeros(2000, 2000), zeros(2000, 2000), zeros(2000, 2000), equation="ij,jk,kl->il"),
     "GRU": lambda: ends("GRU", zeros(30_000, 1, 64), zeros(1, 192, 64), zeros(1, 192, 64), hidden_size=64),
-    "MatMul": lambda: ends("MatMul", f32(3000, 3000), f32(3000, 3000), threads=2),
+    "MatMul": lambda: ends("MatMul", zeros(3000, 3000), zeros(3000, 3000), threads=2),
 }
 
 OTHERS: dict[str, Callable[[], None]] = {

@@ -96,8 +96,10 @@ def split_to_sequence(op: NodeLowering) -> None:
 
     def step(x: Array, split: Array | None = None) -> list[Any]:
         count = x.shape[axis]
+        pieces: list[Any] = []  # of a run that is cancelled it lives as long as the error: freeing millions takes a while
         if split is None:
-            return [[_piece(op.node, x, axis, k, k + 1 if keep else None) for k in range(count)]]
+            pieces.extend(_piece(op.node, x, axis, k, k + 1 if keep else None) for k in range(count))
+            return [pieces]
         if split.ndim == 0:
             if int(split) < 1:
                 raise ValueError(f"split is {int(split)}, expected 1 or more")
@@ -106,7 +108,8 @@ def split_to_sequence(op: NodeLowering) -> None:
             starts = [0, *np.cumsum(split).tolist()]
         else:
             raise ValueError(f"the lengths {split.tolist()} do not add up to the {count} of axis {axis}")
-        return [[_piece(op.node, x, axis, start, end) for start, end in pairwise(starts)]]
+        pieces.extend(_piece(op.node, x, axis, start, end) for start, end in pairwise(starts))
+        return [pieces]
 
     op.lowering.host(op.node, step, python=True, shared=FIRST)
 
