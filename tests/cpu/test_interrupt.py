@@ -47,10 +47,10 @@ class Ended:
     def end(self, *others: tuple[int, int]) -> tuple[int, int] | None:
         self.halt.set()
         self.interrupt(*others)
-        self.join()
+        self.finish()
         return self.result
 
-    def join(self) -> None:
+    def finish(self) -> None:
         join(self._thread)
 
 
@@ -112,7 +112,7 @@ def test_a_signal_means_nothing_unless_the_halt_is_set() -> None:
     assert run.result is None
     assert armed(run.frame)
     opened[0] = 1
-    run.join()
+    run.finish()
     assert run.result is None
     run.interrupt()  # its thread has ended
     assert not armed(run.frame)

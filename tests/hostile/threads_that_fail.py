@@ -54,6 +54,10 @@ def session(text: str, **options: Any) -> ort_lite.InferenceSession:
     return ort_lite.InferenceSession(proto, made)
 
 
+def fail() -> None:
+    raise ZeroDivisionError
+
+
 def background_run(made: ort_lite.InferenceSession) -> PendingRun:
     pending = made.run_async(None, {"x": X})
     assert pending is not None
@@ -86,7 +90,7 @@ def deadline_of_options() -> None:
 def deadline_of_another_run() -> None:
     """Its alarm is the clock's thread's, whatever a provider does when it is told."""
     hook, sys.excepthook = sys.excepthook, lambda *_: None
-    with limited(None, 0.01) as first, first.on_terminate(lambda: 1 / 0), limited(None, 0.05) as second:  # type: ignore[arg-type]
+    with limited(None, 0.01) as first, first.on_terminate(fail), limited(None, 0.05) as second:
         end = time.monotonic() + 5
         while not second.terminate and time.monotonic() < end:
             time.sleep(0.001)
@@ -97,7 +101,7 @@ def deadline_of_another_run() -> None:
 
 def every_stop_is_called() -> None:
     options, heard = RunOptions(), list[int]()
-    with options.on_terminate(lambda: 1 / 0), options.on_terminate(lambda: heard.append(1)):  # type: ignore[arg-type]
+    with options.on_terminate(fail), options.on_terminate(lambda: heard.append(1)):
         raises(ZeroDivisionError, "", lambda: setattr(options, "terminate", True))
     assert heard == [1]
 
@@ -136,13 +140,13 @@ def parallel() -> None:
 
 
 def background_compiling() -> None:
-    made = background.Background()
+    made: Any = background.Background()
 
     def compile_nothing() -> None:
         with made._lock:
             made._thread = None
 
-    made._compile = compile_nothing  # type: ignore[method-assign]
+    made._compile = compile_nothing
     with no_threads():
         made.want([EXECUTE], host())
     assert made._thread is None
@@ -175,9 +179,10 @@ def desk_job() -> None:
 
 
 def team() -> None:
-    made, refuse = Team(), [True]
+    made: Any = Team()
+    refuse = [True]
     start = made._start
-    made._start = lambda library, number: 11 if refuse[0] else start(library, number)  # type: ignore[method-assign]
+    made._start = lambda library, number: 11 if refuse[0] else start(library, number)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         made.grow(3)

@@ -83,7 +83,8 @@ def stacked(node: Node, arrays: Sequence[Array], axis: int) -> Array:
 def _between(x: Array, axis: int, start: int, end: int) -> Array:
     """Entries start to end - 1 along the axis, of the same memory."""
     at: tuple[Any, ...] = (*(slice(None),) * axis, slice(start, end))
-    return x[at]
+    part: Array = x[at]
+    return part
 
 
 def _are_few(arrays: Sequence[Array]) -> bool:
