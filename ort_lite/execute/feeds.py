@@ -13,11 +13,14 @@ from ort_lite.dtypes import DType, from_numpy, ort_name, to_numpy
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type, type_name
+from ort_lite.provider.current import run_options
 from ort_lite.shapes.dims import Shape
 
 Check = Callable[[Any], Any]
 
 _OBJECT, _TEXT = np.dtype(object), frozenset([str])
+_ITEMS = 1 << 14
+"""Elements of a sequence that are looked at before a run is asked whether it shall end."""
 LONGEST = 200
 """Characters of a name in a message."""
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
@@ -136,7 +139,13 @@ def _sequence_check(name: str, accept: Check, type_: Type) -> Check:
     def accept_all(value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             _refuse(name, value, type_)
-        return [accept(item) for item in value]
+        items: list[Any] = []
+        for start in range(0, len(value), _ITEMS):
+            options = run_options() if start else None
+            if options is not None and options.terminate:
+                raise options.ended(f"before its first node, at element {start} of input {name!r}").about(input=name)
+            items += map(accept, value[start : start + _ITEMS])
+        return items
 
     return accept_all
 

@@ -27,16 +27,18 @@ TIMEOUT, LATE = 0.05, 2.0
 Fields = Mapping[str, Any]
 
 
-def one_node(op_type: str, arrays: Sequence[Array], constants: Sequence[int], outputs: int, fields: Fields) -> onnx.ModelProto:
+def one_node(
+    op_type: str, arrays: Sequence[Array | None], constants: Sequence[int], outputs: int, fields: Fields
+) -> onnx.ModelProto:
     """The model of a node; sizes of what is fed are open."""
     domain, attributes = fields.get("domain", ""), {k: v for k, v in fields.items() if k not in ("domain", "opset")}
-    names, results = [f"x{k}" for k in range(len(arrays))], [f"y{k}" for k in range(outputs)]
+    names, results = ["" if array is None else f"x{k}" for k, array in enumerate(arrays)], [f"y{k}" for k in range(outputs)]
     fed = [
         helper.make_tensor_value_info(name, to_onnx(from_numpy(array.dtype)), [f"{name}_{axis}" for axis in range(array.ndim)])
         for k, (name, array) in enumerate(zip(names, arrays, strict=True))
-        if k not in constants
+        if k not in constants and array is not None
     ]
-    held = [numpy_helper.from_array(arrays[k], names[k]) for k in constants]
+    held = [numpy_helper.from_array(array, names[k]) for k in constants if (array := arrays[k]) is not None]
     node = helper.make_node(op_type, names, results, name="n", domain=domain, **attributes)
     graph = helper.make_graph([node], "g", fed, [onnx.ValueInfoProto(name=name) for name in results], held)
     imports = [helper.make_opsetid("", 21)] + ([helper.make_opsetid(domain, 1)] if domain else [])
@@ -69,7 +71,7 @@ def ends(
     op_type: str, *arrays: Array, constants: Sequence[int] = (), outputs: int = 1, threads: int = 1, **fields: Any
 ) -> None:
     made = session(one_node(op_type, arrays, constants, outputs, fields), threads)
-    feeds = {f"x{k}": array for k, array in enumerate(arrays) if k not in constants}
+    feeds = {f"x{k}": array for k, array in enumerate(arrays) if k not in constants and array is not None}
     error = stops(made, feeds, DeadlineExceeded, timeout=TIMEOUT)
     assert error.operator in (op_type, "Copy"), "of an image, which is stored in another order first"
 
@@ -114,6 +116,21 @@ def loop_of_sequences(body: str, trips: int = 2**40) -> None:
         }}>
     }}""")
     stops(session(model), {"x": f32(1 << 20)}, DeadlineExceeded, timeout=0.3)
+
+
+def mapped() -> None:
+    """Two million calls of a body."""
+    model = text("""(float[N] x) => (seq(float[M]) s) {
+        parts = SplitToSequence<keepdims = 0>(x)
+        s = SequenceMap(parts) <body = step(float a) => (float b) { b = Neg(a) }>
+    }""")
+    stops(session(model), {"x": f32(2_000_000)}, DeadlineExceeded, timeout=0.3)
+
+
+def joined() -> None:
+    """Two million arrays, which were one."""
+    model = text("(float[N] x) => (float[N] y) { s = SplitToSequence(x) y = ConcatFromSequence<axis = 0>(s) }")
+    stops(session(model), {"x": f32(2_000_000)}, DeadlineExceeded, timeout=1)
 
 
 POOLED = zeros(1, 1, 3000, 3000)
@@ -257,6 +274,11 @@ OPERATORS: dict[str, Callable[[], None]] = {
     "Conv": lambda: ends("Conv", zeros(1, 1, 1500, 1500), zeros(1, 1, 700, 700)),
     "Einsum": lambda: ends("Einsum", zeros(2000, 2000), zeros(2000, 2000), zeros(2000, 2000), equation="ij,jk,kl->il"),
     "GRU": lambda: ends("GRU", zeros(30_000, 1, 64), zeros(1, 192, 64), zeros(1, 192, 64), hidden_size=64),
+    "GridSample": lambda: ends("GridSample", zeros(1, 64, 64, 64), zeros(1, 1000, 1000, 2), mode="cubic"),
+    "ConvTranspose": lambda: ends("ConvTranspose", zeros(1, 64, 200, 200), zeros(64, 64, 31, 31)),
+    "STFT": lambda: ends("STFT", zeros(1, 300_000, 1), np.array(1), None, np.array(1023), constants=[1, 3]),
+    "RandomNormal": lambda: ends("RandomNormal", shape=[60_000_000]),
+    "MatMulInteger": lambda: ends("MatMulInteger", np.zeros((4000, 4000), np.uint8), np.zeros((4000, 4000), np.uint8)),
     "MatMul": lambda: ends("MatMul", zeros(3000, 3000), zeros(3000, 3000), threads=2),
 }
 
@@ -268,6 +290,8 @@ OTHERS: dict[str, Callable[[], None]] = {
         "two = Constant<value_int = 2>() parts = SplitToSequence(x, two) all = ConcatFromSequence<axis = 0>(parts)"
         " after = SequenceInsert(before, all)",
     ),
+    "a sequence that is mapped": mapped,
+    "a sequence that is joined": joined,
     "terminate": partial(terminated, 1),
     "terminate, two threads": partial(terminated, 2),
     "many times": many_times,
