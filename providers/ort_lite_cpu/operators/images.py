@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from ort_lite_cpu.operators.copying import check
 from ort_lite_cpu.registry import operator
 
 BYTES = frozenset({"uint8"})
+STRIP = 1 << 22
+"""Pixels that are converted at a time."""
 
 
 class _Bytes(io.BytesIO):
@@ -41,11 +44,20 @@ def image_decoder(op: NodeLowering) -> None:
             advice = "decoding images needs Pillow: pip install pillow"
             raise RuntimeException(f"{op.node} (CPUExecutionProvider): {advice}").about(op.node) from None
         with Image.open(_Bytes(op.node, encoded.tobytes())) as image:
-            converted = image.convert("L" if pixels == "Grayscale" else "RGB")
-        check(op.node)
-        decoded = np.array(converted)
-        if pixels == "Grayscale":
-            return [decoded[:, :, None]]
-        return [decoded[:, :, ::-1] if pixels == "BGR" else decoded]
+            return [_pixels(op.node, image, pixels)]
 
     op.python(step)
+
+
+def _pixels(node: Node, image: Any, order: str) -> Array:
+    """(H, W, C): decoded, and converted strip by strip."""
+    image.load()
+    width, height = image.size
+    y = np.empty((height, width, 1 if order == "Grayscale" else 3), np.uint8)
+    rows = max(STRIP // width, 1)
+    for top in range(0, height, rows):
+        check(node)
+        bottom = min(top + rows, height)
+        strip = np.asarray(image.crop((0, top, width, bottom)).convert("L" if order == "Grayscale" else "RGB"))
+        y[top:bottom] = strip.reshape(y[top:bottom].shape)[:, :, :: -1 if order == "BGR" else 1]
+    return y
