@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from tests.conformance.versions.models import FIXED, OPEN
-from tests.fuzz.drafts import Draft
+from tests.fuzz.drafts import At, Draft
 from tests.fuzz.seeds import Seed, seeds
 
 Operator = tuple[str, str]
@@ -23,7 +23,10 @@ _STEERING = ("axis", "axes", "perm", "dtype", "to", "mode", "opset", "seed", "di
 
 
 class Way(NamedTuple):
-    """How a case grows: `what` is a size, an attribute's name or EVERYTHING; equal numbers in attributes and contents may grow too."""
+    """How a case grows: `what` is a size, an attribute's name, EVERYTHING, or "input 0" for all sizes of one input.
+
+    Numbers in attributes and contents that are equal to a size that grows may grow too.
+    """
 
     what: int | str
     attributes: bool
@@ -61,6 +64,7 @@ def ways(seed: Seed) -> Iterator[Way]:
         yield from (Way(size, attributes, contents) for attributes, contents in ((False, True), (True, True), (False, False)))
     yield Way(EVERYTHING, False, True)
     yield from (Way(name, True, False) for name, value in draft.attributes.items() if _amounts(name, value))
+    yield from (Way(f"input {k}", False, False) for k in dict.fromkeys(k for (k, _), _ in draft.arrays()))
 
 
 def grown(seed: Seed, way: Way, factor: int) -> Draft | None:
@@ -71,18 +75,22 @@ def grown(seed: Seed, way: Way, factor: int) -> Draft | None:
     def larger(size: int) -> int:
         return size * factor if (size > 1 if everything else size == way.what) else size
 
-    nbytes = sum(array.itemsize * int(np.prod([float(larger(n)) for n in array.shape])) for _, array in draft.arrays())
-    if nbytes > MOST_BYTES:
+    def own(at: At) -> Callable[[int], int]:
+        """How sizes of one input grow."""
+        return (lambda size: size * factor if size > 1 else size) if f"input {at[0]}" == way.what else larger
+
+    arrays = list(draft.arrays())
+    if sum(array.itemsize * np.prod([float(own(at)(n)) for n in array.shape]) for at, array in arrays) > MOST_BYTES:
         return None
-    for at, array in list(draft.arrays()):
-        draft.put(at, _larger(array, larger, way.contents))
+    for at, array in arrays:
+        draft.put(at, _larger(array, own(at), way.contents))
     for name, value in draft.attributes.items():
         if _amounts(name, value) and way.attributes and (isinstance(way.what, int) or everything or name == way.what):
             draft.attributes[name] = _scaled(value, (lambda n: n * factor) if name == way.what else larger)
     return draft
 
 
-def _larger(array: Array, larger: Any, contents: bool) -> Array:
+def _larger(array: Array, larger: Callable[[int], int], contents: bool) -> Array:
     for axis, size in enumerate(array.shape):
         if larger(size) != size:
             array = np.take(array, np.arange(larger(size)) % size, axis)
@@ -98,7 +106,7 @@ def _amounts(name: str, value: Any) -> bool:
     return bool(numbers) and all(type(number) is int for number in numbers) and any(number > 0 for number in numbers)
 
 
-def _scaled(value: Any, larger: Any) -> Any:
+def _scaled(value: Any, larger: Callable[[int], int]) -> Any:
     if isinstance(value, list | tuple):
         return [min(larger(number), 2**31) for number in value]
     return min(larger(value), 2**31)
