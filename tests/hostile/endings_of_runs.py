@@ -68,7 +68,7 @@ def stops(made: ort_lite.InferenceSession, feeds: Mapping[str, Any], kind: type[
 
 
 def ends(
-    op_type: str, *arrays: Array, constants: Sequence[int] = (), outputs: int = 1, threads: int = 1, **fields: Any
+    op_type: str, *arrays: Array | None, constants: Sequence[int] = (), outputs: int = 1, threads: int = 1, **fields: Any
 ) -> None:
     made = session(one_node(op_type, arrays, constants, outputs, fields), threads)
     feeds = {f"x{k}": array for k, array in enumerate(arrays) if k not in constants and array is not None}
