@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -167,6 +168,46 @@ def compiling_ahead() -> None:
     worker.close()
 
 
+@contextmanager
+def compiled_here() -> Iterator[list[str]]:
+    """The keys of what this process compiles, without compiling it."""
+    keys = list[str]()
+
+    def compile_here(key: str, *_: Any) -> bytes:
+        keys.append(key)
+        return b"object"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "compile_here", compile_here)
+        yield keys
+
+
+def compiling() -> None:
+    """Without a thread that waits for the process that compiles, this one does."""
+    specs = {f"{k:040x}": EXECUTE for k in range(9)}
+    with tempfile.TemporaryDirectory() as folder, compiled_here() as keys, no_threads():
+        made = workers.compile_all(specs, host(), folder)
+    assert made == dict.fromkeys(specs, b"object")
+    assert sorted(keys) == sorted(specs)
+
+
+def compiling_processes() -> None:
+    """Without a process that compiles, this one does; the next one is asked for again."""
+    workers.close_all()
+    specs, refused = {f"{k:040x}": EXECUTE for k in range(9)}, list[int]()
+
+    def refuse(*_: Any) -> Any:
+        refused.append(1)
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder, compiled_here() as keys:
+        patch.setattr(workers, "_process", refuse)
+        made = workers.compile_all(specs, host(), folder)
+    assert made == dict.fromkeys(specs, b"object")
+    assert sorted(keys) == sorted(specs)
+    assert len(refused) >= len(specs)
+
+
 def desk_job() -> None:
     jobs = Jobs()
     with no_threads():
@@ -207,6 +248,8 @@ CASES: dict[str, Callable[[], None]] = {
     "a parallel session": parallel,
     "compiling in the background": background_compiling,
     "compiling ahead": compiling_ahead,
+    "compiling": compiling,
+    "processes that compile": compiling_processes,
     "a job of the desk": desk_job,
     "a team of workers": team,
 }
