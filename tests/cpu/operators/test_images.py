@@ -9,7 +9,6 @@ import pytest
 from ort_lite.dtypes import Array
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
-from ort_lite_cpu.operators import images
 from tests.cpu.check import check_op, ramp, run_op
 
 PIXELS = np.abs(ramp((5, 7, 3), "int32")).astype(np.uint8)
@@ -35,18 +34,6 @@ def test_gray_is_one_channel_of_luminance() -> None:
     [got] = run_op("ImageDecoder", [encoded("PNG")], {"pixel_format": "Grayscale"})
     assert got.shape == (5, 7, 1)
     assert np.abs(got[:, :, 0] - PIXELS @ [0.299, 0.587, 0.114]).max() <= 1
-
-
-@pytest.mark.parametrize("order", ["RGB", "BGR", "Grayscale"])
-@pytest.mark.parametrize("mode", ["1", "L", "P", "RGBA", "CMYK"])
-def test_strips_are_converted_as_the_whole(mode: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "STRIP", 14)
-    module, stream = pytest.importorskip("PIL.Image", reason="the extra 'image' is not installed"), io.BytesIO()
-    image = module.fromarray(PIXELS).convert(mode)
-    image.save(stream, "TIFF")
-    whole = np.asarray(image.convert("L" if order == "Grayscale" else "RGB")).reshape(5, 7, -1)
-    [got] = run_op("ImageDecoder", [np.frombuffer(stream.getvalue(), np.uint8)], {"pixel_format": order})
-    np.testing.assert_array_equal(got, whole[:, :, ::-1] if order == "BGR" else whole)
 
 
 def test_without_pillow_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
