@@ -36,10 +36,6 @@ LATE = 0.25
 SUSPICIOUS = 0.05
 _SORTS = "NumPy sorts the scores of a token in one call: 0.15 s for a million of them"
 REMAINING: dict[str, tuple[float, str]] = {
-    "ImageDecoder": (
-        4.0,
-        "Pillow decodes WebP in one call, as it does formats that it reads whole: 179 million pixels at most",
-    ),
     "com.microsoft.BeamSearch": (2.0, _SORTS),
     "com.microsoft.GreedySearch": (2.0, _SORTS),
     "com.microsoft.Sampling": (2.0, _SORTS),
