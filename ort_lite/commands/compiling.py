@@ -27,10 +27,10 @@ class Shown:
         elif not seen.over and seen.seconds >= progress.PATIENCE:
             if self._bar is None:
                 columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-                self._bar = Progress(*columns, console=self._console, transient=True)
+                self._bar = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
                 self._bar.add_task("")
                 self._bar.start()
-            self._bar.update(self._bar.task_ids[0], completed=seen.done, total=seen.total)
+            self._bar.update(self._bar.task_ids[0], completed=seen.done, total=seen.total, refresh=True)
 
     def _print(self, seen: progress.Progress) -> None:
         if seen.over and self._said:

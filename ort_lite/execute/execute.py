@@ -145,26 +145,28 @@ def _note(step: Step, error: OrtLiteError) -> None:
         error.add_note(note)
 
 
-def owned(outputs: list[Any], given: Sequence[Any]) -> list[Any]:
+def owned(outputs: list[Any], given: Sequence[Any], options: RunOptions | None = None) -> list[Any]:
     """The outputs as the caller's own: what was given to the run, or stands for another output as well, is copied.
 
-    So are lists: their elements may be elsewhere too.
+    So are lists: their elements may be elsewhere too. Raises RunTerminated between two of them when `options.terminate` is set.
     """
     seen = {id(value) for value in given}
     for k, value in enumerate(outputs):
         if id(value) in seen or isinstance(value, list):
-            outputs[k] = copied(value)
+            outputs[k] = copied(value, options)
         seen.add(id(value))
     return outputs
 
 
-def copied(value: Any) -> Any:
-    """A copy down to the arrays."""
+def copied(value: Any, options: RunOptions | None = None) -> Any:
+    """A copy down to the arrays. Raises RunTerminated between two of them when `options.terminate` is set."""
+    if options is not None and options.terminate:
+        raise options.ended("while its results were copied")
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):
-        return [copied(item) for item in value]
-    return {key: copied(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [copied(item, options) for item in value]
+    return {key: copied(item, options) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 class CompiledBody(Record, frozen=False):

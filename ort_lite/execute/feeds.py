@@ -22,6 +22,8 @@ Check = Callable[[Any], Any]
 _OBJECT, _TEXT = np.dtype(object), frozenset([str])
 SLICE = 1 << 16
 """Elements of strings that are looked at before a run is asked whether it shall end."""
+_ITEMS, _PART = 1 << 14, 1 << 24
+"""Elements of a sequence that are looked at, and bytes that are copied, before a run is asked whether it shall end."""
 LONGEST = 200
 """Characters of a name in a message."""
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
@@ -140,7 +142,11 @@ def _sequence_check(name: str, accept: Check, type_: Type) -> Check:
     def accept_all(value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             _refuse(name, value, type_)
-        return [accept(item) for item in value]
+        items: list[Any] = []
+        for start in range(0, len(value), _ITEMS):
+            _look(f"at element {start} of input {name!r}", name)
+            items += map(accept, value[start : start + _ITEMS])
+        return items
 
     return accept_all
 
@@ -190,9 +196,30 @@ def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any], sha
         array = _numbers(name, array, dtype, expected)
     check_shape(name, array.shape, shape)
     try:
+        if array.nbytes > _PART and not (array.flags.c_contiguous and array.flags.aligned and array.dtype == expected):
+            return _copied(name, array, expected)
         return np.array(array, expected, order="C", copy=None if array.flags.aligned else True)
     except MemoryError as error:
         raise OutOfMemory(f"input {name!r} of shape {list(array.shape)} cannot be copied: {error}").about(input=name) from error
+
+
+def _copied(name: str, array: np.ndarray[Any, Any], expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The elements in order, in memory of their own."""
+    made = np.empty(array.shape, expected)
+    axis = int(np.argmax(array.shape))
+    source, target = np.moveaxis(array, axis, 0), np.moveaxis(made, axis, 0)
+    rows = max(_PART * len(source) // array.nbytes, 1)
+    for start in range(0, len(source), rows):
+        _look(f"while input {name!r} was copied", name)
+        target[start : start + rows] = source[start : start + rows]
+    return made
+
+
+def _look(where: str, name: str) -> None:
+    """Raises RunTerminated if the run that this thread is in shall end."""
+    options = run_options()
+    if options is not None and options.terminate:
+        raise options.ended(where).about(input=name)
 
 
 def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:

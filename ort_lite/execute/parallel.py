@@ -10,12 +10,14 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from functools import partial
 from heapq import heapify, heappop, heappush
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.execute.execute import Executable, Observer, call_step, wait_for
 from ort_lite.execute.guard import holds_a_lock
+from ort_lite.native.threads import submit
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT, as_in
 
@@ -41,7 +43,7 @@ class Workers:
     def help(self, run: "_Run") -> bool:
         """Sends one thread to the run. False: there is none any more, its own thread does everything."""
         try:
-            self._threads().submit(copy_context().run, run.help)
+            submit("a parallel run", self._threads(), partial(copy_context().run, run.help))
         except RuntimeError:  # closed, the interpreter ends, or the system gives no thread
             return False
         return True

@@ -13,10 +13,11 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from ort_lite import log
-from ort_lite.errors import said
+from ort_lite.errors import RuntimeException, said
 from ort_lite.native import cache
 from ort_lite.native.cpu import Target
 from ort_lite.native.spec import Spec, key_of
+from ort_lite.native.threads import start
 from ort_lite.native.workers import Process, Worker
 
 LOWEST = 19
@@ -55,9 +56,14 @@ class Background:
                 return
             self._wanted.update((key, (spec, target)) for key, spec in keys.items() if key not in self._asked)
             self._asked.update(keys)
-            if self._wanted and self._thread is None:
-                self._thread = Thread(target=self._compile, name="ort-lite kernels", daemon=True)
-                self._thread.start()
+            if not self._wanted or (self._thread is not None and self._thread.is_alive()):
+                return
+            try:
+                self._thread = start("compiling in the background", self._compile, "ort-lite kernels")
+            except RuntimeException as error:
+                self._asked.difference_update(self._wanted)  # the next session asks again
+                self._wanted.clear()
+                log.warn(-1, said(error))
 
     def wait(self, seconds: float | None = None) -> bool:
         """Whether all that was wanted so far is done, `seconds` from now at the latest."""

@@ -31,7 +31,8 @@ def serve(output: int) -> None:
     while True:
         idle = threading.Timer(IDLE_SECONDS, os._exit, (0,))
         idle.daemon = True
-        idle.start()
+        with suppress(RuntimeError):  # no thread: it leaves with the process that asks
+            idle.start()
         try:
             key, request, target, *rest = receive(requests)
         except EOFError:

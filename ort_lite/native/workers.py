@@ -14,16 +14,18 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from time import sleep
 from typing import IO, TYPE_CHECKING, Any
 
-from ort_lite.errors import KernelCompileError
+from ort_lite.errors import KernelCompileError, RuntimeException
 from ort_lite.native import cache, siblings
 from ort_lite.native.claims import Claims
 from ort_lite.native.cpu import Target
 from ort_lite.native.progress import Logged, Progress, piece
 from ort_lite.native.siblings import CAN_FORK, Sibling
 from ort_lite.native.spec import Spec, symbol_of
+from ort_lite.native.threads import start, submit
 from ort_lite.record import Record
 
 if TYPE_CHECKING:
@@ -58,11 +60,11 @@ class Worker:
         """Begins with a request whose answer nobody waits for."""
 
         def ask() -> None:
-            with suppress(KernelCompileError):  # whoever needs the kernel will hear of it
+            with suppress(KernelCompileError, OSError):  # whoever needs the kernel will hear of it
                 self.ask(request)
 
-        self._ahead = threading.Thread(target=ask, name="ort_lite_ahead", daemon=True)
-        self._ahead.start()
+        with suppress(RuntimeException):  # no thread: whoever needs the kernels has them compiled
+            self._ahead = start("compiling ahead", ask, "ort_lite_ahead")
 
     def ask(self, request: tuple[Any, ...]) -> tuple[str, Any]:
         """("object", bytes), ("error", text) or ("elsewhere", why). A process that has gone is replaced once.
@@ -164,6 +166,8 @@ def _start_together(count: int) -> None:
     spares, ends = siblings.pipes(count - 1)
     try:
         _workers[0].process = _process(ends)
+    except OSError:  # whoever asks a worker tries again
+        return
     finally:
         for pair in ends:
             for end in pair:
@@ -254,8 +258,13 @@ class Batch:
                 self._taken.remove(seat.worker)
                 return
             key, spec = found
-            future = pool.submit(compile_there, seat.worker, key, spec, self._target, self._folder)
-            self._running[future] = key, seat
+            call = partial(compile_there, seat.worker, key, spec, self._target, self._folder)
+            try:
+                self._running[submit("compiling", pool, call)] = key, seat
+            except RuntimeException:  # no thread: this one compiles
+                self._seats.append(seat)
+                self._done(key, compile_here(key, spec, self._target, self._folder))
+                self._claims.give(key)
 
     def _seat(self) -> "Seat | None":
         """A worker that may compile."""
@@ -344,12 +353,15 @@ def cores() -> int:
 
 
 def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: str) -> bytes:
-    """The object of a spec, from a worker; compiled here if the worker cannot import the very same code."""
+    """The object of a spec, from a worker; compiled here if the worker cannot start, or cannot import the very same code."""
     try:
         request = pickle.dumps(spec)
     except (pickle.PicklingError, AttributeError, TypeError):
         return compile_here(key, spec, target, folder)
-    kind, answer = worker.ask((key, request, target))
+    try:
+        kind, answer = worker.ask((key, request, target))
+    except OSError:  # no process could be started
+        return compile_here(key, spec, target, folder)
     if kind == "error":
         raise KernelCompileError(answer)
     if kind == "elsewhere":

@@ -4,6 +4,7 @@ The thread is a daemon that sleeps while no run has a deadline. The child of a f
 """
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -11,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from time import monotonic
 
 from ort_lite.errors import DeadlineExceeded, InvalidArgument, RunTerminated
+from ort_lite.native.threads import start
 from ort_lite.options.options import RunOptions, seconds
 
 
@@ -37,14 +39,16 @@ class _Clock:
 
     @contextmanager
     def alarm(self, delay: float, act: Callable[[], None]) -> Iterator[None]:
-        """Inside, `act` is called when the seconds are over, in the clock's thread: it may still be when the block ends. 3 us."""
+        """Inside, `act` is called when the seconds are over, in the clock's thread: it may still be when the block ends. 3 us.
+
+        Raises RuntimeException where the thread cannot start; the next alarm tries again.
+        """
         made = _Alarm(monotonic() + delay, act)
         with self._changed:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = start(f"a timeout of {delay:g} s", self._serve, "ort-lite-deadlines")
             heappush(self._alarms, made)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="ort-lite-deadlines", daemon=True)
-                self._thread.start()
-            elif self._alarms[0] is made:
+            if self._alarms[0] is made:
                 self._changed.notify()
         try:
             yield
@@ -62,7 +66,10 @@ class _Clock:
         while True:
             with self._changed:
                 act = self._next()
-            act()
+            try:
+                act()
+            except Exception as error:  # noqa: BLE001  a provider's: the deadlines of other runs need this thread
+                sys.excepthook(type(error), error, error.__traceback__)
 
     def _next(self) -> Callable[[], None]:
         """Waits until an alarm is due."""

@@ -286,7 +286,8 @@ class RunOptions(TakesAdapters, _Checked):
     """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled; `timeout`, in
     seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
 
-    They end before their next step at the latest; on the CPU provider before the next instruction, or the next slice of a long one.
+    They end before their next step at the latest. On Linux the CPU provider ends them in the middle of a kernel, elsewhere between
+    two kernels.
     """
 
     log_severity_level: int = -1
@@ -326,8 +327,14 @@ class RunOptions(TakesAdapters, _Checked):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name == "terminate" and self.terminate:
+            failures = []
             for stop in list(self._stops):
-                stop()
+                try:
+                    stop()
+                except Exception as error:  # noqa: BLE001  a provider's: the other runs end all the same
+                    failures.append(error)
+            if failures:
+                raise failures[0]
 
     @contextmanager
     def on_terminate(self, stop: Callable[[], None]) -> Iterator[None]:

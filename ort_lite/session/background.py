@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from ort_lite.memory import locks
+from ort_lite.native.threads import submit
 from ort_lite.options.options import RunOptions
 
 Callback = Callable[[list[Any], Any, str], Any]
@@ -56,11 +58,14 @@ class PendingRun:
 def start(
     run: Callable[[RunOptions], list[Any]], given: RunOptions | None, then: Callable[[PendingRun], None] | None
 ) -> PendingRun:
-    """Calls `run`, in a thread, with options like those given, whose `terminate` ends it; then `then`."""
+    """Calls `run`, in a thread, with options like those given, whose `terminate` ends it; then `then`.
+
+    Raises RuntimeException where no thread can start: the run does not begin.
+    """
     pending = PendingRun(RunOptions() if given is None else given.copy())
     if then is not None:
         pending.future.add_done_callback(lambda _: then(pending))
-    _pool().submit(copy_context().run, _work, run, given, pending)
+    submit("run_async", _pool(), partial(copy_context().run, _work, run, given, pending))
     return pending
 
 

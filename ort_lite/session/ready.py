@@ -96,7 +96,7 @@ class Ready:
         for shrink in after:
             shrink()
         if self._shares:
-            outputs = owned(outputs, [*inputs, *self._constants])
+            outputs = owned(outputs, [*inputs, *self._constants], run_options)
         if not output_names or output_names == self._names:
             return outputs
         return self._chosen(output_names, outputs)

@@ -9,7 +9,8 @@ import pytest
 from ort_lite.native import Spec, load
 from ort_lite_cpu.kernels.jumps import again, begin
 from ort_lite_cpu.run.address import LISTS, wanted
-from ort_lite_cpu.run.loop import HALTED, MISSED, Halt, Job
+from ort_lite_cpu.run.interrupt import HALTED
+from ort_lite_cpu.run.loop import MISSED, Halt, Job
 from ort_lite_cpu.run.team import Team
 from tests.cpu.programs import Program, Step, Words, blend, fail, log, wait, word, write
 from tests.threads import join

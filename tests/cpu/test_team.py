@@ -20,7 +20,8 @@ from ort_lite_cpu.run import team as module
 from ort_lite_cpu.run import ticket
 from ort_lite_cpu.run.atomics import pause
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
-from ort_lite_cpu.run.loop import HALTED, Halt
+from ort_lite_cpu.run.interrupt import HALTED
+from ort_lite_cpu.run.loop import Halt
 from ort_lite_cpu.run.team import TEAM, Team
 from ort_lite_cpu.run.ticket import MAX_PARTS
 from tests.cpu.programs import (

@@ -113,7 +113,7 @@ def ended_inside(made: ort_lite.InferenceSession, x: Any) -> bool:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_product_is_ended_between_its_slices(threads: int) -> None:
+def test_a_product_is_ended_in_its_middle(threads: int) -> None:
     """Half a second on one core; its bits are those of the whole one."""
     made, x = session(SQUARE, threads=threads), np.ones((1536, 1536), np.float32)
     x += np.arange(1536, dtype=np.float32) / 1024

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ort_lite.errors import Cancelled, InvalidArgument, OutOfMemory
+from ort_lite.execute import feeds
 from ort_lite.execute.feeds import SLICE, Feeds
 from ort_lite.graph import Graph, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.provider import RunOptions
@@ -76,7 +77,9 @@ def views() -> dict[str, np.ndarray[Any, Any]]:
 
 
 @pytest.mark.parametrize("kind", views())
-def test_views_are_made_contiguous_native_and_aligned(kind: str) -> None:
+@pytest.mark.parametrize("part", [1, 20, 1 << 20])
+def test_views_are_made_contiguous_native_and_aligned(kind: str, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "_PART", part)
     x = views()[kind]
     before = x.copy()
     got = fed(tensor("float32", 4, 3), x)
@@ -86,6 +89,18 @@ def test_views_are_made_contiguous_native_and_aligned(kind: str) -> None:
     assert got.dtype.isnative
     np.testing.assert_array_equal(got, before)
     np.testing.assert_array_equal(x, before)
+
+
+def test_a_cancelled_run_ends_while_its_feeds_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "_PART", 8)
+    options, x = RunOptions(), views()["a transpose"]
+    with as_in(options, None):
+        fed(tensor("float32", 4, 3), x)
+        options.terminate = True
+        with pytest.raises(Cancelled, match="while input 'x' was copied"):
+            fed(tensor("float32", 4, 3), x)
+        with pytest.raises(Cancelled, match="at element 0 of input 'x'"):
+            fed(SequenceType(tensor("float32", 4, 3)), [x])
 
 
 @pytest.mark.parametrize(

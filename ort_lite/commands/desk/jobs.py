@@ -3,10 +3,12 @@
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from ort_lite.errors import Cancelled, InvalidArgument, OrtLiteError
 from ort_lite.native.progress import Progress, heard_by
+from ort_lite.native.threads import start
 from ort_lite.options.options import RunOptions
 
 State = Literal["running", "done", "failed", "ended"]
@@ -78,13 +80,13 @@ class Jobs:
         self.last: Job | None = None
 
     def start(self, call: Callable[[Job], dict[str, Any]]) -> Job:
-        """Raises Busy while another runs."""
+        """Raises Busy while another runs, RuntimeException where no thread can start."""
         with self._lock:
             if self.last is not None and self.last.state == "running":
                 raise Busy("the desk does one thing at a time: wait for it, or end it")
-            job = self.last = Job(1 if self.last is None else self.last.number + 1)
-            job.thread = threading.Thread(target=job.work, args=(call,), name=f"desk job {job.number}", daemon=True)
-            job.thread.start()
+            job = Job(1 if self.last is None else self.last.number + 1)
+            job.thread = start("this piece of work", partial(job.work, call), f"desk job {job.number}")
+            self.last = job
             return job
 
     def close(self, seconds: float) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ort_lite.commands.desk.desk import Desk
 from ort_lite.commands.desk.jobs import Busy
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, RuntimeException
 
 LOOPBACK = "127.0.0.1"
 LARGEST = 1 << 20
@@ -135,6 +135,8 @@ class Handler(BaseHTTPRequestHandler):
             status, answer = HTTPStatus.CONFLICT, {"error": str(error)}
         except InvalidArgument as error:
             status, answer = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        except RuntimeException as error:  # no thread can start
+            status, answer = HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
         self._send(status, answer)
 
     def _route(self) -> str:

@@ -16,7 +16,11 @@ LOOK = 0.02
 def answer(function: Callable[..., Any], path: str) -> None:
     """Calls at `path` call the function from now on, in a thread a connection. The folder says who may call: arguments are pickled."""
     listener = Listener(path, "AF_UNIX", backlog=_BACKLOG)
-    threading.Thread(target=_accept, args=(listener, function), daemon=True).start()
+    try:
+        threading.Thread(target=_accept, args=(listener, function), daemon=True).start()
+    except RuntimeError:  # no thread can start: nobody shall wait for an answer
+        listener.close()
+        raise
 
 
 def _accept(listener: Listener, function: Callable[..., Any]) -> None:
@@ -25,8 +29,11 @@ def _accept(listener: Listener, function: Callable[..., Any]) -> None:
             connection = listener.accept()
         except OSError:  # the caller has gone already, or this process has too many files
             time.sleep(LOOK)
-        else:
+            continue
+        try:
             threading.Thread(target=_answer, args=(connection, function), daemon=True).start()
+        except RuntimeError:  # no thread can start now; the caller hears that nobody is there
+            connection.close()
 
 
 def _answer(connection: Connection, function: Callable[..., Any]) -> None:

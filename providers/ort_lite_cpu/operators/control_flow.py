@@ -7,13 +7,15 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import OrtLiteError, RunTerminated
-from ort_lite.graph import Graph, Value
+from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import UNKNOWN
-from ort_lite.provider import Body, run_options
+from ort_lite.provider import Body
 from ort_lite_cpu.lowering.inline import settle
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.copying import assign, contiguous, stacked
 from ort_lite_cpu.operators.jumping import as_branches, as_loop, as_scan
 from ort_lite_cpu.registry import ANY, operator
+from ort_lite_cpu.run.pace import check
 
 
 class Captured:
@@ -28,9 +30,7 @@ class Captured:
         self._pace = op.pace
 
     def __call__(self, inputs: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
-        options = run_options()  # a body without a step never looks
-        if options is not None and options.terminate:
-            raise options.ended(f"before a body of {self._node}").about(self._node)
+        check(self._node)  # a body without a step never looks
         try:
             return self._body(inputs, [captured[k] for k in self._take])
         except RunTerminated:
@@ -111,8 +111,8 @@ def loop(op: NodeLowering) -> None:
                 rows.append(row)
             body.settle([state, scans])
             trip += 1
-        stacked = [np.stack(rows) if rows else empty for rows, empty in zip(scans, empties, strict=True)]
-        return [*state, *stacked]
+        results = [stacked(op.node, rows, 0) if rows else empty for rows, empty in zip(scans, empties, strict=True)]
+        return [*state, *results]
 
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
 
@@ -167,12 +167,12 @@ def scan(op: NodeLowering) -> None:
         rolled = [np.moveaxis(a, axis, 0) for a, axis in zip(arrays[states:given], in_axes, strict=True)]
         rolled = [a[::-1] if back else a for a, back in zip(rolled, in_backward, strict=True)]
         state, rows = _turns(body, list(arrays[:states]), rolled, arrays[given:])
-        stacked = []
+        results = []
         for k, (empty, axis, back) in enumerate(zip(empties, out_axes, out_backward, strict=True)):
             parts = [row[k] for row in rows]
-            whole = np.stack(parts[::-1] if back else parts) if parts else empty
-            stacked.append(np.ascontiguousarray(np.moveaxis(whole, 0, axis)))
-        return [*state, *stacked]
+            whole = stacked(op.node, parts[::-1] if back else parts, 0) if parts else empty
+            results.append(contiguous(op.node, np.moveaxis(whole, 0, axis)))
+        return [*state, *results]
 
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(states))
 
@@ -202,8 +202,8 @@ def scan_batched(op: NodeLowering) -> None:
             end, found = _turns(body, [np.asarray(x[b], order="C") for x in start], rolled, arrays[given:])
             ends.append(end)
             rows.append(found)
-        states_now = [np.stack(parts) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]
-        return [*states_now, *(_padded(rows, k, longest, empty) for k, empty in enumerate(empties))]
+        states_now = [stacked(op.node, parts, 0) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]
+        return [*states_now, *(_padded(op.node, rows, k, longest, empty) for k, empty in enumerate(empties))]
 
     op.lowering.host(op.node, step, python=False, captures=captures)
 
@@ -214,11 +214,11 @@ def _lengths(lengths: Array, batch: int, longest: int) -> list[int]:
     return [int(length) for length in lengths]
 
 
-def _padded(rows: Sequence[Sequence[Any]], k: int, longest: int, empty: Array) -> Array:
+def _padded(node: Node, rows: Sequence[Sequence[Any]], k: int, longest: int, empty: Array) -> Array:
     """(batch, longest, ...): output k of each turn of each of the batch, zeros where there was none."""
     shape = next((found[0][k].shape for found in rows if found), empty.shape[2:])
     whole = np.full((len(rows), longest, *shape), "" if empty.dtype == object else 0, empty.dtype)
     for b, found in enumerate(rows):
         for t, results in enumerate(found):
-            whole[b, t] = results[k]
+            assign(node, whole[b, t : t + 1], results[k][None])
     return whole

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.lang import Ptr, cast, like, native, read_once, shr, wadd, wmul
+from ort_lite.native.lang import Ptr, cast, imin, like, native, read_once, shr, wadd, wmul
 
 NODE, ITEM, NEXT, NGRAM = 0, 1, 2, 3
 """Columns of the table: from NODE, ITEM leads to NEXT, where NGRAM ends (-1: none). A NODE of -1 is a free place."""
@@ -32,13 +32,23 @@ def step(table: Ptr, node: int, item: int, mask: int) -> int:
 def count_row(
     x: Ptr, table: Ptr, columns: Ptr, y: Ptr, items: int, width: int, mask: int, shortest: int, longest: int, skips: int
 ) -> None:
-    """y (width,) = how often each n-gram occurs in x (items,)."""
+    """y (width,) = how often each n-gram occurs in x (items,).
+
+    Items that begin no n-gram cost one look. The others are tried with each distance at which so short an n-gram still fits.
+    """
     for column in range(width):
         y[column] = like(y, 0)
-    for distance in range(1, skips + 2):
-        least = max(shortest, 2) if distance > 1 else shortest
-        for start in range(items):
-            node, at, length = 0, start, 1
+    least = max(shortest, 2)
+    for start in range(items):
+        first = step(table, 0, cast(read_once(x, start), "i64"), mask)
+        if first < 0:
+            continue
+        if shortest <= 1 and table[first * 4 + NGRAM] >= 0:
+            column = columns[table[first * 4 + NGRAM]]
+            y[column] = y[column] + like(y, 1)
+        farthest = imin(skips + 1, (items - 1 - start) // (least - 1)) if longest > 1 else 0
+        for distance in range(1, farthest + 1):
+            node, at, length = table[first * 4 + NEXT], start + distance, 2
             while length <= longest and at < items:
                 found = step(table, node, cast(read_once(x, at), "i64"), mask)
                 if found < 0:

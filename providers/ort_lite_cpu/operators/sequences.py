@@ -3,16 +3,19 @@
 Elements are handed on as they are, never written to: a list costs what its length costs, not its arrays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.graph import Graph, TensorType
+from ort_lite.graph import Graph, Node, TensorType
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
+from ort_lite_cpu.operators.copying import concatenated, contiguous, stacked
 from ort_lite_cpu.registry import ANY, operator
+from ort_lite_cpu.run.pace import check
 
 FIRST = (0,)
 """Output 0 may be, or hold, what the step was given."""
@@ -79,9 +82,9 @@ def sequence_insert(op: NodeLowering) -> None:
 @operator("ConcatFromSequence", since=11, types=ANY, python=True)
 def concat_from_sequence(op: NodeLowering) -> None:
     """Spec: ONNX ConcatFromSequence-11."""
-    join = np.stack if op.attr("new_axis", 0) else np.concatenate
+    join = stacked if op.attr("new_axis", 0) else concatenated
     axis, pace = int(op.attr("axis")), op.pace
-    op.python(lambda sequence: [join(pace.take_references(sequence), axis=axis)])
+    op.python(lambda sequence: [join(op.node, pace.take_references(sequence), axis)])
 
 
 @operator("SplitToSequence", since=11, types=ANY, python=True)
@@ -94,20 +97,29 @@ def split_to_sequence(op: NodeLowering) -> None:
 
     def step(x: Array, split: Array | None = None) -> list[Any]:
         count = x.shape[axis]
+        pieces: list[Any] = []  # of a run that is cancelled it lives as long as the error: freeing millions takes a while
         if split is None:
-            pieces = [np.asarray(np.take(x, k, axis), x.dtype) for k in range(count)]
-            return [[np.expand_dims(piece, axis) for piece in pieces] if keep else pieces]
+            pieces.extend(_piece(op.node, x, axis, k, k + 1 if keep else None) for k in range(count))
+            return [pieces]
         if split.ndim == 0:
             if int(split) < 1:
                 raise ValueError(f"split is {int(split)}, expected 1 or more")
-            ends: Any = range(int(split), count, int(split))
+            starts: Iterable[int] = chain([0], range(int(split), count, int(split)), [count])
         elif int(split.sum()) == count and not (split < 0).any():
-            ends = np.cumsum(split)[:-1].tolist()
+            starts = [0, *np.cumsum(split).tolist()]
         else:
             raise ValueError(f"the lengths {split.tolist()} do not add up to the {count} of axis {axis}")
-        return [[np.ascontiguousarray(piece) for piece in np.split(x, list(ends), axis)]]
+        pieces.extend(_piece(op.node, x, axis, start, end) for start, end in pairwise(starts))
+        return [pieces]
 
     op.lowering.host(op.node, step, python=True, shared=FIRST)
+
+
+def _piece(node: Node, x: Array, axis: int, start: int, end: int | None) -> Array:
+    """Entries start to end - 1 along the axis; without an end entry start, without the axis."""
+    check(node)
+    axis += x.ndim if axis < 0 else 0
+    return contiguous(node, np.asarray(x[(*(slice(None),) * axis, start if end is None else slice(start, end))], x.dtype))
 
 
 @operator("SequenceMap", since=17, types=ANY, python=True)

@@ -139,13 +139,14 @@ class _Grams:
             if len(weights) != len(columns):
                 raise op.reject(f"there are {len(weights)} weights for {len(columns)} n-grams")
             scale[columns] = weights
-        table = ngram_table(_ngrams(op, pool, shortest, longest))
+        ngrams = _ngrams(op, pool, shortest, longest)
+        table = ngram_table(ngrams)
         self.operands = [op.array(table), op.array(columns), op.array(scale)]
         self.named = {
             "width": self.width,
             "mask": len(table) - 1,
             "shortest": shortest,
-            "longest": longest,
+            "longest": max(map(len, ngrams), default=1),
             "once": int(mode == "IDF"),
         }
 

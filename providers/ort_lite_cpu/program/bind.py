@@ -23,8 +23,7 @@ from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
 from ort_lite_cpu.program.evaluate import LIMIT, evaluate
 from ort_lite_cpu.program.segment import Segment
-from ort_lite_cpu.program.slices import LONG_NS, Sliced, cut
-from ort_lite_cpu.run.slices import SLICED
+from ort_lite_cpu.run.interrupt import INTERRUPT
 
 ALIGNMENT = 64
 """Of the addresses and sizes of scratch buffers."""
@@ -54,18 +53,6 @@ class Bound(Record, frozen=False):
     brief: bool = False
     token: object = field(default_factory=object)
     """What stands for it where it need not be kept."""
-    work: Array | None = None
-    """Estimated nanoseconds of each instruction, where one takes long."""
-    sliced: Sliced | None = None
-    """What runs that may be ended go through; made by the first of them."""
-
-    def stoppable(self, segment: Segment) -> Sliced | None:
-        """What a run that may be ended goes through, and holds as long as it lasts; None: `table`, where nothing takes long."""
-        made = self.sliced
-        if made is None and self.work is not None:
-            made = cut(self.table, self.work, segment.instructions, self.descriptors, segment.descriptor_starts)
-            self.sliced = made  # two runs may make one each: each holds its own
-        return made
 
     @property
     def nbytes(self) -> int:
@@ -74,8 +61,8 @@ class Bound(Record, frozen=False):
 
 
 _EVALUATE = Spec.plain(evaluate, "void(i64,i64,i64)")
-SPECS = (_EVALUATE, SLICED, spec(packing.first_fit))
-"""What binding needs; loaded together with a program's kernels, which costs a third of one after the other."""
+SPECS = (_EVALUATE, INTERRUPT, spec(packing.first_fit))
+"""What binding needs, and ending a run. Loaded together with a program's kernels, which costs a third of one after the other."""
 
 
 @cache
@@ -130,11 +117,8 @@ class Binder:
             if any(dim < 0 for dim in shape) or nbytes >= LIMIT:
                 raise self._impossible(allocation.node, f"the shape {shape}", values)
             allocations.append((allocation.place, np.empty if nbytes < LARGE else aligned_empty, shape, dtype))
-        work = slots[segment.work_slots]
-        cost, long = float(work.sum()) / 1000, work.max(initial=0) >= LONG_NS
-        made = Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
-        made.work = work if long else None
-        return made
+        cost = float(slots[segment.work_slots].sum()) / 1000
+        return Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
 
     def pack(self, sizes: Array) -> tuple[Array, int]:
         """(offsets of scratch buffers of these sizes, bytes of the arena). Raises InvalidPlan, OutOfMemory beyond 2**62 bytes."""

@@ -81,6 +81,7 @@ class Program:
             self._segment_run(step, needs) if isinstance(step, Segment) else self._host_step(step) for step in assembled.steps
         ]
         self.threads = options.threads
+        team.TEAM.retry()
         self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
         self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))

@@ -119,8 +119,8 @@ class _RecordedJob:
     def attach(self, table: int, memory: int, cost_us: float, hold: bool, wanted: int) -> None:
         self._job.attach(table, memory, cost_us, hold, wanted)
 
-    def watch(self, halt: Halt) -> None:
-        self._job.watch(halt)
+    def watch(self, halt: Halt, frame: int = 0) -> None:
+        self._job.watch(halt, frame)
 
     @property
     def failure(self) -> tuple[int, int]:

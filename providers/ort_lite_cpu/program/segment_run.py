@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from threading import get_native_id
 from time import perf_counter_ns
 from typing import Any
 
@@ -14,9 +15,11 @@ from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.run.address import LISTS, wanted, write_addresses
+from ort_lite_cpu.run.interrupt import HALTED, own_frame, send
 from ort_lite_cpu.run.kept import Kept
 from ort_lite_cpu.run.lease import Lease
-from ort_lite_cpu.run.loop import HALTED, MISSED, Halt, Job
+from ort_lite_cpu.run.loop import MISSED, Halt, Job
+from ort_lite_cpu.run.team import TEAM
 
 
 class Unforeseen(Exception):
@@ -107,11 +110,11 @@ class SegmentRun:
         memory[SCRATCH] = lease.address
         write_addresses(memory, FIRST_PLACE, places, self.places)
         job = lease.job
-        sliced = None if options is None else bound.stoppable(self.segment)
-        table = bound.table_address if sliced is None else sliced.address
         settled = bound.tries >= TRIES  # asked before `brief` is read: a job keeps what it is told
         # Whoever ends a run with options needs the GIL for it.
-        job.attach(table, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data)
+        job.attach(
+            bound.table_address, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data
+        )
         if options is not None:
             failed = _run_halting(job, bound.count, options)
         elif not settled:
@@ -163,10 +166,16 @@ def _timed(job: Job, bound: Bound) -> int:
 
 def _run_halting(job: Job, count: int, options: RunOptions) -> int:
     """Runs until `options.terminate` is set, from whatever thread."""
-    halt = Halt()
-    job.watch(halt)
+    halt, frame, thread = Halt(), own_frame(), get_native_id()
+    job.watch(halt, frame)
+
+    def stop() -> None:
+        halt.set()
+        if frame:
+            send([(thread, frame), *TEAM.frames()])
+
     try:
-        with options.on_terminate(halt.set):
+        with options.on_terminate(stop):
             return job.run(0, count)
     finally:
         job.watch(Halt())  # the lease's next run may be another's

@@ -16,18 +16,18 @@ from ort_lite.native.lang import load64, store64
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
 from ort_lite_cpu.run.address import copy_addresses
-from ort_lite_cpu.run.atomics import call, get
+from ort_lite_cpu.run.atomics import get
+from ort_lite_cpu.run.interrupt import HALTED, begin, enter
 from ort_lite_cpu.run.team import TEAM, Team
 from ort_lite_cpu.run.ticket import MAX_PARTS, hire, release, share
 
 INSTRUCTION = 4  # int64s of one row of the table
-HALTED = -1  # the status of a run that a Halt stopped
 TAKEN = -2  # what the kernel of a jump returns where the run is to go on elsewhere
 MISSED = 2  # what a run returns that has begun with nothing, as its arrays were not all of NumPy's own class
 
 # The job record: byte offsets of its words.
-CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED = range(0, 80, 8)
-JOB_NBYTES = 80
+CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED, FRAME = range(0, 88, 8)
+JOB_NBYTES = 88
 
 
 # --- Native
@@ -40,8 +40,10 @@ def execute(job: int, arrays: int) -> int:
     memory = load64(job + MEMORY)
     if arrays != 0 and copy_addresses(load64(job + WANTED), arrays, memory) == 0:
         return MISSED
-    control = hire(load64(job + CONTROL), load64(job + THREADS), memory)
-    halt = load64(job + HALT)
+    halt, frame = load64(job + HALT), load64(job + FRAME)
+    if frame != 0:
+        begin(frame, halt)
+    control = hire(load64(job + CONTROL), load64(job + THREADS), memory, halt if frame != 0 else 0)
     start, stop = load64(job + START), load64(job + STOP)
     index = start
     row = load64(job + TABLE) + 8 * INSTRUCTION * index
@@ -52,11 +54,11 @@ def execute(job: int, arrays: int) -> int:
             break
         parts = load64(row + 16)
         if parts == 1:
-            status = call(load64(row), load64(row + 8), memory, done, 1)
+            status = enter(frame, load64(row), load64(row + 8), memory, done, 1)
         elif control != 0 and parts <= MAX_PARTS:
-            status = share(control, row, parts, done * parts)
+            status = share(control, row, parts, done * parts, frame)
         else:
-            status = _alone(row, memory, parts, done * parts)
+            status = _alone(row, memory, parts, done * parts, frame)
         if status != 0:
             if status != TAKEN or load64(row + 24) >= 0:
                 break
@@ -80,10 +82,10 @@ def execute(job: int, arrays: int) -> int:
     return 1
 
 
-def _alone(row: int, memory: int, parts: int, first: int) -> int:
+def _alone(row: int, memory: int, parts: int, first: int, frame: int) -> int:
     """All parts of a round in order, from number `first` on, up to the first that fails."""
     for part in range(first, first + parts):
-        status: int = call(load64(row), load64(row + 8), memory, part, parts)
+        status = enter(frame, load64(row), load64(row + 8), memory, part, parts)
         if status != 0:
             return status
     return 0
@@ -103,7 +105,8 @@ def _entries() -> tuple[Any, Any]:
 
 
 class Halt:
-    """A word that stops the runs whose jobs look at it, before their next instruction. Set from any thread.
+    """A word that stops the runs whose jobs look at it: before their next instruction, and inside of one where `interrupt` is used. Set
+    from any thread.
 
     What `RunOptions.terminate`, a deadline's timer and `close()` set. A signal's Python handler cannot: it waits until
     `run()` returns to the main thread. For a prompt Ctrl-C run a long program in slices of [start, stop).
@@ -151,10 +154,10 @@ class Job:
         self._entry = _entries()[0]
         self.watch(halt or Halt())
 
-    def watch(self, halt: Halt) -> None:
-        """Runs from now on look at this word."""
+    def watch(self, halt: Halt, frame: int = 0) -> None:
+        """Runs from now on look at this word. With a frame of the calling thread, kernels of its runs can be left (`interrupt`)."""
         self._halt = halt
-        self._record[HALT // 8] = halt.address
+        self._record[HALT // 8], self._record[FRAME // 8] = halt.address, frame
 
     def attach(self, table: int, memory: int, cost_us: float, hold: bool = False, wanted: int = 0) -> None:
         """Addresses of the instructions and of the memory table; about how long one thread needs for all of it.

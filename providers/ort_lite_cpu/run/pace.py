@@ -80,6 +80,13 @@ def counted(pool: ScratchPool[Any]) -> Iterator[None]:
             outer.handed_on += tally.nbytes + tally.handed_on
 
 
+def check(node: Node) -> None:
+    """Raise Cancelled or DeadlineExceeded if the run must end. 60 ns."""
+    options = CURRENT.options
+    if options is not None and options.terminate:
+        raise options.ended(f"in {node}").about(node)
+
+
 class Pace:
     """The pace of one node's step. It has no state: `check` and `take` ask for the run that the calling thread is in."""
 
@@ -90,10 +97,8 @@ class Pace:
 
     # --- cancellation
     def check(self) -> None:
-        """Raises Cancelled or DeadlineExceeded where the run shall end. 60 ns."""
-        options = CURRENT.options
-        if options is not None and options.terminate:
-            raise options.ended(f"in {self._node}").about(self._node)
+        """Raise Cancelled or DeadlineExceeded if the run must end. 60 ns."""
+        check(self._node)
 
     def slices(self, count: int, most: int = ELEMENTS) -> Iterator[slice]:
         """Slices of so many elements, in order. Checks between two of them."""

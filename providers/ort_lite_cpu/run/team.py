@@ -28,11 +28,12 @@ from typing import Any
 
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
-from ort_lite_cpu.run import ticket
+from ort_lite_cpu.run import interrupt, ticket
 from ort_lite_cpu.run.ticket import MAX_PARTS
 
 PATIENCE_NS = 50_000  # that an idle worker yields its core before it sleeps
 SPECS = (Spec.plain(ticket.serve, "i64(i64)"), Spec.plain(ticket.dismiss, "i64(i64)"))
+_FRAMES = interrupt.FRAME_NBYTES * MAX_PARTS
 SLICE_NS = 100_000  # of time on a core: the least that Linux takes
 _SYSCALLS = {"x86_64": (202, 186, 314), "aarch64": (98, 178, 274)}  # futex, gettid, sched_setattr
 _ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period
@@ -52,8 +53,11 @@ class Team:
 
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(ticket.CONTROL_NBYTES + 64)
+        self._frames: Any = None
+        """Of the workers, by their numbers: see `interrupt`."""
         self.control = (ctypes.addressof(self._memory) + 63) & ~63
         self.asked = 1
+        self._refused = False
         self._lock = threading.Lock()
         self._workers: list[ctypes.c_size_t] = []
         self._registered = False
@@ -74,12 +78,23 @@ class Team:
                 return
             if os.name == "posix":
                 self._start_up_to(threads)
+                self._refused = self.threads < min(threads, MAX_PARTS)
             self.asked = threads
+
+    def retry(self) -> None:
+        """The next run asks again for workers that the system refused. When a session is made."""
+        if self._refused:
+            self._refused, self.asked = False, self.threads
+
+    def frames(self) -> list[tuple[int, int]]:
+        """The targets of `interrupt.send` that are workers."""
+        slots = ((number, ticket.SLOTS + ticket.SLOT_NBYTES * number) for number in range(1, self.threads))
+        return [(self._get(slot + ticket.THREAD_ID), self._frame(number)) for number, slot in slots]
 
     def close(self) -> None:
         """Ends the workers and waits for them, at most for the parts that they hold. Later runs go alone."""
         with self._lock:
-            self.asked = sys.maxsize
+            self._refused, self.asked = False, sys.maxsize
             workers, self._workers = self._workers, []
             if workers:
                 ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._dismiss)(self.control)
@@ -121,6 +136,7 @@ class Team:
                 self._set(ticket.SETATTR, numbers[2])
         for offset, name in words.items():
             self._set(offset, ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+        self._frames = self._frames or ctypes.create_string_buffer(_FRAMES)
         library.pthread_mutex_init(ctypes.c_void_p(self.control + ticket.MUTEX), None)
         library.pthread_cond_init(ctypes.c_void_p(self.control + ticket.CONDITION), None)
         self._set(ticket.CLOCK_ID, time.CLOCK_MONOTONIC)
@@ -133,14 +149,17 @@ class Team:
     def _start(self, library: ctypes.CDLL, number: int) -> int:
         """Starts one worker. Returns 0 or the error number of pthread_create."""
         slot = ticket.SLOTS + ticket.SLOT_NBYTES * number
-        for offset, value in ((ticket.CONTROL, self.control), (ticket.NUMBER, number), (ticket.AVOIDS, -1)):
+        interrupting = interrupt.signal_number()
+        frame = self._frame(number) if interrupting else 0
+        words = {ticket.CONTROL: self.control, ticket.NUMBER: number, ticket.AVOIDS: -1, ticket.FRAME: frame}
+        for offset, value in words.items():
             self._set(slot + offset, value)
         worker = ctypes.c_size_t()
-        # Signals are for Python's threads, but for those that report a crash of the worker itself.
+        # Signals are for Python's threads, but for those that report a crash of the worker itself, or end its kernel.
         import signal  # a session of one thread starts none, and its module takes a millisecond
 
-        crashes = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - crashes)
+        heard: set[Any] = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, interrupting}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - heard)
         try:
             problem: int = library.pthread_create(
                 ctypes.byref(worker), None, ctypes.c_void_p(self._serve), ctypes.c_void_p(self.control + slot)
@@ -155,12 +174,18 @@ class Team:
     def _block(self) -> Any:
         return (ctypes.c_char * ticket.CONTROL_NBYTES).from_address(self.control)
 
+    def _frame(self, number: int) -> int:
+        return ctypes.addressof(self._frames) + interrupt.FRAME_NBYTES * number
+
+    def _get(self, offset: int) -> int:
+        return ctypes.c_int64.from_address(self.control + offset).value
+
     def _set(self, offset: int, value: int) -> None:
         ctypes.c_int64.from_address(self.control + offset).value = value
 
     def _forget(self) -> None:
         ctypes.memset(self.control, 0, ticket.CONTROL_NBYTES)
-        self.asked = 1
+        self.asked, self._refused = 1, False
         self._workers = []
         self._lock = threading.Lock()
 

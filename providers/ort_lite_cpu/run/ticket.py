@@ -8,12 +8,13 @@ that somebody holds, so a worker that is late, asleep or descheduled delays nobo
 from ort_lite.native.lang import imax, imin, load64, store64
 from ort_lite_cpu.run.atomics import call, fetch_add, fetch_and, fetch_or, get, lowest_bit, pause, put, swap
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
+from ort_lite_cpu.run.interrupt import begin, enter
 
 MAX_PARTS = 48  # of one instruction: bits of the ticket's mask; also the largest team, its leader included
 
 # The control block: byte offsets of its words. What is written by different threads has lines of its own.
 # First line: the run that has the workers. Written by its leader, before the ticket that makes it visible.
-TICKET, ROW, MEMORY, OWN, THREADS, FLOATS, FIRST = 0, 8, 16, 24, 32, 40, 48
+TICKET, ROW, MEMORY, OWN, THREADS, FLOATS, FIRST, HALT = range(0, 64, 8)
 PENDING = 64  # parts of the published instruction that are not finished
 SLEEPING = 128  # bit k: worker k is asleep or about to be
 TAKEN = 192  # 1 while a run has the workers
@@ -28,9 +29,9 @@ CPUS, CPUS_NBYTES = 896, 128  # scratch of the leader: a set of 1,024 CPUs
 MUTEX, CONDITION = 1024, 1152
 ATTRIBUTES = 1216  # a struct sched_attr, 48 bytes
 # One slot a worker: address of the control block, its number, thread id, the core it avoids; a struct timespec; when it last
-# offered its core, and how many more offers it takes the core for crowded.
-SLOTS, SLOT_NBYTES = 1280, 64
-CONTROL, NUMBER, THREAD_ID, AVOIDS, TIME, OFFERED, CROWDED = 0, 8, 16, 24, 32, 48, 56
+# offered its core, how many more offers it takes the core for crowded, and the address of its frame (`interrupt`).
+SLOTS, SLOT_NBYTES = 1280, 128
+CONTROL, NUMBER, THREAD_ID, AVOIDS, TIME, OFFERED, CROWDED, FRAME = 0, 8, 16, 24, 32, 48, 56, 64
 CONTROL_NBYTES = SLOTS + SLOT_NBYTES * MAX_PARTS
 
 _SEQUENCE = 1 << MAX_PARTS
@@ -44,15 +45,19 @@ _MEMORY = 8  # offers that nobody accepts before a core is not crowded any more
 
 
 # --- Native: parts of the published instruction
-def _run(control: int, row: int, part: int) -> None:
-    number = load64(control + FIRST) + part
-    status = call(load64(row), load64(row + 8), load64(control + MEMORY), number, load64(row + 16))
+def _run(control: int, row: int, part: int, frame: int) -> None:
+    number, memory, halt = load64(control + FIRST) + part, load64(control + MEMORY), load64(control + HALT)
+    if halt == 0:
+        frame = 0
+    elif frame != 0:
+        begin(frame, halt)
+    status = enter(frame, load64(row), load64(row + 8), memory, number, load64(row + 16))
     if status != 0:
         store64(control + STATUSES + 8 * part, status)
         fetch_or(control + FAILED, 1 << part)
 
 
-def _take(control: int, member: int, slot: int) -> None:
+def _take(control: int, member: int, slot: int, frame: int) -> None:
     """Runs parts until none is left to take, or another run begins that did not ask for this many threads.
 
     The leader is member 0 and has no slot.
@@ -68,15 +73,17 @@ def _take(control: int, member: int, slot: int) -> None:
             # What we read is this ticket's: the leader cannot pass the instruction while our part is pending.
             if load64(control + FLOATS) != float_mode():
                 set_float_mode(load64(control + FLOATS))
-            _run(control, load64(control + ROW), part)
+            _run(control, load64(control + ROW), part, frame)
             fetch_add(control + PENDING, -1)
             if member != 0:
                 _offer(control, slot)
 
 
 # --- Native: the leader
-def hire(control: int, threads: int, memory: int) -> int:
-    """Takes the workers for a run of at most `threads` threads. Returns `control`, or 0 if the run is to go alone."""
+def hire(control: int, threads: int, memory: int, halt: int) -> int:
+    """Takes the workers for a run of at most `threads` threads, which leave their kernels when `halt`, if not 0, is set. Returns
+    `control`, or 0 if the run is to go alone.
+    """
     if control == 0 or threads < 2:
         return 0
     threads = imin(threads, load64(control + STARTED))
@@ -89,6 +96,7 @@ def hire(control: int, threads: int, memory: int) -> int:
         part += threads
     store64(control + OWN, own)
     store64(control + MEMORY, memory)
+    store64(control + HALT, halt)
     store64(control + THREADS, threads)
     store64(control + FLOATS, float_mode())
     if load64(control + GETCPU) != 0:
@@ -101,7 +109,7 @@ def release(control: int) -> None:
     put(control + TAKEN, 0)
 
 
-def share(control: int, row: int, parts: int, first: int) -> int:
+def share(control: int, row: int, parts: int, first: int, frame: int) -> int:
     """Runs a round of the instruction at `row`, 2 to MAX_PARTS parts, whose numbers begin with `first`. Returns the status of
     the lowest part that failed, or 0.
     """
@@ -109,8 +117,8 @@ def share(control: int, row: int, parts: int, first: int) -> int:
     store64(control + FIRST, first)
     store64(control + PENDING, parts - 1)
     _publish(control, (1 << parts) - 2)
-    _run(control, row, 0)
-    _take(control, 0, 0)
+    _run(control, row, 0, frame)
+    _take(control, 0, 0, frame)
     pauses = 0
     while get(control + PENDING) != 0:
         pause()
@@ -192,7 +200,7 @@ def dismiss(control: int) -> int:
 def serve(slot: int) -> int:
     """What a worker does, from pthread_create to dismiss()."""
     control = load64(slot + CONTROL)
-    number = load64(slot + NUMBER)
+    number, frame = load64(slot + NUMBER), load64(slot + FRAME)
     if load64(control + FUTEX) != 0:
         put(slot + THREAD_ID, call(load64(control + SYSCALL), load64(control + GETTID)))
     if load64(control + SETATTR) != 0:
@@ -204,7 +212,7 @@ def serve(slot: int) -> int:
         if get(control + QUIT) != 0:
             return 0
         if ticket & _MASK != 0 and number < load64(control + THREADS):
-            _take(control, number, slot)
+            _take(control, number, slot, frame)
             pauses = 0
             since = _now(control, slot)
             continue

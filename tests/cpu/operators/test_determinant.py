@@ -12,6 +12,16 @@ def test_matches_numpy(shape: tuple[int, ...]) -> None:
     check_op("Det", ramp(shape), expected=np.linalg.det, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("n", [31, 32, 33, 64, 97])
+def test_matrices_of_several_blocks(n: int) -> None:
+    x = np.random.default_rng(n).standard_normal((2, n, n))
+    check_op("Det", x, expected=np.linalg.det, rtol=1e-9)
+    x[:, :, n - 2] = x[:, :, 0]  # the last column but one has no pivot
+    assert np.abs(run_op("Det", [x])[0]).max() < 1e-9 * np.abs(np.linalg.det(x + np.eye(n))).max()
+    x[:, :, n - 2] = 0
+    check_op("Det", x, expected=np.zeros(2))
+
+
 def test_rows_are_exchanged_and_singular_matrices_give_zero() -> None:
     x = np.array([[[0, 1], [1, 0]], [[1, 2], [2, 4]]], np.float64)
     check_op("Det", x, expected=np.array([-1.0, 0.0]))

@@ -11,7 +11,11 @@ import pytest
 
 import ort_lite
 from ort_lite.dtypes import Array
-from ort_lite.errors import OrtLiteError
+from ort_lite.errors import Cancelled, OrtLiteError
+from ort_lite.provider import RunOptions
+from ort_lite.provider.current import as_in
+from ort_lite_cpu.operators.microsoft.generation import beams
+from ort_lite_cpu.operators.microsoft.generation.settings import Settings
 from tests.cpu.check import assert_close
 from tests.cpu.operators.generation_models import (
     FLOAT,
@@ -130,6 +134,17 @@ def test_beams(given: dict[str, Any]) -> None:
         for early in (0, 1):
             inputs = beam_inputs(prompt, longest=11, **given)
             check("BeamSearch", inputs, BEAMS, decoder=gpt(3), eos_token_id=eos, pad_token_id=7, early_stopping=early)
+
+
+@pytest.mark.parametrize("count", [1, 3, 8, 23])
+def test_the_best_of_a_long_row_are_found_slice_by_slice(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beams, "SLICE", 5)
+    settings, row = Settings("node", 23, 0, 0, 0, 9), np.array([k * 7 % 4 for k in range(23)], np.float32)
+    assert beams._largest(settings, row, count).tolist() == np.argsort(-row, kind="stable")[:count].tolist()
+    options = RunOptions()
+    options.terminate = True
+    with as_in(options, None), pytest.raises(Cancelled, match="in node"):
+        beams._largest(settings, row, 3)
 
 
 # --- Sampling

@@ -7,6 +7,9 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite_cpu.operators.microsoft.generation.settings import Settings
 
+SLICE = 1 << 18
+"""Scores of a row that are looked at, before a run is asked whether it shall end."""
+
 
 class Hypotheses:
     """The finished sequences of one of a batch, at most num_beams, best first; the older of two equals comes first."""
@@ -50,14 +53,22 @@ def best(settings: Settings, scores: Array, batch: int) -> tuple[Array, Array, A
     wanted = 2 * settings.beams
     if wanted > flat.shape[1]:
         raise settings.error(f"num_beams is {settings.beams}; twice as many candidates need a vocabulary of two tokens or more")
-    order = np.array([_largest(row, wanted) for row in flat], np.int64).reshape(batch, wanted)
+    order = np.array([_largest(settings, row, wanted) for row in flat], np.int64).reshape(batch, wanted)
     return np.take_along_axis(flat, order, axis=1), order // settings.vocabulary, order % settings.vocabulary
 
 
-def _largest(row: Array, count: int) -> Array:
-    """Where the `count` largest are, the larger and then the earlier first. O(n)."""
-    least = np.partition(row, row.size - count)[row.size - count]
-    places = np.flatnonzero(row >= least)
+def _largest(settings: Settings, row: Array, count: int) -> Array:
+    """Where the `count` largest are, the larger and then the earlier first. O(n), in slices, between which a cancelled run ends."""
+    if row.size <= max(SLICE, count):
+        least = np.partition(row, row.size - count)[row.size - count]
+        places = np.flatnonzero(row >= least)
+        return places[np.argsort(-row[places], kind="stable")[:count]]
+    found = []
+    for start in range(0, row.size, SLICE):
+        settings.check()
+        part = row[start : start + SLICE]
+        found.append(start + _largest(settings, part, min(count, part.size)))
+    places = np.concatenate(found)
     return places[np.argsort(-row[places], kind="stable")[:count]]
 
 

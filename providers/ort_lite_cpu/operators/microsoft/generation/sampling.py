@@ -51,7 +51,9 @@ def sampling(op: NodeLowering) -> None:
         drawn_by = np.zeros((len(arrays[0]), settings.vocabulary), np.float32)
 
         def choose(scores: Array) -> Array:
-            drawn_by[:] = filtered(nucleus, scores)
+            for row, target in zip(scores, drawn_by, strict=True):
+                settings.check()
+                target[:] = filtered(nucleus, row[None])[0]
             return np.array([drawn(row, generator.uniform()) for row in drawn_by], np.int32)
 
         return [greedy(settings, run, len(arrays[0]), choose), drawn_by]

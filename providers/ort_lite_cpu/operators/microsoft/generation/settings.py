@@ -7,6 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
+from ort_lite.provider import run_options
 from ort_lite.record import Record
 
 MOST_BEAMS = 128
@@ -44,6 +45,12 @@ class Settings(Record, eq=False):
 
     def error(self, message: str) -> InvalidArgument:
         return InvalidArgument(f"{self.node}: {message}")
+
+    def check(self) -> None:
+        """Raises Cancelled or DeadlineExceeded where the run shall end."""
+        options = run_options()
+        if options is not None and options.terminate:
+            raise options.ended(f"in {self.node}")
 
 
 def scalar(node: str, name: str, array: Array | None, default: float) -> Any:

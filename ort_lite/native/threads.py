@@ -1,0 +1,57 @@
+"""Threads that start, or leave nothing behind, so that the next attempt begins anew.
+
+The system refuses a thread where a limit on threads or memory is reached, and Python refuses one while the interpreter ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ort_lite.errors import RuntimeException
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+T = TypeVar("T")
+
+
+def start(purpose: str, target: Callable[[], None], name: str) -> threading.Thread:
+    """Return a daemon thread that has started. Raises RuntimeException, which begins with the purpose, where none can start."""
+    thread = threading.Thread(target=target, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise _refused(purpose, error) from error
+    return thread
+
+
+def submit(purpose: str, pool: ThreadPoolExecutor, call: Callable[[], T]) -> Future[T]:
+    """Call it in a thread of the pool. Raises RuntimeException where the pool is shut down or no thread can start.
+
+    `ThreadPoolExecutor.submit` leaves a call in its queue when it raises, for a later thread to run. This one is cancelled.
+    """
+    from concurrent.futures import Future
+
+    future = Future[T]()
+
+    def work() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001  whoever waits for the future gets it
+                future.set_exception(error)
+
+    try:
+        pool.submit(work)
+    except RuntimeError as error:
+        if future.cancel():  # False where a thread of the pool has begun with it
+            raise _refused(purpose, error) from error
+    return future
+
+
+def _refused(purpose: str, error: RuntimeError) -> RuntimeException:
+    return RuntimeException(
+        f"{purpose}: no thread could be started ({error}); end some threads, or raise the limit on their number"
+    )

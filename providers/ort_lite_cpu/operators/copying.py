@@ -1,0 +1,92 @@
+"""Copies of arrays in Python steps: in slices, between which a cancelled run ends."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.graph import Node
+from ort_lite_cpu.run.pace import check
+
+SLICE = 1 << 24
+"""Bytes of one assignment; 10 ms where the memory is new."""
+FEW = 1 << 12
+"""Arrays that NumPy joins in a millisecond."""
+
+
+def assign(node: Node, target: Array, source: Array) -> None:
+    """target[...] = source, of the same shape."""
+    check(node)
+    if source.nbytes <= SLICE:
+        target[...] = source
+        return
+    axis = int(np.argmax(source.shape))
+    count = source.shape[axis]
+    step = max(count * SLICE // source.nbytes, 1)
+    for start in range(0, count, step):
+        end = start + step
+        assign(node, _between(target, axis, start, end), _between(source, axis, start, end))
+
+
+def contiguous(node: Node, x: Array) -> Array:
+    """The array, or a copy whose elements are in order."""
+    if x.flags.c_contiguous:
+        return x
+    y = np.empty(x.shape, x.dtype)
+    assign(node, y, x)
+    return y
+
+
+def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
+    """As np.concatenate, which raises ValueError for shapes that do not fit."""
+    if _are_few(arrays):
+        return np.concatenate(arrays, axis=axis)
+    first = arrays[0]
+    before, rest = _parted(first.shape, axis, first.ndim)
+    after, length = rest[1:], 0
+    for array in arrays:
+        check(node)
+        if array.ndim != first.ndim or array.shape[: len(before)] != before or array.shape[len(before) + 1 :] != after:
+            raise ValueError(f"arrays of the shapes {first.shape} and {array.shape} cannot be joined along axis {axis}")
+        length += array.shape[len(before)]
+    y = np.empty((*before, length, *after), first.dtype)
+    start = 0
+    for array in arrays:
+        end = start + array.shape[len(before)]
+        assign(node, _between(y, len(before), start, end), array)
+        start = end
+    return y
+
+
+def stacked(node: Node, arrays: Sequence[Array], axis: int) -> Array:
+    """As np.stack, which raises ValueError for shapes that differ."""
+    if _are_few(arrays):
+        return np.stack(arrays, axis=axis)
+    first = arrays[0]
+    before, after = _parted(first.shape, axis, first.ndim + 1)
+    y = np.empty((*before, len(arrays), *after), first.dtype)
+    for k, array in enumerate(arrays):
+        if array.shape != first.shape:
+            raise ValueError(f"arrays of the shapes {first.shape} and {array.shape} cannot be stacked")
+        assign(node, _between(y, len(before), k, k + 1), np.expand_dims(array, len(before)))
+    return y
+
+
+def _between(x: Array, axis: int, start: int, end: int) -> Array:
+    """Entries start to end - 1 along the axis, of the same memory."""
+    at: tuple[Any, ...] = (*(slice(None),) * axis, slice(start, end))
+    part: Array = x[at]
+    return part
+
+
+def _are_few(arrays: Sequence[Array]) -> bool:
+    return len(arrays) <= FEW and sum(array.nbytes for array in arrays) <= SLICE
+
+
+def _parted(shape: tuple[int, ...], axis: int, axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions before an axis of so many, and those from it on."""
+    if not -axes <= axis < axes:
+        raise ValueError(f"axis {axis} is none of {axes}")
+    axis %= axes
+    return shape[:axis], shape[axis:]
