@@ -7,6 +7,7 @@ each: the child runs them in order, and another goes on behind one that did not 
 import functools
 import importlib
 import json
+import os
 import resource
 import select
 import subprocess
@@ -47,11 +48,11 @@ def _answers(module: str, names: list[str], seconds: float, megabytes: int) -> d
     answers: dict[str, str] = {}
     command = [sys.executable, "-m", __name__, module, str(megabytes), json.dumps(names)]
     with child(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert _line(process.stdout, START) == "ready\n", f"{module} cannot be imported"
+        lines = _Lines(process.stdout)
+        assert lines.read(START) == "ready\n", f"{module} cannot be imported"
         for name in names:
             begin = monotonic()
-            line = _line(process.stdout, seconds)
+            line = lines.read(seconds)
             if line:
                 answers[name] = json.loads(line)
                 continue
@@ -64,10 +65,25 @@ def _answers(module: str, names: list[str], seconds: float, megabytes: int) -> d
     return answers
 
 
-def _line(stream: Any, seconds: float) -> str | None:
-    """The next line, "" at the end of the stream, None where none comes in time. A child writes whole lines, one at a time."""
-    ready, _, _ = select.select([stream], [], [], seconds)
-    return stream.readline() if ready else None
+class _Lines:
+    """Lines from a pipe. Text streams read ahead, and `select` does not see what they hold."""
+
+    def __init__(self, stream: Any) -> None:
+        self._file, self._rest = stream.fileno(), b""
+
+    def read(self, seconds: float) -> str | None:
+        """The next line, "" at the end of the stream, None if none comes in time."""
+        end = monotonic() + seconds
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([self._file], [], [], max(end - monotonic(), 0))
+            if not ready:
+                return None
+            found = os.read(self._file, 1 << 16)
+            if not found:
+                return ""
+            self._rest += found
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode() + "\n"
 
 
 def _run(case: Callable[[], None]) -> str:
