@@ -190,7 +190,7 @@ class ModelRequiresCompilation(OrtLiteError):
 
 
 class ModelLoadCanceled(OrtLiteError):
-    """`SessionOptions.set_load_cancellation_flag(True)` while a session was being made."""
+    """`SessionOptions.set_load_cancellation_flag(True)` cancelled the creation of a session."""
 
     status = (12, "MODEL_LOAD_CANCELED")
 
@@ -226,7 +226,7 @@ class Cancelled(RunTerminated):
 
 
 class DeadlineExceeded(RunTerminated, TimeoutError):
-    """The run took longer than its `timeout`."""
+    """A run took longer than its `timeout`, or the creation of a session longer than its `creation_timeout`."""
 
 
 class VerificationError(OrtLiteError):

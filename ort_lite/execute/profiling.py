@@ -102,10 +102,12 @@ class Profiler:
         """Write the trace and return its path; "" once it has ended. Later events are dropped."""
         if self.ended:
             return ""
-        self._flush()
-        trace = self.trace()
-        self.discard()
-        trace.save(self._file)
+        try:
+            self._flush()
+        finally:  # what else was recorded is written all the same
+            trace = self.trace()
+            self.discard()
+            trace.save(self._file)
         return self.path
 
     def discard(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
@@ -274,10 +275,11 @@ class Graph:
         return list(self)
 
     def all_nodes(self) -> Iterator[Node]:
-        """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies."""
+        """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies. A checkpoint for each node."""
         node = self._first
         while node is not None:
             if node.graph is self:
+                checkpoint()
                 yield node
                 for attribute in node.attributes.values():
                     if attribute.type[0] == "G":  # GRAPH or GRAPHS: few nodes have one, and this loop is everybody's
@@ -429,6 +431,7 @@ def _stable_order(nodes: Sequence[Node]) -> list[Node]:
     ready = [k for k, node in enumerate(nodes) if not waits[node]]
     order: list[Node] = []
     while ready:
+        checkpoint()
         node = nodes[heappop(ready)]
         order.append(node)
         for reader in follow.get(node, ()):
@@ -452,7 +455,8 @@ def _cycle(node: Node, before: Mapping[Node, Sequence[Node]], waits: Mapping[Nod
 
 
 def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
-    """A copy of the node with new outputs; inputs and captures go through `mapping`, which receives the outputs."""
+    """A copy of the node with new outputs; inputs and captures go through `mapping`, which receives the outputs. A checkpoint."""
+    checkpoint()
     inputs = [None if value is None else mapping.get(value, value) for value in node.inputs]
     for value in node.outputs:
         if value is not None and value not in mapping:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
@@ -118,8 +119,9 @@ class Inference:
 
     def node(self, node: Node) -> list[Info]:
         """Infers one node and records its outputs. Raises InvalidGraph naming the node where types are not those of its schema, or
-        not those that the model declares, ShapeInferenceError where shapes do not fit and the node is certain to run.
+        not those that the model declares, ShapeInferenceError where shapes do not fit and the node is certain to run. A checkpoint.
         """
+        checkpoint()
         infos = self.infos
         inputs = [None if value is None else infos.get(value) or self.of(value) for value in node.inputs]
         found = self._found(Op(node, inputs, self))

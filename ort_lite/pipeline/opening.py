@@ -36,7 +36,6 @@ def open_model(
 
     Raises InvalidArgument for a parameter that nobody gave a value, and what `load` raises.
     """
-    options.check_load("load")
     _check_formats(options)
     from_file = isinstance(source, (str, os.PathLike))
     if parse is None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
+from ort_lite.checkpoint import begin_stage
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.recovery import compile_or_next, reporter
 from ort_lite.dtypes import DType
@@ -30,6 +31,7 @@ from ort_lite.pipeline.older_opsets import bring_to_imports
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.pipeline.share import changeable, share_constants
 from ort_lite.plugins import plugins
+from ort_lite.plugins.calls import inserted_by
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
@@ -103,24 +105,24 @@ def prepare(
         _check_compiled(assignment, options)
         return assignment
 
-    options.check_load("transform")
+    begin_stage("transform")
     with span("transform"):
         given = changeable(model)
         report = transformed(model, providers, options, span)
         with span("share_constants"):
             share_constants(model, given)
-    options.check_load("partition")
+    begin_stage("partition")
     with span("partition") as facts:
         assignment = again()
         facts.update(partitions=len(assignment.partitions), copies=sum(len(level.copies) for level in assignment.levels))
-    options.check_load("compile")
+    begin_stage("compile")
     with span("compile"):
         by_name = dict(zip(constraints.labels, policies, strict=True))
         fuser = fuser_of(options)
         assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser, span)
     for warning in check(assignment):
         report_incident(warning)
-    options.check_load("the session itself")
+    begin_stage("finish")
     keeping = frozenset(f.partition.name for f in forgiving if f in compiled.called)
     return Prepared(model, report, assignment, compiled, incidents, keeping)
 
@@ -337,7 +339,7 @@ class _Remedies:
         """Nodes that are channels-last are as they were."""
         nodes = [node for node in left if node.domain == NHWC_DOMAIN]
         if nodes:
-            made = plugins.layout_conversion().restore(self._model.graph, nodes)
+            made = inserted_by("ort_lite_layout_conversion", plugins.layout_conversion().restore, self._model.graph, nodes)
             self._constraints.note_inserted(made, "layout, around a node that was channels-last")
             self._constraints.note_put_back(nodes)
         return bool(nodes)
@@ -363,7 +365,8 @@ class _Remedies:
             return True
         self._widened.update(wanted)
         if wanted:
-            casts = plugins.cast_insertion()(self._model.graph, wanted, self._rounded)
+            insert = plugins.cast_insertion()
+            casts = inserted_by("ort_lite_cast_insertion", insert, self._model.graph, wanted, self._rounded)
             self._constraints.note_inserted(casts, "cast, for a node that nobody runs in its element type")
         return bool(wanted)
 
@@ -387,7 +390,7 @@ def _lay_out(model: Model, assignment: Assignment, constraints: Constraints) -> 
     }
     if not wanted:
         return False
-    made = plugins.layout_conversion().convert(model.graph, wanted)
+    made = inserted_by("ort_lite_layout_conversion", plugins.layout_conversion().convert, model.graph, wanted)
     why = f"layout, for {', '.join(dict.fromkeys(wanted.values()))}, which prefers NHWC"
     constraints.note_inserted(made, why)
     constraints.graph_changed()

@@ -11,6 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, itemsize, ort_name, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf
 from ort_lite.graph.graph import Attr, Graph, Node, Value
@@ -203,6 +204,7 @@ class _Loader:
     def _initializers(self, proto: pb.GraphProto, scope: Scope) -> None:
         where = graph_name(scope.graph)
         for tensor in proto.initializer[:]:
+            checkpoint()
             name = tensor.name
             who = f"initialiser {name!r}"
             if (type_ := self._left_out(tensor, who)) is not None:
@@ -239,6 +241,7 @@ class _Loader:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
         outputs = []  # of all nodes first: they may come in any order
         for proto in nodes:
+            checkpoint()
             values: list[Value | None] = []
             for name in proto.output[:]:
                 if not name:
@@ -259,6 +262,7 @@ class _Loader:
         version = self._versions.get(domain)
         if version is None:
             version = self._versions[domain] = self._implicit_version(domain, proto)
+        checkpoint()
         names, known = proto.input[:], scope.values
         inputs = [known.get(name) or (scope.find(name) if name else None) for name in names]
         if None in inputs:

@@ -7,6 +7,8 @@ ONNX reserves and nobody writes) with the begin and end of its bytes in the orig
 
 from collections.abc import Iterator
 
+from ort_lite.checkpoint import checkpoint
+
 Span = tuple[int, int]
 LARGE = 4096  # bytes from which a tensor is worth it
 
@@ -48,6 +50,7 @@ def _strip(data: memoryview, start: int, end: int, message: int, spans: set[Span
     nested, kept, raw = _NESTED[message], start, 0
     pieces: list[bytes | memoryview] = []
     for number, at, begin, stop in _fields(data, start, end):
+        checkpoint()
         replaced = b""
         if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):
             raw += 1

@@ -8,11 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile import lifecycle
-from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.graph.model import Model
 from ort_lite.memory import locks
 from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
+from ort_lite.options.creation import creating
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.opening import Params, source_to_keep
 from ort_lite.pipeline.preparation import Arguments, arguments_of
@@ -47,8 +48,9 @@ class InferenceSession(Compatible):
     device or is assigned no node costs a warning; with `strict=True` (config entry `ort_lite.strict`) it is a ProviderError, but for
     the CPU provider. Options may hold those of `ort_lite.options.policies`. Keywords:
     `placement_rules` (see `ort_lite.partition.placement`), `partitioning` ("greedy", "cost" or a strategy, see
-    `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`). Raises what
-    loading, transforms, providers and compilation raise.
+    `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`),
+    `creation_timeout` (seconds; that of the options may be less). Raises what loading, transforms, providers and compilation raise,
+    DeadlineExceeded after the creation timeout, ModelLoadCanceled after `SessionOptions.set_load_cancellation_flag(True)`.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class InferenceSession(Compatible):
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._profiler = _profiler(options)
         self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
-        with piece(Logged(options)):
+        with piece(Logged(options)), creating(options):
             self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
@@ -244,19 +246,21 @@ class InferenceSession(Compatible):
     def close(self) -> None:
         """Gives up what is compiled, once the runs in flight are done with it; later runs raise. A second time does nothing.
 
-        States of partitions are released when nobody is in them any more. What the session says of itself stays.
+        States of partitions are released when nobody is in them any more. What the session says of itself stays. If a provider fails
+        meanwhile, everything else is released all the same, and its error is raised at the end.
         """
+        failures: list[OrtLiteError] = []
         with self._changing:
             state = self._state
             if state.prepared is None:
                 return
-            self._state = state.closed()
+            self._state = state.closed(failures)
             forms = state.forms()
             state.account.close()
         if state.workers is not None:
             state.workers.close()
-        for prepared in forms:
-            lifecycle.close_states(prepared.compiled)
+        failures += lifecycle.failures_of(partial(lifecycle.close_states, prepared.compiled) for prepared in forms)
+        lifecycle.raise_first(failures)
 
     def load_params(self, params: Params) -> None:
         """Gives the model's parameters other values: arrays by name, or the bytes that `ort_lite.save_params` made.
@@ -278,7 +282,7 @@ class InferenceSession(Compatible):
                 "make it from a path or a Model (`ort_lite.load`), or make another session"
             )
         if state.prepared is not None:
-            with piece(Logged(state.options)):
+            with piece(Logged(state.options)), creating(state.options):
                 profiler = None if self._profiler is None or self._profiler.ended else self._profiler
                 fresh = make_state(self._kept, state.options.copy(), arguments, params, profiler)
             with self._changing:

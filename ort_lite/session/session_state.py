@@ -7,8 +7,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
+from ort_lite.checkpoint import begin_stage
 from ort_lite.compile import lifecycle
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.declared import merged_outputs
@@ -63,14 +64,15 @@ class SessionState(Record):
     explained: "Explanation | None" = None
     """What is left to say once the session is closed."""
 
-    def explain(self) -> "Explanation":
+    def explain(self, failures: list[OrtLiteError] | None = None) -> "Explanation":
+        """Raises ProviderError naming a partition that fails to say its facts, or adds the error to `failures`."""
         if self.explained is not None or self.prepared is None:
             assert self.explained is not None
             return self.explained
         notes = (*self.selection.notes, *self.prepared.incidents)
         from ort_lite.pipeline.explanation import Explanation
 
-        return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts())
+        return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts(failures))
 
     def memory_plans(self) -> dict[str, Any]:
         """See `InferenceSession.memory_plans`."""
@@ -82,9 +84,10 @@ class SessionState(Record):
         other = self.overriding.made if self.overriding is not None else None
         return [found.prepared for found in (self.ready, other) if isinstance(found, Ready)]
 
-    def closed(self) -> "SessionState":
-        """What stays of it."""
-        return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=self.explain())
+    def closed(self, failures: list[OrtLiteError]) -> "SessionState":
+        """What stays of it. Partitions that fail to say their facts go into `failures`, and have none."""
+        explained = self.explain(failures)
+        return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=explained)
 
 
 class Overriding:
@@ -124,6 +127,7 @@ def make_state(
             return prepare(model, chosen.providers, options, span, chosen.policies, rules, given.partitioning, check)
 
         if options.optimized_model_filepath:
+            begin_stage("save")
             with span("save_optimized_model"):
                 save_optimized(saved_form(model, chosen.providers, options), options)
         prepared = prepared_from(model, span, partial(check_used, chosen))
@@ -170,8 +174,10 @@ def _collect(providers: Sequence[ExecutionProvider], assignment: Assignment, pro
     """Add what providers recorded, and the events of nodes, to a profile that ends."""
     from ort_lite.pipeline.node_events import node_events
 
-    lifecycle.collect_events(providers, profiler)
-    profiler.nodes(node_events(profiler.trace(), assignment, since))
+    try:
+        lifecycle.collect_events(providers, profiler)
+    finally:
+        profiler.nodes(node_events(profiler.trace(), assignment, since))
 
 
 def _ready(prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None") -> Ready:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, InvalidGraph
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import Type
@@ -31,6 +32,11 @@ class Outline:
             self._seen = self._graph.outputs
             if (fault := self._lost()) is not None:
                 raise self._fail(fault, [transform])
+
+    def look_closely(self, transform: str) -> None:
+        """After a change that the Rewriter did not see: raises Fail naming the transform if the graph is invalid now. O(nodes + edges)."""
+        if (fault := _unavailable(self._graph, set())) is not None:
+            raise self._fail(fault, [transform])
 
     def check(self, changes: Sequence[Change], transforms: Iterable[str]) -> None:
         """Raises Fail naming the transform that left an invalid graph. O(nodes + edges)."""
@@ -67,6 +73,7 @@ def _unavailable(graph: Graph, known: set[Value]) -> _Fault | None:
     own = [*graph.inputs, *graph.initializers.values()]
     known.update(own)
     for node in graph:
+        checkpoint()
         for value in node.inputs:
             if value is not None and value not in known:
                 return _missing(node, value)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
@@ -20,6 +21,7 @@ from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.log import Span, no_span
 from ort_lite.record import Record
+from ort_lite.transform.budget import OverBudget
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform, names_of
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
 from ort_lite.transform.rewriter import FOLD_LIMIT, Done, Rewriter, Skip
@@ -216,10 +218,15 @@ class Driver:
             self._seen[found.name] = len(self.changes)
 
     def _run_pass(self, found: GraphPass) -> None:
+        checkpoint()
         self.rewriter.begin()
         self.rewriter.skips.clear()
+        nodes = self.graph.nodes
         try:
             count = found.function(self.graph, self.rewriter)
+        except OverBudget as error:
+            self.rewriter.skips[f"graph {self.graph.name!r}", str(error)] = None
+            count = len(self.rewriter.added) + len(self.rewriter.removed)
         except OrtLiteError as error:
             error.add_note(f"while the transform {found.name} looked at graph {self.graph.name!r}")
             raise
@@ -228,6 +235,8 @@ class Driver:
         answer: object = count
         if not isinstance(answer, int) or answer < 0:
             raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
+        if (count and not (self.rewriter.added or self.rewriter.removed)) or _moved(self.graph, nodes):
+            self.outline.look_closely(found.name)
         self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
         if count:
             self._note(found.name, count)
@@ -258,7 +267,8 @@ class Driver:
                 touched.clear()
 
     def _visit(self, node: Node, index: "Index") -> None:
-        """Tries the rules until one of them fires."""
+        """Tries the rules until one of them fires. A checkpoint."""
+        checkpoint()
         rewriter = self.rewriter
         if node.graph in self._fixed:
             return
@@ -337,6 +347,15 @@ class _WatchedDriver(Driver):
         made = self.changes[before:]
         self._nodes += sum(len(change.added) - len(change.removed) for change in made)
         facts.update(nodes_after=self._nodes, fired=sum(change.times for change in made))
+
+
+def _moved(graph: Graph, nodes: Sequence[Node]) -> bool:
+    """True if nodes that were in the graph before are in another order now."""
+    now = graph.nodes
+    if now == nodes:
+        return False
+    before, there = set(nodes), set(now)
+    return [node for node in now if node in before] != [node for node in nodes if node in there]
 
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:

@@ -2,18 +2,21 @@
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, Value
+from ort_lite.native.digest import digest
 from ort_lite.transform import Rewriter, all_graphs, graph_pass
+from ort_lite.transform.budget import stored_bytes
 
 _SAMPLES = 16
 
 
 @graph_pass(level="basic", counterparts=("ConstantSharing",))
 def merge_duplicate_initializers(graph: Graph, rewriter: Rewriter) -> int:
-    """Initialisers of one graph that agree in type, shape and a few samples are compared in full.
+    """Initialisers of one graph that agree in type, shape and a few samples are compared by digests of all their bytes.
 
-    O(initialisers + bytes of true duplicates): weights that differ are told apart by the samples. Strings are left alone.
+    O(initialisers + bytes of those with equal samples). Strings are left alone, and so are views that repeat some of their elements.
     """
     count = 0
     for body in all_graphs(graph):
@@ -29,32 +32,38 @@ def merge_duplicate_initializers(graph: Graph, rewriter: Rewriter) -> int:
 
 
 def _merge(values: list[Value], rewriter: Rewriter) -> int:
-    kept: dict[bytes, list[Value]] = {}
+    """Values of one type and shape."""
+    first: dict[bytes, Value] = {}
+    kept: dict[bytes, dict[object, Value]] = {}
+    """By sample and digest, where several have the sample."""
     count = 0
     for value in values:
-        array = rewriter.array(value)
-        assert array is not None
-        alike = kept.setdefault(_sample(array), [])
-        for other in alike:
-            if array.size <= _SAMPLES or _same_bytes(array, rewriter.array(other)):  # of few elements, all are in the sample
-                rewriter.touched.update(dict.fromkeys(value.readers))
-                value.replace_all_uses_with(other)  # the dead one goes with remove_dead_nodes
-                count += 1
-                break
-        else:
-            alike.append(value)
+        checkpoint()
+        sample = _sample(rewriter.array(value))
+        other = first.setdefault(sample, value)
+        if other is value:  # most weights: their samples differ from all others
+            continue
+        if sample not in kept:
+            kept[sample] = {_digest(rewriter.array(other)): other}
+        if (same := kept[sample].setdefault(_digest(rewriter.array(value)), value)) is not value:
+            rewriter.touched.update(dict.fromkeys(value.readers))
+            value.replace_all_uses_with(same)  # the dead one goes with remove_dead_nodes
+            count += 1
     return count
 
 
-def _sample(array: Array) -> bytes:
+def _sample(array: Array | None) -> bytes:
+    assert array is not None
     return array.tobytes() if array.size <= _SAMPLES else bytes(array.flat[:: array.size // _SAMPLES].tobytes())
 
 
-def _same_bytes(a: Array, b: Array | None) -> bool:
-    """Bits, so that -0.0 stays apart from 0.0 and NaN equals itself. Views of one element compare that element."""
-    if b is None or a is b:
-        return a is b
-    if not any(a.strides) and not any(b.strides):
-        return bool(a.flat[:1].tobytes() == b.flat[:1].tobytes())
-    kind = f"u{a.itemsize}" if a.itemsize in (1, 2, 4, 8) else None
-    return bool(np.array_equal(a.view(kind), b.view(kind))) if kind else a.tobytes() == b.tobytes()
+def _digest(array: Array | None) -> object:
+    """Equal for the same bits, so that -0.0 stays apart from 0.0 and NaN equals itself. Views of one element are told by that element."""
+    assert array is not None
+    if array.size <= _SAMPLES:  # all are in the sample
+        return ""
+    if not any(array.strides):
+        return "filled"
+    if stored_bytes(array) < array.nbytes:
+        return id(array)
+    return digest(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))

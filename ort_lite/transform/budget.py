@@ -1,0 +1,74 @@
+"""The budget of transforms that compute constants: how many bytes they may make of a model, and how much work that may be.
+
+A model of 200 bytes can ask for constants of gigabytes. Budgets are counted in bytes and elements, not in seconds, so that the same
+model becomes the same graph on every machine. What exceeds the budget stays in the graph and is computed by the run.
+"""
+
+from math import prod
+
+from ort_lite.dtypes import Array
+
+NEW_BYTES = 256 << 20
+"""Bytes of new arrays that transforms may make, besides PER_WEIGHT times those of the model's own weights."""
+FILLED_BYTES = 1 << 30
+"""The same for views of constants, which take no memory before a kernel packs them."""
+LARGEST_VIEW = 512 << 20
+"""Bytes that one view may stand for, besides those that its operands hold. The largest weight of VGG-19 has 411 MB."""
+WORK = 1 << 27
+"""Elements that folded nodes may read and write, besides WORK_PER_WEIGHT times the bytes of the weights. About a second."""
+LARGEST_WORK = 1 << 25
+"""Elements that one folded node may read and write, besides WORK_PER_WEIGHT times the bytes that its operands hold."""
+PER_WEIGHT, WORK_PER_WEIGHT = 4, 16
+
+
+class OverBudget(Exception):
+    """A transform would make more bytes of constants than the budget has left. The text says how many."""
+
+
+class Cost:
+    """What folding a node takes: bytes of new arrays, bytes that new views stand for, and elements that are read and written."""
+
+    def __init__(self, new_bytes: int = 0, filled_bytes: int = 0, work: int = 0) -> None:
+        self.new_bytes, self.filled_bytes, self.work = new_bytes, filled_bytes, work
+
+
+class Budget:
+    """What is left for the transforms of one graph and its bodies, whose weights have `weights` bytes."""
+
+    def __init__(self, weights: int) -> None:
+        self.new_bytes = NEW_BYTES + PER_WEIGHT * weights
+        self.filled_bytes = FILLED_BYTES + PER_WEIGHT * weights
+        self.work = WORK + WORK_PER_WEIGHT * weights
+
+    def spend(self, nbytes: int) -> None:
+        """Count a new array. Raises OverBudget if there are not as many bytes left."""
+        if why := self.refusal(Cost(nbytes)):
+            raise OverBudget(why)
+
+    def refusal(self, cost: Cost, held: int = 0) -> str:
+        """Why there is not that much left, or "" once the cost is counted. `held`: the bytes that the operands really hold."""
+        work = min(self.work, LARGEST_WORK + WORK_PER_WEIGHT * held)
+        filled = min(self.filled_bytes, LARGEST_VIEW + held)
+        if cost.work > work:
+            return f"folding it reads and writes {cost.work} elements, more than the {work} that are left"
+        if cost.new_bytes > self.new_bytes:
+            return f"its {cost.new_bytes} bytes are more than the {self.new_bytes} that are left for new constants"
+        if cost.filled_bytes > filled:
+            return f"its {cost.filled_bytes} bytes are more than the {filled} that are left for views of constants"
+        self.new_bytes -= cost.new_bytes
+        self.filled_bytes -= cost.filled_bytes
+        self.work -= cost.work
+        return ""
+
+    def affords(self, nbytes: int) -> bool:
+        """True if there are as many bytes left for new constants. Transforms ask before they compute a large one."""
+        return nbytes <= self.new_bytes
+
+
+def stored_bytes(array: Array) -> int:
+    """Bytes of memory behind an array: a broadcast view of one element holds one element."""
+    elements = prod(size for size, stride in zip(array.shape, array.strides, strict=True) if stride)
+    return int(elements * array.itemsize)
+
+
+__all__ = ["Budget", "Cost", "OverBudget", "stored_bytes"]
