@@ -1,7 +1,8 @@
 """Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
+from math import isfinite
+from numbers import Integral, Real
 from typing import Any
 
 from ort_lite.checkpoint import checkpoint
@@ -58,14 +59,15 @@ class Compiled(Record):
 
 
 def _facts(one: Any, name: str) -> dict[str, int | str]:
-    """Raises ProviderError unless they are texts and whole numbers by name, and `python_steps` is a number."""
-    facts = dict(ask_made(one, "facts", name, Mapping))
+    """Raises ProviderError unless they are texts and finite numbers by name, and `python_steps` is a whole number."""
+    facts: dict[Any, Any] = dict(ask_made(one, "facts", name, Mapping))
     for key, fact in facts.items():
-        number = isinstance(fact, Integral) and not isinstance(fact, bool)
-        if not isinstance(key, str) or not (number or (isinstance(fact, str) and key != "python_steps")):
-            expected = "whole numbers and texts by name" if key != "python_steps" else "a whole number for python_steps"
-            raise ProviderError(f"{name}: facts returned {shown(facts)}; expected {expected}")
-    return {key: fact if isinstance(fact, str) else int(fact) for key, fact in facts.items()}
+        if not isinstance(key, str) or not (isinstance(fact, str) or (isinstance(fact, Real) and isfinite(fact))):
+            raise ProviderError(f"{name}: facts returned {shown(facts)}; expected texts and finite numbers by name")
+    steps = facts.get("python_steps", 0)
+    if not isinstance(steps, Integral) or isinstance(steps, bool):
+        raise ProviderError(f"{name}: facts returned {shown(facts)}; expected a whole number for python_steps")
+    return {key: int(fact) if isinstance(fact, Integral) else fact for key, fact in facts.items()}
 
 
 class PartitionsFailed(CompileError):

@@ -12,6 +12,7 @@ from ort_lite.graph.released import released
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.partition import names_of
 from ort_lite.provider.abilities import absorbs, restores
 from ort_lite.provider.ask import ask, shown
 from ort_lite.provider.provider import ExecutionProvider, Partition
@@ -124,11 +125,13 @@ def start_profiling(providers: Sequence[ExecutionProvider]) -> None:
 def collect_events(providers: Sequence[ExecutionProvider], profiler: "Profiler") -> None:
     """Puts what providers recorded into the profile, as Kernel events: of all, also where one fails."""
 
-    def collect(provider: ExecutionProvider) -> None:
-        for event in ask(provider, "end_profiling"):
-            profiler.device_event(provider.name, event)
+    def collect(label: str, provider: ExecutionProvider) -> None:
+        for event in ask(provider, "end_profiling", label=label):
+            profiler.device_event(label, event)
 
-    raise_first(failures_of(partial(collect, provider) for provider in with_hook(providers, "end_profiling")))
+    able = with_hook(providers, "end_profiling")
+    labels = zip(names_of(providers), providers, strict=True)
+    raise_first(failures_of(partial(collect, label, provider) for label, provider in labels if provider in able))
 
 
 # What a session gives up

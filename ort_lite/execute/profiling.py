@@ -43,7 +43,8 @@ class Profiler:
         """Of the thread that the event names, or on a track of the provider's own."""
         if self.ended:
             return
-        made = self._made("Kernel", event.name, event.begin, event.end, event.thread, {**event.args, "provider": provider})
+        args = {**event.args, "provider": provider}
+        made = self._made("Kernel", event.name, int(event.begin), int(event.end), int(event.thread), args)
         if event.thread:
             self._events.append(made)
         else:

@@ -7,7 +7,7 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node
 from ort_lite.graph.model import Function, Model, Names
 
-_NODE_LIMIT = 1_000_000  # nodes of one call, functions within functions: twenty that double would reach it
+_NODE_LIMIT = 100_000  # nodes of one call, functions within functions, and of all calls together: seventeen that double reach it
 _DEPTH_LIMIT = 256  # functions within functions
 
 FunctionKey = tuple[str, str, str]  # domain, name, overload
@@ -20,7 +20,8 @@ def inline_functions(
     made: Callable[[Node], object] = lambda node: None,
 ) -> int:
     """Replaces calls of `model.functions` in `graph` and its bodies for which `which(call)` holds; those inside of what was
-    inlined too. Returns how many. New names are `<call>/<name in the function>`. O(nodes that result).
+    inlined too. Returns how many. New names are `<call>/<name in the function>`. O(nodes that result). Raises InvalidGraph for more than
+    _NODE_LIMIT of them.
 
     `made` is called with every new node, which has the call's attributes by then.
     """
@@ -28,6 +29,7 @@ def inline_functions(
         return 0
     names = Names(graph)
     count = 0
+    made_nodes = 0
     waiting = [call for call in graph.all_nodes() if _key(call) in model.functions]
     while waiting:
         call = waiting.pop()
@@ -35,6 +37,9 @@ def inline_functions(
             function = model.functions[_key(call)]
             identity = function.opset_imports.get("") or model.opset_imports.get("", 1)
             nodes = _replace(call, function, names, identity)
+            made_nodes += len(nodes) - 1
+            if made_nodes > _NODE_LIMIT:
+                raise InvalidGraph(f"{call}: the calls of functions in the model stand for more than {_NODE_LIMIT} nodes")
             for node in nodes:
                 made(node)
             waiting += [node for node in nodes if _key(node) in model.functions]
@@ -43,7 +48,7 @@ def inline_functions(
 
 
 def check_functions(functions: Mapping[FunctionKey, Function]) -> None:
-    """Raises InvalidGraph for functions that call themselves, or become more than a million nodes."""
+    """Raises InvalidGraph for functions that call themselves, or become more than _NODE_LIMIT nodes."""
     sizes: dict[FunctionKey, int] = {}
     open_calls: dict[FunctionKey, None] = {}
 

@@ -130,8 +130,13 @@ def _resource(answer: Any) -> bool:
 
 def _events(answer: Any) -> bool:
     return _all(ProfileEvent)(answer) and all(
-        isinstance(e.name, str) and _whole(e.begin, e.end, e.thread) and isinstance(e.args, Mapping) for e in answer
+        isinstance(e.name, str) and _whole(e.begin, e.end, e.thread) and isinstance(e.args, Mapping) and _plain(e.args) for e in answer
     )
+
+
+def _plain(args: Mapping[Any, Any]) -> bool:
+    """True for what a file of JSON can hold."""
+    return all(isinstance(key, str) and isinstance(arg, (str, int, float, type(None))) for key, arg in args.items())
 
 
 def _overhead(answer: Any) -> bool:
@@ -168,7 +173,7 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "cost": (_seconds, "a finite number of seconds, 0 or more, or None"),
     "overhead": (_overhead, "an Overhead of finite times, 0 or more, and a bandwidth above 0, or None"),
     "preferred_layout": (lambda answer: answer is None or answer in LAYOUTS, f"one of {', '.join(LAYOUTS)}, or None"),
-    "end_profiling": (_events, "ProfileEvent objects with whole numbers for begin, end and thread, and a dict of args"),
+    "end_profiling": (_events, "ProfileEvent objects: whole numbers for begin, end and thread, and texts or numbers in args"),
     "serialize": (_none_or(bytes, bytearray, memoryview), "bytes, or None"),
     "compatibility": (lambda answer: isinstance(answer, str), "a text"),
     "check_compatibility": (_none_or(str), "a text that says what does not fit, or None"),

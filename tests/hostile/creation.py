@@ -401,7 +401,7 @@ CASES: dict[str, Callable[[], None]] = {
     "initializers that are alike": alike_initializers,
     "timeout: a long graph, while it is loaded": partial(limited, partial(long_chain, 60_000), 0.1),
     "timeout: a long graph, later": partial(limited, partial(long_chain, 20_000), 0.6),
-    "timeout: functions that double": partial(limited, partial(doubling_functions, 17), 0.5),
+    "timeout: functions that double": partial(limited, partial(doubling_functions, 16), 0.5),
     "gaps: a long graph": partial(gaps, partial(long_chain, 10_000)),
     "gaps: functions that double": partial(gaps, partial(doubling_functions, 12)),
     "gaps: constants": partial(gaps, GROWN["a long chain of 16 MB each"]),

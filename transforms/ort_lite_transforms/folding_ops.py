@@ -132,7 +132,7 @@ _VIEWS = frozenset({"ConstantOfShape", "Expand", "Identity", "Squeeze", "Unsquee
 def is_view(op_type: str, given: Sequence[Array]) -> bool:
     """True if the results of an operator share the memory of its operands."""
     if op_type in ("Reshape", "Flatten"):
-        return bool(given[0].flags.c_contiguous) or is_filled(given[0])
+        return bool(given) and (bool(given[0].flags.c_contiguous) or is_filled(given[0]))
     return op_type in _VIEWS
 
 
