@@ -54,7 +54,9 @@ class Mover:
     def _check_optional(self) -> None:
         """Only an optional may hold nothing, which is not copied. Raises ProviderError for any other value that is None."""
         if not isinstance(self._value.type, OptionalType):
-            raise ProviderError(f"{self._who} got None; expected a value in the memory of {self._hop.source} from {self._maker}")
+            raise ProviderError(
+                f"{self._who} got None; expected a value in the memory of {self._hop.source} from {self._maker}"
+            )
 
     def _copied(self, x: Any) -> Any:
         if self._memory is not None and hasattr(self._hop.transfer, "copy_into"):

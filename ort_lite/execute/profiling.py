@@ -105,11 +105,19 @@ class Profiler:
             return ""
         try:
             self._flush()
-        finally:  # what else was recorded is written all the same
-            trace = self.trace()
-            self.discard()
-            trace.save(self._file)
+        except Exception as error:  # what else was recorded is written all the same
+            try:
+                self._write()
+            except OSError as failure:
+                error.add_note(f"nor can the profile be written: {failure}")
+            raise
+        self._write()
         return self.path
+
+    def _write(self) -> None:
+        trace = self.trace()
+        self.discard()
+        trace.save(self._file)
 
     def discard(self) -> None:
         """End without a file."""

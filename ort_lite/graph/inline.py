@@ -7,7 +7,7 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node
 from ort_lite.graph.model import Function, Model, Names
 
-_NODE_LIMIT = 100_000  # nodes of one call, functions within functions, and of all calls together: seventeen that double reach it
+_NODE_LIMIT = 100_000  # of one call, functions within functions, and of all calls together
 _DEPTH_LIMIT = 256  # functions within functions
 
 FunctionKey = tuple[str, str, str]  # domain, name, overload
@@ -20,10 +20,9 @@ def inline_functions(
     made: Callable[[Node], object] = lambda node: None,
 ) -> int:
     """Replaces calls of `model.functions` in `graph` and its bodies for which `which(call)` holds; those inside of what was
-    inlined too. Returns how many. New names are `<call>/<name in the function>`. O(nodes that result). Raises InvalidGraph for more than
-    _NODE_LIMIT of them.
+    inlined too. Returns how many. New names are `<call>/<name in the function>`. O(nodes that result).
 
-    `made` is called with every new node, which has the call's attributes by then.
+    `made` is called with every new node, which has the call's attributes by then. Raises InvalidGraph for too many nodes.
     """
     if not model.functions:
         return 0

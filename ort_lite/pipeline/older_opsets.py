@@ -3,7 +3,6 @@
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
 from ort_lite.plugins import plugins
-from ort_lite.plugins.calls import call_hooked
 from ort_lite.serialization.proto import same_operator, similar_operator
 
 
@@ -26,7 +25,7 @@ def bring_to_imports(model: Model) -> None:
         if there and similar_operator(node.domain, node.op_type, node.version, imported):
             node.version = imported
         elif node.version > imported:
-            call_hooked("ort_lite_older_form", plugins.older_form(), node, imported)
+            plugins.older_form()(node, imported)
 
 
 def _strange(model: Model, node: Node) -> bool:

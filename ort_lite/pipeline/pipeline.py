@@ -31,7 +31,6 @@ from ort_lite.pipeline.older_opsets import bring_to_imports
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.pipeline.share import changeable, share_constants
 from ort_lite.plugins import plugins
-from ort_lite.plugins.calls import inserted_by
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
@@ -339,7 +338,7 @@ class _Remedies:
         """Nodes that are channels-last are as they were."""
         nodes = [node for node in left if node.domain == NHWC_DOMAIN]
         if nodes:
-            made = inserted_by("ort_lite_layout_conversion", plugins.layout_conversion().restore, self._model.graph, nodes)
+            made = plugins.layout_conversion().restore(self._model.graph, nodes)
             self._constraints.note_inserted(made, "layout, around a node that was channels-last")
             self._constraints.note_put_back(nodes)
         return bool(nodes)
@@ -365,8 +364,7 @@ class _Remedies:
             return True
         self._widened.update(wanted)
         if wanted:
-            insert = plugins.cast_insertion()
-            casts = inserted_by("ort_lite_cast_insertion", insert, self._model.graph, wanted, self._rounded)
+            casts = plugins.cast_insertion()(self._model.graph, wanted, self._rounded)
             self._constraints.note_inserted(casts, "cast, for a node that nobody runs in its element type")
         return bool(wanted)
 
@@ -390,7 +388,7 @@ def _lay_out(model: Model, assignment: Assignment, constraints: Constraints) -> 
     }
     if not wanted:
         return False
-    made = inserted_by("ort_lite_layout_conversion", plugins.layout_conversion().convert, model.graph, wanted)
+    made = plugins.layout_conversion().convert(model.graph, wanted)
     why = f"layout, for {', '.join(dict.fromkeys(wanted.values()))}, which prefers NHWC"
     constraints.note_inserted(made, why)
     constraints.graph_changed()

@@ -35,7 +35,8 @@ def ask(
         if hook in _LISTS and not isinstance(answer, (str, bytes)):
             answer = list(answer)
     except RunTerminated as ended:
-        raise ended.about(provider=name)
+        ended.about(provider=name)
+        raise
     except Exception as raised:
         checkpoint()  # a creation that has ended is not the provider's failure
         kind = InvalidArgument if hook in _OPTIONS and isinstance(raised, InvalidArgument) else error
@@ -130,7 +131,8 @@ def _resource(answer: Any) -> bool:
 
 def _events(answer: Any) -> bool:
     return _all(ProfileEvent)(answer) and all(
-        isinstance(e.name, str) and _whole(e.begin, e.end, e.thread) and isinstance(e.args, Mapping) and _plain(e.args) for e in answer
+        isinstance(e.name, str) and _whole(e.begin, e.end, e.thread) and isinstance(e.args, Mapping) and _plain(e.args)
+        for e in answer
     )
 
 

@@ -34,7 +34,7 @@ class Outline:
                 raise self._fail(fault, [transform])
 
     def look_closely(self, transform: str) -> None:
-        """After a change that the Rewriter did not see: raises Fail naming the transform if the graph is invalid now. O(nodes + edges)."""
+        """Raises Fail naming a transform that left an invalid graph, past the Rewriter. O(nodes + edges)."""
         if (fault := _unavailable(self._graph, set())) is not None:
             raise self._fail(fault, [transform])
 

@@ -235,7 +235,7 @@ class Driver:
         answer: object = count
         if not isinstance(answer, int) or answer < 0:
             raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
-        if (count and not (self.rewriter.added or self.rewriter.removed)) or _moved(self.graph, nodes):
+        if (count and not (self.rewriter.added or self.rewriter.removed)) or _changed(self.graph, nodes, self.rewriter):
             self.outline.look_closely(found.name)
         self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
         if count:
@@ -349,13 +349,14 @@ class _WatchedDriver(Driver):
         facts.update(nodes_after=self._nodes, fired=sum(change.times for change in made))
 
 
-def _moved(graph: Graph, nodes: Sequence[Node]) -> bool:
-    """True if nodes that were in the graph before are in another order now."""
+def _changed(graph: Graph, nodes: Sequence[Node], rewriter: Rewriter) -> bool:
+    """True if `nodes`, which were in the graph, are in another order now, or between others that the Rewriter did not add."""
     now = graph.nodes
     if now == nodes:
         return False
-    before, there = set(nodes), set(now)
-    return [node for node in now if node in before] != [node for node in nodes if node in there]
+    before, there, added = set(nodes), set(now), set(rewriter.added)
+    kept = [node for node in now if node in before]
+    return kept != [node for node in nodes if node in there] or any(node not in before and node not in added for node in now)
 
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:

@@ -187,7 +187,7 @@ def test_new_constants_have_a_budget_together() -> None:
     assert folded(body, SIZES) == (["Add"], [])
     left, (reason,) = folded(body, SIZES, NEW_BYTES=900_000)
     assert left == ["Sin", "Add"]
-    assert "its 400000 bytes are more than the 100064 that are left for new constants" in reason
+    assert "its 400000 bytes are more than the 100032 that are left for new constants" in reason
 
 
 def test_weights_extend_the_budget() -> None:

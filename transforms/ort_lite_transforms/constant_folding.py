@@ -14,9 +14,10 @@ from ort_lite_transforms.quantized_operands import stays_quantized
 
 _READS_NO_ELEMENTS = frozenset({"Shape", "Size"})
 _READS_SOME_ELEMENTS = frozenset({"Gather"})
-_BROADCASTS = frozenset(
-    "Add Sub Mul Div Pow Mod And Or Xor Equal Less Greater LessOrEqual GreaterOrEqual Min Max Sum Where".split()
-)
+_BROADCASTS = frozenset({
+    "Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
+    "Min", "Max", "Sum", "Where",
+})  # fmt: skip
 
 
 @graph_pass(level="basic", counterparts=("ConstantFolding",))
@@ -51,7 +52,7 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
         return "strings"
     if node.op_type == "DequantizeLinear" and stays_quantized(rewriter, node):
         return "products of integers read it"
-    before = sum(map(stored_bytes, given))
+    before = sum(map(stored_bytes, {id(array): array for array in given}.values()))
     view = is_view(node.op_type, given) and node.graph is rewriter.graph  # a body may never run: there need be no room for it
     try:
         elements, after = _result(node, given)

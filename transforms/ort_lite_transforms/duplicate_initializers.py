@@ -58,7 +58,7 @@ def _sample(array: Array | None) -> bytes:
 
 
 def _digest(array: Array | None) -> object:
-    """Equal for the same bits, so that -0.0 stays apart from 0.0 and NaN equals itself. Views of one element are told by that element."""
+    """Equal for the same bits, so that -0.0 stays apart from 0.0 and NaN equals itself."""
     assert array is not None
     if array.size <= _SAMPLES:  # all are in the sample
         return ""
@@ -66,4 +66,4 @@ def _digest(array: Array | None) -> object:
         return "filled"
     if stored_bytes(array) < array.nbytes:
         return id(array)
-    return digest(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
+    return digest(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
