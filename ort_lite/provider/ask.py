@@ -171,7 +171,7 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
     "allocator": (_has("allocate", "free"), "an object with `allocate` and `free`, or None"),
     "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),
-    "available_resource": (_resource, "a Resource of whole numbers, 0 or more, or None"),
+    "available_resource": (_resource, "a Resource of whole numbers, or None"),
     "cost": (_seconds, "a finite number of seconds, 0 or more, or None"),
     "overhead": (_overhead, "an Overhead of finite times, 0 or more, and a bandwidth above 0, or None"),
     "preferred_layout": (lambda answer: answer is None or answer in LAYOUTS, f"one of {', '.join(LAYOUTS)}, or None"),

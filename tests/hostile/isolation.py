@@ -1,4 +1,4 @@
-"""What a model makes the process do: nothing with sockets, no other program, and no code made of its names."""
+"""What a model makes the process do: nothing with sockets, no other program, no code of its names, and no change of a feed."""
 
 import os
 import sys
@@ -113,6 +113,31 @@ def no_code_of_names() -> None:
     assert not Path("PWNED").exists()
 
 
+def feeds_stay() -> None:
+    """Nodes that may compute in the memory of their input leave that of the caller alone, also where it cannot be written to."""
+    model = proto(
+        """g (float[N] x, int64[2] i, float[2] u, int64 n) => (float[N] y, float[N] z, float[N] s, float[N] l) <bool yes = {1}> {
+        y = Relu(x)  z = ScatterElements(x, i, u)  t = Neg(x)  s = Abs(t)
+        l = Loop (n, yes, x) <body = b (int64 k, bool go, float[N] a) => (bool on, float[N] c) { on = Identity(go)  c = Neg(a) }> }"""
+    )
+    session = ort_lite.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for size in (3, 50_000):
+        feed = {
+            "x": np.linspace(-1, 1, size, dtype=np.float32),
+            "i": np.array([0, 2]),
+            "u": np.array([5, 6], np.float32),
+            "n": np.array(3),
+        }
+        before = {name: array.copy() for name, array in feed.items()}
+        for frozen in (False, True):
+            for array in feed.values():
+                array.flags.writeable = not frozen
+            results = session.run(None, feed)
+            for name, array in feed.items():
+                np.testing.assert_array_equal(array, before[name])
+                assert not any(np.shares_memory(array, result) for result in results)
+
+
 def nothing_at_exit() -> None:
     """A process that loads and runs a model opens no socket when it exits either."""
     read, write = os.pipe()
@@ -136,4 +161,5 @@ CASES: dict[str, Callable[[], None]] = {
     "no socket": no_socket,
     "no code of names": no_code_of_names,
     "nothing at exit": nothing_at_exit,
+    "feeds stay": feeds_stay,
 }

@@ -1,4 +1,4 @@
-"""A model opens no connection, starts no program, and its names never become code: seen by an audit hook, in a child."""
+"""A model opens no connection, starts no program and changes no feed, and its names never become code."""
 
 import pytest
 

@@ -14,10 +14,8 @@ from ort_lite_transforms.quantized_operands import stays_quantized
 
 _READS_NO_ELEMENTS = frozenset({"Shape", "Size"})
 _READS_SOME_ELEMENTS = frozenset({"Gather"})
-_BROADCASTS = frozenset({
-    "Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
-    "Min", "Max", "Sum", "Where",
-})  # fmt: skip
+_ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Sum", "Where"})
+_COMPARISONS = frozenset({"And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"})
 
 
 @graph_pass(level="basic", counterparts=("ConstantFolding",))
@@ -95,7 +93,7 @@ def _result(node: Node, given: Sequence[Array]) -> tuple[int, int]:
         sizes = [dim for dim in value.shape or () if isinstance(dim, int)]
         if value.shape is not None and len(sizes) == len(value.shape):
             count = math.prod(sizes)
-        elif node.op_type in _BROADCASTS:
+        elif node.op_type in _ARITHMETIC | _COMPARISONS:
             count = math.prod(np.broadcast_shapes(*(array.shape for array in given)))
         elif node.op_type == "Gather":
             axis = node.attr("axis", 0)
