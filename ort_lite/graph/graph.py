@@ -275,11 +275,13 @@ class Graph:
         return list(self)
 
     def all_nodes(self) -> Iterator[Node]:
-        """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies. A checkpoint for each node."""
-        node = self._first
+        """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies. Every 64th is a checkpoint."""
+        node, count = self._first, 0
         while node is not None:
             if node.graph is self:
-                checkpoint()
+                if not count & 63:
+                    checkpoint()
+                count += 1
                 yield node
                 for attribute in node.attributes.values():
                     if attribute.type[0] == "G":  # GRAPH or GRAPHS: few nodes have one, and this loop is everybody's

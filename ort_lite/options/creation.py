@@ -15,11 +15,11 @@ def creating(options: SessionOptions) -> Iterator[None]:
 
     Checkpoints inside raise ModelLoadCanceled or DeadlineExceeded. Both name the stage.
     """
-    timeout = options.creation_timeout
+    timeout, flag = options.creation_timeout, options.load_cancellation
     end = monotonic() + timeout if timeout else 0.0
 
     def check(stage: str) -> None:
-        if options.load_cancelled:
+        if flag.raised:
             raise ModelLoadCanceled(
                 f"SessionOptions.set_load_cancellation_flag cancelled the creation of the session (stage: {stage})"
             )

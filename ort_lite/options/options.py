@@ -92,7 +92,7 @@ def seconds(value: Any, name: str = "timeout") -> float:
     return number
 
 
-class _Flag:
+class Flag:
     """What options and their copies share."""
 
     raised = False
@@ -143,12 +143,12 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
         self._initializers: dict[str, Any] = {}
         self._external_arrays: dict[str, Any] = {}
         self._external_files: dict[str, bytes] = {}
-        self._load_cancellation = _Flag()
+        self._load_cancellation = Flag()
         self._account: MemoryAccount | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle belongs to no session, and nobody there cancels its loading."""
-        return {**vars(self), "_account": None, "_load_cancellation": _Flag()}
+        return {**vars(self), "_account": None, "_load_cancellation": Flag()}
 
     def copy(self) -> "SessionOptions":
         """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
@@ -229,9 +229,9 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
         self._load_cancellation.raised = bool(value)
 
     @property
-    def load_cancelled(self) -> bool:
-        """True after `set_load_cancellation_flag(True)` of these options or a copy."""
-        return self._load_cancellation.raised
+    def load_cancellation(self) -> Flag:
+        """What `set_load_cancellation_flag` of these options or a copy raises."""
+        return self._load_cancellation
 
     def add_initializer(self, name: str, value: Any) -> None:
         """Uses `value`, an OrtValue or an array, in place of the model's initialiser `name`; sessions may share one array.

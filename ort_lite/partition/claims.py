@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
@@ -98,7 +97,6 @@ class Claims:
         """The capabilities that keep the contract; of two with a common node the first one holds."""
         units, used = list[Unit](), set[int]()
         for answer in answers:
-            checkpoint()
             self._check(index, answer)
             if isinstance(answer, Rejection):
                 k = self.number.get(answer.node)

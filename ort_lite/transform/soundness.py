@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, InvalidGraph
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import Type
@@ -73,7 +72,6 @@ def _unavailable(graph: Graph, known: set[Value]) -> _Fault | None:
     own = [*graph.inputs, *graph.initializers.values()]
     known.update(own)
     for node in graph:
-        checkpoint()
         for value in node.inputs:
             if value is not None and value not in known:
                 return _missing(node, value)
