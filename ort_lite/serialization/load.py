@@ -241,6 +241,7 @@ class _Loader:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
         outputs = []  # of all nodes first: they may come in any order
         for proto in nodes:
+            checkpoint()
             values: list[Value | None] = []
             for name in proto.output[:]:
                 if not name:
