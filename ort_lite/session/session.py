@@ -102,7 +102,7 @@ class InferenceSession(Compatible):
             input_feed = run_options.adapted(input_feed)
         state = self._state
         if state.defaults and not state.defaults.keys().isdisjoint(input_feed):
-            ready, input_feed = _override(state, input_feed)
+            ready, input_feed = _override(state, input_feed, run_options)
             return ready.run(output_names, input_feed, run_options)
         return state.ready.run(output_names, input_feed, run_options)
 
@@ -126,7 +126,7 @@ class InferenceSession(Compatible):
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
-            ready, feed = _override(state, feed)
+            ready, feed = _override(state, feed, options)
         if isinstance(ready, Closed):
             return ready.run(names, feed, options)
         from ort_lite.verification.settings import settings
@@ -196,7 +196,7 @@ class InferenceSession(Compatible):
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
-            ready, feed = _override(state, feed)
+            ready, feed = _override(state, feed, options)
         if wanted:
             from ort_lite.session.placed import ReadyOnDevices
 
@@ -443,8 +443,10 @@ def _profiler(options: SessionOptions) -> "Profiler | None":
     return Profiler(options.profile_file_prefix)
 
 
-def _override(state: SessionState, feed: Mapping[str, Any]) -> tuple[Ready | Closed, Mapping[str, Any]]:
+def _override(
+    state: SessionState, feed: Mapping[str, Any], options: RunOptions | None
+) -> tuple[Ready | Closed, Mapping[str, Any]]:
     """The model compiled with overridable initialisers as inputs, and the whole feed. One that is fed None keeps its value."""
-    ready = state.ready if state.overriding is None else state.overriding.ready()
+    ready = state.ready if state.overriding is None else state.overriding.ready(options)
     given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
     return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}

@@ -17,7 +17,7 @@ from ort_lite.log import Span, no_span
 from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
-from ort_lite.options.options import ExecutionMode, SessionOptions
+from ort_lite.options.options import ExecutionMode, RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.pipeline.opening import Params, save_optimized
 from ort_lite.pipeline.pipeline import Check, accept, prepare, saved_form
@@ -27,6 +27,7 @@ from ort_lite.pipeline.unused import check_used
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
+from ort_lite.provider.current import checked_by_run
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
@@ -97,10 +98,12 @@ class Overriding:
         self._source, self._make, self._lock = source, make, locks.lock()
         self.made: Ready | None = None
 
-    def ready(self) -> Ready:
+    def ready(self, options: RunOptions | None) -> Ready:
+        """Raises what making a session raises, and ends when a run with these options is to end."""
         with self._lock:
             if self.made is None:
-                self.made = self._make(self._source.clone())
+                with checked_by_run(options):
+                    self.made = self._make(self._source.clone())
             return self.made
 
 

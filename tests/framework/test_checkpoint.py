@@ -1,7 +1,8 @@
 """Checkpoints: whatever stage a creation is in, it ends with the error of the check, and leaves nothing behind."""
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ort_lite.checkpoint import begin_stage, checked_by, checkpoint
 from ort_lite.errors import DeadlineExceeded, InvalidArgument, ModelLoadCanceled, OrtLiteError
 from ort_lite.memory.planning.schedule import MOST_COMPARISONS, reordered
 from ort_lite.options.creation import creating
+from ort_lite.provider import Capability, GraphView, Rejection
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 from tests.threads import join
 
@@ -169,3 +171,37 @@ def test_an_order_is_searched_only_so_far() -> None:
     with checked_by(lambda stage: begun.append(1)):
         assert reordered(uses[:10], {}) is None
         assert sum(begun) == 10
+
+
+# What a run prepares
+
+
+def test_a_run_that_prepares_the_model_anew_ends_with_its_timeout() -> None:
+    """Overridden initialisers become inputs of another form of the model, which the first such run makes."""
+    text = (
+        '<ir_version: 10, opset_import: ["": 17]> main (float[3] x, float[3] w = {1, 2, 3}) => (float[3] y) { y = Add(x, w) }'
+    )
+    slow = SlowToClaim(lambda node: False)
+    made = ort_lite.InferenceSession(onnx.parser.parse_model(text), providers=[slow, CpuStandIn()])
+    slow.seconds = 5
+    feed = {"x": np.ones(3, np.float32), "w": np.zeros(3, np.float32)}
+    begin = time.monotonic()
+    with pytest.raises(DeadlineExceeded, match="while more of the session was prepared"):
+        made.run(None, feed, timeout=0.1)
+    assert time.monotonic() - begin < 2
+    slow.seconds = 0
+    np.testing.assert_array_equal(made.run(None, feed, timeout=60)[0], np.ones(3))
+
+
+class SlowToClaim(NumpyProvider):
+    """Thinks for so many seconds, with checkpoints."""
+
+    name = "SlowExecutionProvider"
+    seconds = 0.0
+
+    def get_capability(self, graph: GraphView) -> Iterable[Capability | Rejection]:
+        end = time.monotonic() + self.seconds
+        while time.monotonic() < end:
+            time.sleep(0.01)
+            checkpoint()
+        return super().get_capability(graph)
