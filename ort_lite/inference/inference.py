@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
+from typing import Any
 
 from ort_lite.checkpoint import checkpoint
-from ort_lite.errors import InvalidGraph, OrtLiteError, ShapeInferenceError
+from ort_lite.errors import Fail, InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.inference.rules import (
@@ -151,19 +152,33 @@ class Inference:
     def _found(self, op: Op) -> list[Info]:
         """What the node's rule finds. Where it fails, types that the schema rules out are the better reason."""
         rule = self.rules.find(op.node)
+        if rule is None:
+            return []
         try:
-            return [] if rule is None else rule.function(op)
+            found: Any = rule.function(op)
         except Exception as error:
             self.rules.schemas.check_types(op.node, kinds(op.inputs))
             unknown = isinstance(error, RankUnknown | ContentsUnknown)
             misfit = isinstance(error, ShapeInferenceError) or not isinstance(error, OrtLiteError)
             if not self.strict if unknown else misfit and not self.certain:
-                assert rule is not None
                 return [_open(op, rule, index) for index in range(len(op.node.outputs))]
             if unknown or isinstance(error, OrtLiteError):
                 raise
             kind = "" if type(error) is ValueError else f" ({type(error).__name__})"  # broadcasting says what is wrong
-            raise ShapeInferenceError(f"{op.error(str(error))}{kind}").about(op.node) from error
+            misfit_error = ShapeInferenceError(f"{op.error(str(error))}{kind}").about(op.node)
+            misfit_error.add_note(f"in the shape rule {_name_of(rule)}")
+            raise misfit_error from error
+        for info in found if isinstance(found, (list, tuple)) else (None,):
+            if info.__class__ is not Info:
+                raise Fail(f"{op.node}: the shape rule {_name_of(rule)} returned {found!r}; expected a list of Info").about(
+                    op.node
+                )
+        return list(found)
+
+
+def _name_of(rule: ShapeRule) -> str:
+    """Where the function of a rule is: that of a plugin, or of ort_lite."""
+    return f"{getattr(rule.function, '__module__', '?')}.{getattr(rule.function, '__qualname__', repr(rule.function))}"
 
 
 def _open(op: Op, rule: ShapeRule, index: int) -> Info:

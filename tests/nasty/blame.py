@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError
 from ort_lite.graph import Graph, Node, Value
+from ort_lite.inference import shape_rule
 from ort_lite.pipeline.composite import CompositeProvider
 from ort_lite.plugins import plugins
 from ort_lite.provider import ExecutionProvider, Partition, ProfileEvent, Resource
@@ -284,6 +286,29 @@ def out_of_order(way: Callable[..., Any], change: Callable[[Graph, Rewriter], in
     failing(lambda: way(moved(change), "split"), "mischief")
 
 
+def ruled(answer: Callable[[Any], Any]) -> None:
+    """The rule of a provider's own operator is named, with the node."""
+
+    def rule_of_mine(op: Any) -> Any:
+        return answer(op)
+
+    text = '<ir_version: 10, opset_import: ["": 17, "mine": 1]> main (float[N] x) => (float[N] y) { [n] y = mine.Mine(x) }'
+    provider = nasty(
+        "Mine", operators="Mine", shape_rules=classmethod(lambda cls: shape_rule("Mine", domain="mine")(rule_of_mine))
+    )
+    failing(lambda: ort_lite.InferenceSession(onnx.parser.parse_model(text), options(), [provider]), "rule_of_mine", "Mine 'n'")
+
+
+RULES: dict[str, Callable[[Any], Any]] = {
+    "raises": lambda op: {}["oops"],
+    "none": says(None),
+    "number": says(3),
+    "text": says("float"),
+    "nones": says([None]),
+    "types": lambda op: [op.inputs[0].type],
+}
+
+
 # Devices
 
 
@@ -381,6 +406,8 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"restorer-returns-{name}", Case(lambda m=made: restoring(says(m)))
     for name, (way, change) in crossed(way=WAYS, change=MOVES):
         yield f"order-{name}", Case(lambda w=way, c=change: out_of_order(w, c))
+    for name, answer in RULES.items():
+        yield f"rule-{name}", Case(lambda a=answer: ruled(a))
     for takes, model in (("Abs", "last"), ("Abs", "open"), ("Abs Neg", "two")):
         names = (WHO, "None", "box:0")
         yield (
