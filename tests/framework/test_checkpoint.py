@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx.parser
@@ -140,9 +140,9 @@ def test_what_is_no_timeout_is_refused(value: Any) -> None:
 
 
 def test_options_refuse_what_is_no_timeout() -> None:
-    options = ort_lite.SessionOptions()
+    options, soon = ort_lite.SessionOptions(), cast(Any, "soon")
     with pytest.raises(InvalidArgument, match=r"creation_timeout: got 'soon', expected seconds"):
-        options.creation_timeout = "soon"  # type: ignore[assignment]
+        options.creation_timeout = soon
     assert options.creation_timeout == 0
 
 
