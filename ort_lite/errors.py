@@ -65,6 +65,13 @@ class OrtLiteError(RuntimeError):
         """Adds the body that the node is in to the text, such as "'branch' of If 'n'"; inner bodies come before outer ones."""
         self.args = (f"{super().__str__()}; in {body}",)
 
+    def named(self, who: str, provider: str = "") -> Self:
+        """Puts `who`, of a provider, in front of the text, unless the text names the provider already."""
+        text = super().__str__()
+        if (provider or who) not in text:
+            self.args = (f"{who}: {text}",)
+        return self
+
     def like(self, cause: BaseException) -> Self:
         """As `about`, with what the error says that this one tells of."""
         if isinstance(cause, OrtLiteError):

@@ -67,10 +67,11 @@ def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -
 
 @contextmanager
 def told_as(what: str) -> Iterator[None]:
-    """Around calls of a transfer or an allocator: raises RuntimeException, `what` failed; errors of ort_lite's own stay as they are."""
+    """Around calls of a transfer or an allocator: raises RuntimeException, `what` failed; errors of ort_lite's own keep their class."""
     try:
         yield
-    except OrtLiteError:
+    except OrtLiteError as error:
+        error.named(what)
         raise
     except Exception as error:
         raise RuntimeException(f"{what} failed: {told(error)}") from error
