@@ -243,6 +243,8 @@ class Graph:
         self._first: Node | None = None
         self._last: Node | None = None
         self._count = 0
+        self.moves = 0
+        """How often a node came or went. Bodies have their own number."""
         self.set_outputs(outputs)
 
     @property
@@ -316,6 +318,7 @@ class Graph:
         else:
             following._previous = node
         self._count += 1
+        self.moves += 1
         return node
 
     def _unlink(self, node: Node) -> None:
@@ -329,6 +332,7 @@ class Graph:
             node._next._previous = node._previous
         node.graph = None  # `_next` stays: an iteration that stands on this node finds its way on
         self._count -= 1
+        self.moves += 1
 
     def remove(self, node: Node) -> None:
         """Takes the node out and its uses back. Raises InvalidGraph while somebody reads an output of it."""

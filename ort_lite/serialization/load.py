@@ -240,8 +240,9 @@ class _Loader:
     def _nodes(self, nodes: Sequence[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
         outputs = []  # of all nodes first: they may come in any order
-        for proto in nodes:
-            checkpoint()
+        for number, proto in enumerate(nodes):
+            if not number & 63:
+                checkpoint()
             values: list[Value | None] = []
             for name in proto.output[:]:
                 if not name:

@@ -5,8 +5,9 @@ model becomes the same graph on every machine. What exceeds the budget stays in 
 """
 
 from math import prod
+from typing import Any
 
-from ort_lite.dtypes import Array
+import numpy as np
 
 NEW_BYTES = 256 << 20
 """Bytes of new arrays that transforms may make, besides PER_WEIGHT times those of the model's own weights."""
@@ -25,13 +26,6 @@ class OverBudget(Exception):
     """A transform would make more bytes of constants than the budget has left. The text says how many."""
 
 
-class Cost:
-    """What folding a node takes: bytes of new arrays, bytes that new views stand for, and elements that are read and written."""
-
-    def __init__(self, new_bytes: int = 0, filled_bytes: int = 0, work: int = 0) -> None:
-        self.new_bytes, self.filled_bytes, self.work = new_bytes, filled_bytes, work
-
-
 class Budget:
     """What is left for the transforms of one graph and its bodies, whose weights have `weights` bytes."""
 
@@ -42,22 +36,28 @@ class Budget:
 
     def spend(self, nbytes: int) -> None:
         """Count a new array. Raises OverBudget if there are not as many bytes left."""
-        if why := self.refusal(Cost(nbytes)):
+        if why := self.refusal(nbytes, 0, 0):
             raise OverBudget(why)
 
-    def refusal(self, cost: Cost, held: int = 0) -> str:
-        """Why there is not that much left, or "" once the cost is counted. `held`: the bytes that the operands really hold."""
-        work = min(self.work, LARGEST_WORK + WORK_PER_WEIGHT * held)
-        filled = min(self.filled_bytes, LARGEST_VIEW + held)
-        if cost.work > work:
-            return f"folding it reads and writes {cost.work} elements, more than the {work} that are left"
-        if cost.new_bytes > self.new_bytes:
-            return f"its {cost.new_bytes} bytes are more than the {self.new_bytes} that are left for new constants"
-        if cost.filled_bytes > filled:
-            return f"its {cost.filled_bytes} bytes are more than the {filled} that are left for views of constants"
-        self.new_bytes -= cost.new_bytes
-        self.filled_bytes -= cost.filled_bytes
-        self.work -= cost.work
+    def refusal(self, nbytes: int, work: int, held: int) -> str:
+        """Why a new array is not within the budget, or "" once it is counted: its bytes, and the elements that are read and written for
+        it. `held`: the bytes that the operands really hold.
+        """
+        most = min(self.work, LARGEST_WORK + WORK_PER_WEIGHT * held)
+        if work > most:
+            return f"folding it reads and writes {work} elements, more than the {most} that are left"
+        if nbytes > self.new_bytes:
+            return f"its {nbytes} bytes are more than the {self.new_bytes} that are left for new constants"
+        self.new_bytes -= nbytes
+        self.work -= work
+        return ""
+
+    def refusal_of_view(self, nbytes: int, held: int) -> str:
+        """The same of a new view, for the bytes that it stands for."""
+        most = min(self.filled_bytes, LARGEST_VIEW + held)
+        if nbytes > most:
+            return f"its {nbytes} bytes are more than the {most} that are left for views of constants"
+        self.filled_bytes -= nbytes
         return ""
 
     def affords(self, nbytes: int) -> bool:
@@ -65,10 +65,14 @@ class Budget:
         return nbytes <= self.new_bytes
 
 
-def stored_bytes(array: Array) -> int:
-    """Bytes of memory behind an array: a broadcast view of one element holds one element."""
+def stored_bytes(array: Any) -> int:
+    """Bytes of memory behind an array: a broadcast view of one element holds one element, and a dropped constant none."""
+    if not isinstance(array, np.ndarray):
+        return 0
+    if array.flags.c_contiguous:
+        return array.nbytes
     elements = prod(size for size, stride in zip(array.shape, array.strides, strict=True) if stride)
     return int(elements * array.itemsize)
 
 
-__all__ = ["Budget", "Cost", "OverBudget", "stored_bytes"]
+__all__ = ["Budget", "OverBudget", "stored_bytes"]

@@ -221,7 +221,7 @@ class Driver:
         checkpoint()
         self.rewriter.begin()
         self.rewriter.skips.clear()
-        nodes = self.graph.nodes
+        moves, touched = self.graph.moves, len(self.rewriter.touched)
         try:
             count = found.function(self.graph, self.rewriter)
         except OverBudget as error:
@@ -235,8 +235,9 @@ class Driver:
         answer: object = count
         if not isinstance(answer, int) or answer < 0:
             raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
-        if (count and not (self.rewriter.added or self.rewriter.removed)) or _changed(self.graph, nodes, self.rewriter):
-            self.outline.look_closely(found.name)
+        known = len(self.rewriter.added) + len(self.rewriter.removed)
+        if self.graph.moves - moves != known or (count and not known and len(self.rewriter.touched) == touched):
+            self.outline.look_closely(found.name)  # it did something that the Rewriter does not know
         self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
         if count:
             self._note(found.name, count)
@@ -267,8 +268,7 @@ class Driver:
                 touched.clear()
 
     def _visit(self, node: Node, index: "Index") -> None:
-        """Tries the rules until one of them fires. A checkpoint."""
-        checkpoint()
+        """Tries the rules until one of them fires."""
         rewriter = self.rewriter
         if node.graph in self._fixed:
             return
@@ -297,6 +297,7 @@ class Driver:
             self._node_skips[node] = others + skips
 
     def _apply(self, rule: LocalRule, match: Match, node: Node) -> Skipped | None:
+        checkpoint()
         who = node.name or str(node)
         try:
             result = self.rewriter.apply(rule.function, match, rule.private)
@@ -347,16 +348,6 @@ class _WatchedDriver(Driver):
         made = self.changes[before:]
         self._nodes += sum(len(change.added) - len(change.removed) for change in made)
         facts.update(nodes_after=self._nodes, fired=sum(change.times for change in made))
-
-
-def _changed(graph: Graph, nodes: Sequence[Node], rewriter: Rewriter) -> bool:
-    """True if `nodes`, which were in the graph, are in another order now, or between others that the Rewriter did not add."""
-    now = graph.nodes
-    if now == nodes:
-        return False
-    before, there, added = set(nodes), set(now), set(rewriter.added)
-    kept = [node for node in now if node in before]
-    return kept != [node for node in nodes if node in there] or any(node not in before and node not in added for node in now)
 
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:

@@ -9,7 +9,7 @@ from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, itemsize
 from ort_lite.graph import Graph, Node
 from ort_lite.transform import Done, Rewriter, graph_pass
-from ort_lite.transform.budget import Cost, stored_bytes
+from ort_lite.transform.budget import stored_bytes
 from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable, is_view
 from ort_lite_transforms.quantized_operands import stays_quantized
 
@@ -52,14 +52,13 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
         return "strings"
     if node.op_type == "DequantizeLinear" and stays_quantized(rewriter, node):
         return "products of integers read it"
-    before = sum(map(stored_bytes, {id(array): array for array in given}.values()))
+    before = stored_bytes(given[0]) if len(given) == 1 else sum({id(array): stored_bytes(array) for array in given}.values())
     view = is_view(node.op_type, given) and node.graph is rewriter.graph  # a body may never run: there need be no room for it
     try:
         elements, after = _result(node, given)
         if after > max(before, rewriter.fold_limit) and not view:
             return f"its {after} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"
-        cost = Cost(filled_bytes=after) if view else Cost(after, work=elements + _read(node, given))
-        if reason := rewriter.budget.refusal(cost, before):
+        if reason := _refusal(rewriter, view, after, 0 if view else elements + _read(node, given), before):
             return reason
         with np.errstate(all="ignore"):
             found = FOLDERS[node.op_type](node, *arrays)
@@ -69,16 +68,20 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
         return f"NumPy refuses: {error}"  # the provider says what is wrong, should the node ever run
     outputs = [found] if isinstance(found, (np.ndarray, np.generic)) else list(found)
     made = [np.asarray(output) for output in outputs]
-    return _kept(node, made, cost, view, before, rewriter)
+    return _kept(node, made, after, view, before, rewriter)
 
 
-def _kept(node: Node, made: Sequence[Array], cost: Cost, view: bool, before: int, rewriter: Rewriter) -> str:
+def _refusal(rewriter: Rewriter, view: bool, nbytes: int, work: int, held: int) -> str:
+    """Why results of so many bytes are not within the budget, or "" once they are counted."""
+    return rewriter.budget.refusal_of_view(nbytes, held) if view else rewriter.budget.refusal(nbytes, work, held)
+
+
+def _kept(node: Node, made: Sequence[Array], counted: int, view: bool, before: int, rewriter: Rewriter) -> str:
     """Put the results into the graph. Those that are larger than inference knew are counted first."""
     nbytes = sum(array.nbytes for array in made)
     if nbytes > max(before, rewriter.fold_limit) and not view:
         return f"its {nbytes} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"
-    more = max(0, nbytes - cost.new_bytes - cost.filled_bytes)
-    if reason := rewriter.budget.refusal(Cost(filled_bytes=more) if view else Cost(more, work=more), before):
+    if nbytes > counted and (reason := _refusal(rewriter, view, nbytes - counted, nbytes - counted, before)):
         return reason
     result = rewriter.fold(node, *made)
     return "" if isinstance(result, Done) else result.reason

@@ -10,13 +10,15 @@ from ort_lite.transform import Rewriter, all_graphs, graph_pass
 from ort_lite.transform.budget import stored_bytes
 
 _SAMPLES = 16
+_FEW = 8
 
 
 @graph_pass(level="basic", counterparts=("ConstantSharing",))
 def merge_duplicate_initializers(graph: Graph, rewriter: Rewriter) -> int:
-    """Initialisers of one graph that agree in type, shape and a few samples are compared by digests of all their bytes.
+    """Initialisers of one graph that agree in type, shape and a few samples are compared in full.
 
-    O(initialisers + bytes of those with equal samples). Strings are left alone, and so are views that repeat some of their elements.
+    O(initialisers + bytes of those with equal samples): weights that differ are mostly told apart by the samples. Strings are left
+    alone.
     """
     count = 0
     for body in all_graphs(graph):
@@ -32,36 +34,51 @@ def merge_duplicate_initializers(graph: Graph, rewriter: Rewriter) -> int:
 
 
 def _merge(values: list[Value], rewriter: Rewriter) -> int:
-    """Values of one type and shape."""
-    first: dict[bytes, Value] = {}
-    kept: dict[bytes, dict[object, Value]] = {}
-    """By sample and digest, where several have the sample."""
+    """Values of one type and shape. A few of equal samples are compared with each other; if there are more, their digests are."""
+    few: dict[bytes, list[tuple[Value, Array]]] = {}
+    many: dict[tuple[bytes, object], Value] = {}
     count = 0
     for value in values:
-        checkpoint()
-        sample = _sample(rewriter.array(value))
-        other = first.setdefault(sample, value)
-        if other is value:  # most weights: their samples differ from all others
+        array = rewriter.array(value)
+        assert array is not None
+        sample = _sample(array)
+        alike = few.setdefault(sample, [])
+        same = _first(alike, array) if alike else None
+        if same is None and len(alike) < _FEW:
+            alike.append((value, array))
             continue
-        if sample not in kept:
-            kept[sample] = {_digest(rewriter.array(other)): other}
-        if (same := kept[sample].setdefault(_digest(rewriter.array(value)), value)) is not value:
+        if same is None:
+            same = many.setdefault((sample, _digest(array)), value)
+        if same is not value:
             rewriter.touched.update(dict.fromkeys(value.readers))
             value.replace_all_uses_with(same)  # the dead one goes with remove_dead_nodes
             count += 1
     return count
 
 
-def _sample(array: Array | None) -> bytes:
-    assert array is not None
+def _first(alike: list[tuple[Value, Array]], array: Array) -> Value | None:
+    """The first value whose elements are those of `array`. A checkpoint."""
+    checkpoint()
+    for other, known in alike:
+        if array.size <= _SAMPLES or _same_bytes(array, known):  # of few elements, all are in the sample
+            return other
+    return None
+
+
+def _sample(array: Array) -> bytes:
     return array.tobytes() if array.size <= _SAMPLES else bytes(array.flat[:: array.size // _SAMPLES].tobytes())
 
 
-def _digest(array: Array | None) -> object:
-    """Equal for the same bits, so that -0.0 stays apart from 0.0 and NaN equals itself."""
-    assert array is not None
-    if array.size <= _SAMPLES:  # all are in the sample
-        return ""
+def _same_bytes(a: Array, b: Array) -> bool:
+    """Bits, so that -0.0 stays apart from 0.0 and NaN equals itself. Views of one element compare that element."""
+    if not any(a.strides) and not any(b.strides):
+        return bool(a.flat[:1].tobytes() == b.flat[:1].tobytes())
+    kind = f"u{a.itemsize}" if a.itemsize in (1, 2, 4, 8) else None
+    return bool(np.array_equal(a.view(kind), b.view(kind))) if kind else a.tobytes() == b.tobytes()
+
+
+def _digest(array: Array) -> object:
+    """Equal for the same bits. Views that repeat some of their elements have one of their own."""
     if not any(array.strides):
         return "filled"
     if stored_bytes(array) < array.nbytes:
