@@ -65,6 +65,13 @@ class OrtLiteError(RuntimeError):
         """Adds the body that the node is in to the text, such as "'branch' of If 'n'"; inner bodies come before outer ones."""
         self.args = (f"{super().__str__()}; in {body}",)
 
+    def named(self, who: str, provider: str = "") -> Self:
+        """Puts `who`, of a provider, in front of the text, unless the text names the provider already."""
+        text = super().__str__()
+        if (provider or who) not in text:
+            self.args = (f"{who}: {text}",)
+        return self
+
     def like(self, cause: BaseException) -> Self:
         """As `about`, with what the error says that this one tells of."""
         if isinstance(cause, OrtLiteError):
@@ -190,7 +197,7 @@ class ModelRequiresCompilation(OrtLiteError):
 
 
 class ModelLoadCanceled(OrtLiteError):
-    """`SessionOptions.set_load_cancellation_flag(True)` while a session was being made."""
+    """`SessionOptions.set_load_cancellation_flag(True)` cancelled the creation of a session."""
 
     status = (12, "MODEL_LOAD_CANCELED")
 
@@ -226,7 +233,7 @@ class Cancelled(RunTerminated):
 
 
 class DeadlineExceeded(RunTerminated, TimeoutError):
-    """The run took longer than its `timeout`."""
+    """A run took longer than its `timeout`, or the creation of a session longer than its `creation_timeout`."""
 
 
 class VerificationError(OrtLiteError):

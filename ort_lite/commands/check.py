@@ -8,6 +8,7 @@ from ort_lite.commands import model
 from ort_lite.commands.printing import print_json, print_text
 from ort_lite.errors import OrtLiteError, said
 from ort_lite.inference.form import wrong_forms
+from ort_lite.options.creation import creating
 from ort_lite.partition.assignment import Assignment
 from ort_lite.pipeline.pipeline import rules_of
 from ort_lite.pipeline.preparation import Arguments, prepare_until
@@ -17,7 +18,8 @@ def main(arguments: Namespace) -> int:
     """The exit status: 1 where the model would not run. Raises what loading raises."""
     options, given = model.options(arguments), Arguments(model.providers(arguments))
     loaded = prepare_until("load", arguments.model, options, given).loaded
-    problems = [said(error) for error in wrong_forms(loaded.model, rules_of(loaded.selection.providers))]
+    with creating(options):
+        problems = [said(error) for error in wrong_forms(loaded.model, rules_of(loaded.selection.providers))]
     assignment = None
     if not problems:
         try:

@@ -45,6 +45,7 @@ def _typed(arguments: Namespace) -> tuple[Model, str]:
     """The model as the file has it, its values with their types; and why they have none, where the model is wrong."""
     plain = SessionOptions()
     plain.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+    plain.creation_timeout = arguments.creation_timeout
     given = Arguments(model.providers(arguments))
     try:
         return prepare_until("transform", arguments.model, plain, given).loaded.model, ""

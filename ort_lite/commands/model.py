@@ -21,6 +21,7 @@ def options(arguments: Namespace) -> SessionOptions:
         raise InvalidArgument(f"--threads {arguments.threads}: expected 0 (the provider's choice) or more")
     made.intra_op_num_threads = arguments.threads
     made.graph_optimization_level = _LEVELS[arguments.level]
+    made.creation_timeout = arguments.creation_timeout
     for key, value in pairs(arguments.config, "--config"):
         made.add_session_config_entry(key, value)
     return made

@@ -265,6 +265,8 @@ def _session(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a session config entry")
     strict = "fail if a provider that --providers lists is not installed, has no device or is assigned no node"
     parser.add_argument("--strict", action="append_const", dest="config", const="ort_lite.strict=1", help=strict)
+    limit = "seconds that the creation of a session may take (default: no limit)"
+    parser.add_argument("--creation-timeout", type=float, default=0.0, metavar="S", help=limit)
 
 
 def _feeds(parser: argparse.ArgumentParser, shape: bool = True) -> None:

@@ -1,11 +1,14 @@
 """Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from numbers import Integral, Real
 from typing import Any
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.linking import Linker
-from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, ProviderError, told
+from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, OrtLiteError, ProviderError, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
@@ -15,7 +18,7 @@ from ort_lite.log import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.provider.abilities import puts_off, tells_facts
-from ort_lite.provider.ask import ask_made, who
+from ort_lite.provider.ask import ask_made, shown, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
@@ -38,9 +41,33 @@ class Compiled(Record):
     fused: Mapping[str, Fused] = field(default_factory=dict)
     """By name, the partitions of which a provider compiled a fused copy."""
 
-    def facts(self) -> dict[str, dict[str, int | str]]:
-        """What compiled partitions say of themselves (see CompiledPartition), by partition."""
-        return {name: dict(ask_made(p, "facts", name, Mapping)) for name, p in self.partitions.items() if tells_facts(p)}
+    def facts(self, failures: list[OrtLiteError] | None = None) -> dict[str, dict[str, int | str]]:
+        """What compiled partitions say of themselves (see CompiledPartition), by partition.
+
+        Raises ProviderError for one that fails, or whose facts are none; with `failures`, it is added there.
+        """
+        found = {}
+        for name, one in self.partitions.items():
+            try:
+                if tells_facts(one):
+                    found[name] = _facts(one, name)
+            except ProviderError as error:
+                if failures is None:
+                    raise
+                failures.append(error)
+        return found
+
+
+def _facts(one: Any, name: str) -> dict[str, int | str]:
+    """Raises ProviderError unless they are texts and finite numbers by name, and `python_steps` is a whole number."""
+    facts: dict[Any, Any] = dict(ask_made(one, "facts", name, Mapping))
+    for key, fact in facts.items():
+        if not isinstance(key, str) or not (isinstance(fact, str) or (isinstance(fact, Real) and isfinite(fact))):
+            raise ProviderError(f"{name}: facts returned {shown(facts)}; expected texts and finite numbers by name")
+    steps = facts.get("python_steps", 0)
+    if not isinstance(steps, Integral) or isinstance(steps, bool):
+        raise ProviderError(f"{name}: facts returned {shown(facts)}; expected a whole number for python_steps")
+    return {key: int(fact) if isinstance(fact, Integral) else fact for key, fact in facts.items()}
 
 
 class PartitionsFailed(CompileError):
@@ -123,6 +150,7 @@ def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition])
             try:
                 one.complete()
             except Exception as error:
+                checkpoint()
                 if isinstance(error, _PUT_OFF) and not isinstance(error, NotSupported):
                     continue
                 label = assignment.label(partition)
@@ -156,6 +184,7 @@ def _compile_level(
     made = {p.name: found for p in partitions if (found := known.find(label, p)) is not None}
     new = [p for p in partitions if p.name not in made]
     if new:
+        checkpoint()
         wanted = fuser if fuser is not None and fuser.wanted(provider) else None
         fused = [None if wanted is None else _fused(label, p, bodies, known, wanted) for p in new]
         given = [p if copy is None else copy.partition for p, copy in zip(new, fused, strict=True)]
@@ -208,6 +237,7 @@ def _restored(label: str, partition: Partition) -> CompiledPartition | BaseExcep
     try:
         return restored(label, partition)
     except Exception as error:  # noqa: BLE001  an exception in a result's place, as from `compile`
+        checkpoint()
         return error
 
 
@@ -222,6 +252,7 @@ def _compile(
     except GraphChanged:
         raise
     except Exception as error:
+        checkpoint()  # no other provider is asked once the creation has ended
         if alone:
             return [result for p in partitions for result in _caught(label, provider, p)]
         why = f"{label} could not compile {names}: {told(error)}"

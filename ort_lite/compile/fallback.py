@@ -12,7 +12,7 @@ from ort_lite.execute.results import listed
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
 from ort_lite.partition.borders import route
-from ort_lite.provider.current import CURRENT
+from ort_lite.provider.current import CURRENT, checked_by_run
 from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
 
 
@@ -65,7 +65,10 @@ class Fallback(Rescuer):
         with self._lock:
             if self._made is None:
                 try:
-                    self._made = self._instead(partition)
+                    with checked_by_run(CURRENT.options):
+                        self._made = self._instead(partition)
+                except RunTerminated:
+                    raise
                 except OrtLiteError as nobody:
                     raise RuntimeException(f"{what}; and nobody else runs its nodes: {nobody}") from error
                 self._report(f"{what}; its nodes went to the next provider")

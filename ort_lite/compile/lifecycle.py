@@ -1,23 +1,25 @@
 """What a session tells its providers while it lives, and what it gives up: hooks, profiles, absorbed constants, states."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.compile import Compiled
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RuntimeException
+from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RuntimeException, told
 from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import released
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.partition import names_of
 from ort_lite.provider.abilities import absorbs, restores
 from ort_lite.provider.ask import ask, shown
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
-    from ort_lite.provider.compiled import Absorbs
+    from ort_lite.provider.compiled import Absorbs, Restores
 
 Run = Callable[..., list[Any]]
 """`Executable.run`."""
@@ -57,7 +59,7 @@ def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
             for failure in _failures(due):
                 error.add_note(str(failure))
             raise
-        _raise_first(_failures(due))
+        raise_first(_failures(due))
         return outputs
 
     return with_hooks
@@ -65,16 +67,22 @@ def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
 
 def _failures(calls: Iterable[tuple[ExecutionProvider, str, tuple[Any, ...]]]) -> list[OrtLiteError]:
     """Makes all calls; one that fails keeps no other provider from its own."""
+    return failures_of(partial(_call, provider, hook, *arguments) for provider, hook, arguments in calls)
+
+
+def failures_of(calls: Iterable[Callable[[], object]]) -> list[OrtLiteError]:
+    """Make all calls, also those after one that fails. Return what they raised."""
     failures = []
-    for provider, hook, arguments in calls:
+    for call in calls:
         try:
-            _call(provider, hook, *arguments)
+            call()
         except OrtLiteError as error:
             failures.append(error)
     return failures
 
 
-def _raise_first(failures: Sequence[OrtLiteError]) -> None:
+def raise_first(failures: Sequence[OrtLiteError]) -> None:
+    """Raise the first failure, if there is one, with the others as notes."""
     if failures:
         for other in failures[1:]:
             failures[0].add_note(str(other))
@@ -111,15 +119,19 @@ def set_dynamic_options(providers: Sequence[ExecutionProvider], options: Mapping
 
 
 def start_profiling(providers: Sequence[ExecutionProvider]) -> None:
-    for provider in with_hook(providers, "start_profiling"):
-        _call(provider, "start_profiling")
+    raise_first(_failures((provider, "start_profiling", ()) for provider in with_hook(providers, "start_profiling")))
 
 
 def collect_events(providers: Sequence[ExecutionProvider], profiler: "Profiler") -> None:
-    """Puts what providers recorded into the profile, as Kernel events."""
-    for provider in with_hook(providers, "end_profiling"):
-        for event in ask(provider, "end_profiling"):
-            profiler.device_event(provider.name, event)
+    """Puts what providers recorded into the profile, as Kernel events: of all, also where one fails."""
+
+    def collect(label: str, provider: ExecutionProvider) -> None:
+        for event in ask(provider, "end_profiling", label=label):
+            profiler.device_event(label, event)
+
+    able = with_hook(providers, "end_profiling")
+    labels = zip(names_of(providers), providers, strict=True)
+    raise_first(failures_of(partial(collect, label, provider) for label, provider in labels if provider in able))
 
 
 # What a session gives up
@@ -145,7 +157,8 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
         value.constant = released(value, restored_by.get(value))
     for name, fused in compiled.fused.items():
         one = compiled.partitions[name]
-        fused.give_up(_absorbed(one, name) if absorbs(one) else (), one.restorer if restores(one) else None)
+        restorer = (lambda value, one=one, name=name: _restorer(one, value, name)) if restores(one) else None
+        fused.give_up(_absorbed(one, name) if absorbs(one) else (), restorer)
     return [value.name for value in given_up]
 
 
@@ -156,7 +169,19 @@ def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value
         for value in partition.constants:
             own = value if fused is None else fused.copies[value]
             if own in found:
-                yield value, one.restorer(own)
+                yield value, _restorer(one, own, partition.name)
+
+
+def _restorer(one: "Restores", value: Value, name: str) -> Callable[[], Any]:
+    """Raises ProviderError where it fails, or returns nothing that can be called."""
+    try:
+        found: Any = one.restorer(value)
+    except Exception as error:
+        raise ProviderError(f"{name}: restorer failed for {value.name!r}: {told(error)}") from error
+    if not callable(found):
+        raise ProviderError(f"{name}: restorer returned {shown(found)} for {value.name!r}; expected a function")
+    restorer: Callable[[], Any] = found
+    return restorer
 
 
 def _still_read(partition: Partition, compiled: Compiled, restored: Iterable[Value]) -> set[Value]:
@@ -175,8 +200,11 @@ def _still_read(partition: Partition, compiled: Compiled, restored: Iterable[Val
 
 
 def _absorbed(one: "Absorbs", name: str) -> set[Value]:
-    """Raises ProviderError where they are no Values."""
-    found: Any = one.absorbed
+    """Raises ProviderError where they are no Values, or it fails to say them."""
+    try:
+        found: Any = one.absorbed
+    except Exception as error:
+        raise ProviderError(f"{name}: absorbed failed: {told(error)}") from error
     values = list(found) if isinstance(found, Iterable) else [found]
     if not all(isinstance(value, Value) for value in values):
         raise ProviderError(f"{name}: absorbed is {shown(found)}; expected Values of its constants")
@@ -185,10 +213,4 @@ def _absorbed(one: "Absorbs", name: str) -> set[Value]:
 
 def close_states(compiled: Compiled) -> None:
     """Releases the states of partitions that have one, when no run is in them any more: of all, also where one fails."""
-    failures: list[OrtLiteError] = []
-    for function in compiled.called:
-        try:
-            close(function)
-        except OrtLiteError as error:
-            failures.append(error)
-    _raise_first(failures)
+    raise_first(failures_of(partial(close, function) for function in compiled.called))

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from ort_lite.errors import ProviderError
-from ort_lite.execute.device_memory import allocated, freed_with
+from ort_lite.execute.device_memory import allocated, free_after, freed_with
 from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
@@ -27,7 +27,7 @@ class Mover:
     def __init__(
         self, value: Value, hop: Hop, maker: str, reader: ExecutionProvider | None = None, outer: Sequence[Value] = ()
     ) -> None:
-        self._value, self._hop = value, hop
+        self._value, self._hop, self._maker = value, hop, maker
         way = f"{hop.source} -> {hop.destination} by {type(hop.transfer).__name__}"
         self._who = f"{maker}: copy of {value.name!r}, {way},"
         home = hop.destination == CPU
@@ -39,7 +39,8 @@ class Mover:
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: the value, and the arrays of the witnesses."""
         x, hop = inputs[0], self._hop
-        if x is None and isinstance(self._value.type, OptionalType):
+        if x is None:
+            self._check_optional()
             return [None]
         given = read_only(x) if hop.source == CPU and self._views else x
         with told_as(self._who):
@@ -49,6 +50,13 @@ class Mover:
         if made is None:
             raise ProviderError(f"{self._who} returned None; expected a value in the memory of {hop.destination}")
         return [made]
+
+    def _check_optional(self) -> None:
+        """Only an optional may hold nothing, which is not copied. Raises ProviderError for any other value that is None."""
+        if not isinstance(self._value.type, OptionalType):
+            raise ProviderError(
+                f"{self._who} got None; expected a value in the memory of {self._hop.source} from {self._maker}"
+            )
 
     def _copied(self, x: Any) -> Any:
         if self._memory is not None and hasattr(self._hop.transfer, "copy_into"):
@@ -63,8 +71,8 @@ class Mover:
         try:
             made = cast("CopiesInto", hop.transfer).copy_into(x, hop.source, hop.destination, handle)
             freed_with(made, memory, handle, f"{self._who} copy_into", hop.destination)
-        except BaseException:
-            memory.free(handle)
+        except BaseException as error:
+            free_after(error, memory, handle, self._who)
             raise
         return made
 
@@ -75,7 +83,8 @@ class AsyncMover(Mover):
     def begin(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: the value. Returns what will be its copy, and who says when."""
         x, hop = inputs[0], self._hop
-        if x is None and isinstance(self._value.type, OptionalType):
+        if x is None:
+            self._check_optional()
             return [None, None]
         with told_as(self._who):
             return self._begun(read_only(x) if hop.source == CPU and self._views else x)
@@ -102,12 +111,12 @@ class AsyncMover(Mover):
                 raise ProviderError(f"{self._who} began None; expected a value in the memory of {hop.destination}")
             if memory is not None:
                 freed_with(made, memory, handle, f"{self._who} copy_async", hop.destination)
-        except BaseException:
+        except BaseException as error:
             if notification is not None:
                 with suppress(Exception):
                     notification.wait_on_host()
             if memory is not None:
-                memory.free(handle)
+                free_after(error, memory, handle, self._who)
             raise
         return [made, notification]
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ort_lite.dtypes import to_numpy
-from ort_lite.errors import ProviderError
+from ort_lite.errors import ProviderError, told
 from ort_lite.execute.results import KnownShapes, Wrapper, listed, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.provider.ask import told_as
@@ -36,6 +36,14 @@ def freed_with(made: Any, memory: Allocator, handle: Any, who: str, device: Devi
     except TypeError:
         came = "None" if made is None else f"a {type(made).__name__}, to which no weak reference may point"
         raise ProviderError(f"{who} returned {came}; {wanted}") from None
+
+
+def free_after(error: BaseException, memory: Allocator, handle: Any, who: str) -> None:
+    """Give a handle back after `error`, which stays the error that is raised. What `free` raises is a note of it."""
+    try:
+        memory.free(handle)
+    except Exception as failure:  # noqa: BLE001  the first error says what went wrong
+        error.add_note(f"{who} free failed: {told(failure)}")
 
 
 class Allotted(Wrapper):
@@ -70,10 +78,10 @@ class Allotted(Wrapper):
                 if handle is not None:
                     freed_with(result, self._memory, handle, f"{self._who}: into_memory", self._device)
                 tied += 1
-        except BaseException:
+        except BaseException as error:
             for handle in handles[tied:]:
                 if handle is not None:
-                    self._memory.free(handle)
+                    free_after(error, self._memory, handle, f"{self._who}:")
             raise
         return results
 
@@ -88,4 +96,4 @@ class Allotted(Wrapper):
         return None if nbytes is None else allocated(self._memory, nbytes, f"{self._who}:")
 
 
-__all__ = ["Allotted", "allocated", "freed_with"]
+__all__ = ["Allotted", "allocated", "free_after", "freed_with"]

@@ -43,7 +43,8 @@ class Profiler:
         """Of the thread that the event names, or on a track of the provider's own."""
         if self.ended:
             return
-        made = self._made("Kernel", event.name, event.begin, event.end, event.thread, {**event.args, "provider": provider})
+        args = {**event.args, "provider": provider}
+        made = self._made("Kernel", event.name, int(event.begin), int(event.end), int(event.thread), args)
         if event.thread:
             self._events.append(made)
         else:
@@ -102,11 +103,21 @@ class Profiler:
         """Write the trace and return its path; "" once it has ended. Later events are dropped."""
         if self.ended:
             return ""
-        self._flush()
+        try:
+            self._flush()
+        except Exception as error:  # what else was recorded is written all the same
+            try:
+                self._write()
+            except OSError as failure:
+                error.add_note(f"nor can the profile be written: {failure}")
+            raise
+        self._write()
+        return self.path
+
+    def _write(self) -> None:
         trace = self.trace()
         self.discard()
         trace.save(self._file)
-        return self.path
 
     def discard(self) -> None:
         """End without a file."""

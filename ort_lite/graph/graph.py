@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
@@ -242,6 +243,8 @@ class Graph:
         self._first: Node | None = None
         self._last: Node | None = None
         self._count = 0
+        self.moves = 0
+        """How often a node came or went. Bodies have their own number."""
         self.set_outputs(outputs)
 
     @property
@@ -274,10 +277,13 @@ class Graph:
         return list(self)
 
     def all_nodes(self) -> Iterator[Node]:
-        """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies."""
-        node = self._first
+        """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies. Every 64th is a checkpoint."""
+        node, count = self._first, 0
         while node is not None:
             if node.graph is self:
+                if not count & 63:
+                    checkpoint()
+                count += 1
                 yield node
                 for attribute in node.attributes.values():
                     if attribute.type[0] == "G":  # GRAPH or GRAPHS: few nodes have one, and this loop is everybody's
@@ -312,6 +318,7 @@ class Graph:
         else:
             following._previous = node
         self._count += 1
+        self.moves += 1
         return node
 
     def _unlink(self, node: Node) -> None:
@@ -325,6 +332,7 @@ class Graph:
             node._next._previous = node._previous
         node.graph = None  # `_next` stays: an iteration that stands on this node finds its way on
         self._count -= 1
+        self.moves += 1
 
     def remove(self, node: Node) -> None:
         """Takes the node out and its uses back. Raises InvalidGraph while somebody reads an output of it."""
@@ -429,6 +437,7 @@ def _stable_order(nodes: Sequence[Node]) -> list[Node]:
     ready = [k for k, node in enumerate(nodes) if not waits[node]]
     order: list[Node] = []
     while ready:
+        checkpoint()
         node = nodes[heappop(ready)]
         order.append(node)
         for reader in follow.get(node, ()):
@@ -452,7 +461,8 @@ def _cycle(node: Node, before: Mapping[Node, Sequence[Node]], waits: Mapping[Nod
 
 
 def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
-    """A copy of the node with new outputs; inputs and captures go through `mapping`, which receives the outputs."""
+    """A copy of the node with new outputs; inputs and captures go through `mapping`, which receives the outputs. A checkpoint."""
+    checkpoint()
     inputs = [None if value is None else mapping.get(value, value) for value in node.inputs]
     for value in node.outputs:
         if value is not None and value not in mapping:

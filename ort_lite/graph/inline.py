@@ -7,7 +7,7 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node
 from ort_lite.graph.model import Function, Model, Names
 
-_NODE_LIMIT = 1_000_000  # nodes of one call, functions within functions: twenty that double would reach it
+_NODE_LIMIT = 100_000  # of one call, functions within functions, and of all calls together
 _DEPTH_LIMIT = 256  # functions within functions
 
 FunctionKey = tuple[str, str, str]  # domain, name, overload
@@ -22,12 +22,13 @@ def inline_functions(
     """Replaces calls of `model.functions` in `graph` and its bodies for which `which(call)` holds; those inside of what was
     inlined too. Returns how many. New names are `<call>/<name in the function>`. O(nodes that result).
 
-    `made` is called with every new node, which has the call's attributes by then.
+    `made` is called with every new node, which has the call's attributes by then. Raises InvalidGraph for too many nodes.
     """
     if not model.functions:
         return 0
     names = Names(graph)
     count = 0
+    made_nodes = 0
     waiting = [call for call in graph.all_nodes() if _key(call) in model.functions]
     while waiting:
         call = waiting.pop()
@@ -35,6 +36,9 @@ def inline_functions(
             function = model.functions[_key(call)]
             identity = function.opset_imports.get("") or model.opset_imports.get("", 1)
             nodes = _replace(call, function, names, identity)
+            made_nodes += len(nodes) - 1
+            if made_nodes > _NODE_LIMIT:
+                raise InvalidGraph(f"{call}: the calls of functions in the model stand for more than {_NODE_LIMIT} nodes")
             for node in nodes:
                 made(node)
             waiting += [node for node in nodes if _key(node) in model.functions]
@@ -43,7 +47,7 @@ def inline_functions(
 
 
 def check_functions(functions: Mapping[FunctionKey, Function]) -> None:
-    """Raises InvalidGraph for functions that call themselves, or become more than a million nodes."""
+    """Raises InvalidGraph for functions that call themselves, or become more than _NODE_LIMIT nodes."""
     sizes: dict[FunctionKey, int] = {}
     open_calls: dict[FunctionKey, None] = {}
 

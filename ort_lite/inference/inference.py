@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
+from typing import Any
 
-from ort_lite.errors import InvalidGraph, OrtLiteError, ShapeInferenceError
+from ort_lite.checkpoint import checkpoint
+from ort_lite.errors import Fail, InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.inference.rules import (
@@ -22,6 +24,7 @@ from ort_lite.inference.schema import check_declared
 from ort_lite.shapes.dims import symbol, symbols
 from ort_lite.shapes.expr import Dim
 
+_INFO = {Info}
 _MOST_BODIES = 2**17  # each loop that changes its state late infers its body twice, so does each around it
 
 
@@ -64,13 +67,15 @@ class Inference:
         return any(self._made.get(found.name, -1) >= count for found in symbols([dim]))
 
     def run(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]:
-        """Infers all nodes of the graph; returns the Infos of its outputs. O(nodes).
+        """Infers all nodes of the graph; returns the Infos of its outputs. O(nodes). Every 16th is a checkpoint.
 
         `seen` receives what nodes were given; one that is in there, and is given the same, is not inferred again.
         """
         for value, info in zip(graph.inputs, inputs, strict=True):
             self.infos[value] = info
-        for node in graph:
+        for number, node in enumerate(graph):
+            if not number & 15:
+                checkpoint()
             if seen is None:
                 self.node(node)
             else:
@@ -149,19 +154,30 @@ class Inference:
     def _found(self, op: Op) -> list[Info]:
         """What the node's rule finds. Where it fails, types that the schema rules out are the better reason."""
         rule = self.rules.find(op.node)
+        if rule is None:
+            return []
         try:
-            return [] if rule is None else rule.function(op)
+            found: Any = rule.function(op)
         except Exception as error:
             self.rules.schemas.check_types(op.node, kinds(op.inputs))
             unknown = isinstance(error, RankUnknown | ContentsUnknown)
             misfit = isinstance(error, ShapeInferenceError) or not isinstance(error, OrtLiteError)
             if not self.strict if unknown else misfit and not self.certain:
-                assert rule is not None
                 return [_open(op, rule, index) for index in range(len(op.node.outputs))]
             if unknown or isinstance(error, OrtLiteError):
                 raise
             kind = "" if type(error) is ValueError else f" ({type(error).__name__})"  # broadcasting says what is wrong
-            raise ShapeInferenceError(f"{op.error(str(error))}{kind}").about(op.node) from error
+            misfit_error = ShapeInferenceError(f"{op.error(str(error))}{kind}").about(op.node)
+            misfit_error.add_note(f"in the shape rule {_name_of(rule)}")
+            raise misfit_error from error
+        if not isinstance(found, (list, tuple)) or not {*map(type, found)} <= _INFO:
+            raise Fail(f"{op.node}: the shape rule {_name_of(rule)} returned {found!r}; expected a list of Info").about(op.node)
+        return found if isinstance(found, list) else list(found)
+
+
+def _name_of(rule: ShapeRule) -> str:
+    """Where the function of a rule is: that of a plugin, or of ort_lite."""
+    return f"{getattr(rule.function, '__module__', '?')}.{getattr(rule.function, '__qualname__', repr(rule.function))}"
 
 
 def _open(op: Op, rule: ShapeRule, index: int) -> Info:

@@ -10,7 +10,7 @@ __all__ = ["SIZE", "blake2b", "digest"]
 SIZE = 20
 
 
-def digest(*parts: bytes) -> bytes:
+def digest(*parts: bytes | memoryview) -> bytes:
     """Of the parts, one after the other."""
     made = blake2b(digest_size=SIZE)
     for part in parts:

@@ -2,10 +2,12 @@
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
 from ort_lite.native import elf, linking, packs
@@ -40,9 +42,20 @@ def load(specs: Sequence[Spec], target: Target | None = None, compile: str = WAI
         known = _by_spec.setdefault(target, {})
     found = [known.get(spec) for spec in specs]
     if None in found:
-        with _lock:
+        with _locked():
             _load(dict.fromkeys(spec for spec in specs if spec not in known), target, compile)
     return [known[spec] if address is None else address for spec, address in zip(specs, found, strict=True)]
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Hold the lock. While another thread compiles, this one passes a checkpoint ten times a second."""
+    while not _lock.acquire(timeout=0.1):
+        checkpoint()
+    try:
+        yield
+    finally:
+        _lock.release()
 
 
 def ahead(specs: Sequence[Spec]) -> None:

@@ -18,6 +18,7 @@ from functools import partial
 from time import sleep
 from typing import IO, TYPE_CHECKING, Any
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import KernelCompileError, RuntimeException
 from ort_lite.native import cache, siblings
 from ort_lite.native.claims import Claims
@@ -224,6 +225,7 @@ class Batch:
     def compile_here(self) -> dict[str, bytes]:
         """In this process, one after the other."""
         while self._waiting:
+            checkpoint()
             if found := self._next():
                 key, spec = found
                 self._done(key, compile_here(key, spec, self._target, self._folder))
@@ -233,7 +235,9 @@ class Batch:
         return self._objects
 
     def compile_there(self) -> dict[str, bytes]:
-        """In workers. After an error, those that compile finish what they have begun; after Ctrl-C they end."""
+        """In workers. After an error, those that compile finish what they have begun, as they do when the session is not to be created
+        any more; after Ctrl-C they end.
+        """
         from concurrent.futures import ThreadPoolExecutor
 
         _start_together(self._most)
@@ -299,7 +303,8 @@ class Batch:
             self._done(key, future.result())
 
     def _rest(self) -> None:
-        """Takes what others have compiled, and waits a little, for them and for the workers of this process."""
+        """Takes what others have compiled, and waits a little, for them and for the workers of this process. A checkpoint."""
+        checkpoint()
         state = cache.state(self._folder)
         if state != self._seen:
             self._seen = state

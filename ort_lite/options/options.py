@@ -7,7 +7,7 @@ from operator import index
 from typing import Any, Protocol
 
 from ort_lite import errors
-from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, ModelLoadCanceled, RunTerminated, hint
+from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, RunTerminated, hint
 from ort_lite.options.adapting import TakesAdapters
 from ort_lite.options.chosen import ChoosesProviders
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
@@ -60,7 +60,7 @@ class _Checked:
                     f"{type(self).__name__} has no option {name!r}{hint(name, list(type(self).__annotations__))}"
                 )
             try:
-                value = _converted(value, type(default))
+                value = _converted(value, type(default), name)
             except InvalidArgument:
                 raise
             except (TypeError, ValueError) as error:
@@ -72,27 +72,27 @@ class _Checked:
         object.__setattr__(self, name, value)
 
 
-def _converted(value: Any, kind: type) -> Any:
+def _converted(value: Any, kind: type, name: str) -> Any:
     """`value` as `kind`: bool, str, int, float or an enum. Raises TypeError or ValueError where something would be lost."""
     if kind is str:
         return os.fsdecode(value)
     if kind is float:
-        return seconds(value)
+        return seconds(value, name)
     number = index(value)
     if kind is bool and number not in (0, 1):
         raise ValueError(value)
     return kind(number)
 
 
-def seconds(value: Any) -> float:
-    """A timeout: 0, which is none, or more. Raises InvalidArgument for what is none."""
+def seconds(value: Any, name: str = "timeout") -> float:
+    """A timeout: 0, which is none, or more. Raises InvalidArgument with the option's `name` for anything else."""
     number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else -1.0
     if not 0 <= number <= MAX_TIMEOUT:
-        raise InvalidArgument(f"timeout: got {value!r}, expected seconds, 0 (none) to {MAX_TIMEOUT:,.0f}")
+        raise InvalidArgument(f"{name}: got {value!r}, expected seconds, 0 (none) to {MAX_TIMEOUT:,.0f}")
     return number
 
 
-class _Flag:
+class Flag:
     """What options and their copies share."""
 
     raised = False
@@ -114,9 +114,11 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
     intra_op_num_threads 0 leaves the number to the provider; providers use fewer threads than it says where more do not help.
     inter_op_num_threads counts, in ORT_PARALLEL, the thread that calls `run` too; 0: one for each provider that has a partition. A
     negative number of threads means 0, and a session's providers see 0. log_severity_level: 0 verbose, 1 info, 2 warning, 3 error,
-    4 fatal, -1 the module's default. A non-empty optimized_model_filepath receives the transformed model.
+    4 fatal, -1 the module's default. A non-empty optimized_model_filepath receives the transformed model. creation_timeout, in
+    seconds, ends the creation of a session that takes longer with DeadlineExceeded. 0: none.
     """
 
+    creation_timeout: float = 0.0
     enable_cpu_mem_arena: bool = True
     enable_mem_pattern: bool = True
     enable_mem_reuse: bool = True
@@ -141,12 +143,12 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
         self._initializers: dict[str, Any] = {}
         self._external_arrays: dict[str, Any] = {}
         self._external_files: dict[str, bytes] = {}
-        self._load_cancellation = _Flag()
+        self._load_cancellation = Flag()
         self._account: MemoryAccount | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle belongs to no session, and nobody there cancels its loading."""
-        return {**vars(self), "_account": None, "_load_cancellation": _Flag()}
+        return {**vars(self), "_account": None, "_load_cancellation": Flag()}
 
     def copy(self) -> "SessionOptions":
         """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
@@ -221,13 +223,15 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
         return dict(self._dims_by_name), dict(self._dims_by_denotation)
 
     def set_load_cancellation_flag(self, value: bool) -> None:
-        """True, set from any thread: sessions being made with these options end with ModelLoadCanceled before their next stage."""
+        """Cancel the creation of sessions with these options (True), from any thread: it ends with ModelLoadCanceled within a second,
+        or once the current kernel is compiled. Until it is False again, no session can be created with them.
+        """
         self._load_cancellation.raised = bool(value)
 
-    def check_load(self, stage: str) -> None:
-        """Raises ModelLoadCanceled, which names the stage that would come next, where the session shall not be made."""
-        if self._load_cancellation.raised:
-            raise ModelLoadCanceled(f"SessionOptions.set_load_cancellation_flag ended the making of a session before: {stage}")
+    @property
+    def load_cancellation(self) -> Flag:
+        """What `set_load_cancellation_flag` of these options or a copy raises."""
+        return self._load_cancellation
 
     def add_initializer(self, name: str, value: Any) -> None:
         """Uses `value`, an OrtValue or an array, in place of the model's initialiser `name`; sessions may share one array.

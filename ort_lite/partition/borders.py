@@ -56,12 +56,13 @@ def route(source: Device, destination: Device, transfers: Sequence[DataTransfer]
 
 
 def _hop(source: Device, destination: Device, transfers: Sequence[DataTransfer]) -> Hop | None:
-    return next((Hop(t, source, destination) for t in transfers if _can(t, source, destination)), None)
+    return next((Hop(t, source, destination) for t in transfers if can_copy(t, source, destination)), None)
 
 
-def _can(transfer: DataTransfer, source: Device, destination: Device) -> bool:
+def can_copy(transfer: DataTransfer, source: Device, destination: Device) -> bool:
+    """The answer of a transfer. Raises ProviderError naming it if it fails."""
     try:
-        return transfer.can_copy(source, destination)
+        return bool(transfer.can_copy(source, destination))
     except Exception as error:
         who = type(transfer).__name__
         raise ProviderError(

@@ -314,7 +314,7 @@ def _are_nodes(given: Any) -> bool:
 
 
 def _answers(provider: ExecutionProvider, labels: Sequence[str], index: int, view: GraphView) -> list[Capability | Rejection]:
-    contexts = [node for node in view if is_context(node)]
+    contexts = [node for node in view.graph if is_context(node) and node not in view.claimed]
     if contexts:  # compiled partitions that were saved: their provider gets them back, each by itself, and nobody is asked
         view = view.replace(claimed=view.claimed | set(contexts))
     saved = [_saved(node, labels, labels[index]) for node in contexts]

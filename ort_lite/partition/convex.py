@@ -6,6 +6,8 @@ topological order; a group is known by its smallest member.
 
 from collections.abc import Collection, Iterable, Sequence
 
+from ort_lite.checkpoint import checkpoint
+
 
 class Quotient:
     """`after[i]` lists the nodes that read what node i computes. Every node begins as a group of its own."""
@@ -79,6 +81,7 @@ class Quotient:
             self.dissolve(groups[k])
         lost = []
         for k in suspects:
+            checkpoint()
             through = self._way_back(units[k], region)
             if through is None:
                 self.contract(units[k])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, OrtLiteError, PlacementError, UnknownOperator, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.graph import Graph, Node, Value
@@ -198,6 +199,7 @@ class _Assembly:
         border = _Border(claims)
         order = claims.quotient.order()
         for number in order:
+            checkpoint()
             group, members = claims.groups[number], claims.quotient.members[number]
             names[id(group)] = name = self._name(group)
             inputs, outputs = border.of(members)

@@ -8,11 +8,13 @@ make them, and what moves between children stays inside.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.compile import lifecycle
 from ort_lite.compile.compile import Compiled, compile_assignment
-from ort_lite.errors import ProviderError
+from ort_lite.errors import ProviderError, RuntimeException
 from ort_lite.execute.execute import owned
 from ort_lite.graph.graph import Node
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -126,6 +128,7 @@ class CompositeProvider(ExecutionProvider):
                 assignment = self.plan(one)
                 results.append(_made(assignment, compile_assignment(assignment, fuser=self._fuser)))
             except Exception as error:  # noqa: BLE001  this partition alone goes elsewhere
+                checkpoint()
                 results.append(error)
         return results
 
@@ -137,15 +140,19 @@ class CompositeProvider(ExecutionProvider):
 
     def on_run_start(self, options: RunOptions | None) -> None:
         for child in lifecycle.with_hook(self.children, "on_run_start"):
-            child.on_run_start(options)
+            ask(child, "on_run_start", options, error=RuntimeException)
 
     def on_run_end(self, options: RunOptions | None) -> None:
-        for child in reversed(lifecycle.with_hook(self.children, "on_run_end")):
-            child.on_run_end(options)
+        self._tell("on_run_end", options)
 
     def sync(self) -> None:
-        for child in lifecycle.with_hook(self.children, "sync"):
-            child.sync()
+        self._tell("sync")
+
+    def _tell(self, hook: str, *arguments: Any) -> None:
+        """Call a hook of all children, the last one first, also where one of them fails."""
+        children = reversed(lifecycle.with_hook(self.children, hook))
+        calls = (partial(ask, child, hook, *arguments, error=RuntimeException) for child in children)
+        lifecycle.raise_first(lifecycle.failures_of(calls))
 
     def start_profiling(self) -> None:
         lifecycle.start_profiling(self.children)

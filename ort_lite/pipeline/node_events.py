@@ -47,7 +47,7 @@ def _inside(steps: Sequence[Event], kernels: Iterable[Event]) -> dict[int, list[
         for track in (step.track, None):
             by_track.setdefault((provider, track), []).append(step)
     for kernel in kernels:
-        provider = str(kernel.args.get("provider", ""))
+        provider = str(kernel.args.get("provider", "")).partition("#")[0]
         of_thread = by_track.get((provider, kernel.track))
         own = by_track.get((provider, None), []) if of_thread is None else of_thread
         last = bisect_right(own, kernel.begin, key=lambda step: step.begin)

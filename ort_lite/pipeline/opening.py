@@ -36,7 +36,6 @@ def open_model(
 
     Raises InvalidArgument for a parameter that nobody gave a value, and what `load` raises.
     """
-    options.check_load("load")
     _check_formats(options)
     if parse is None:
         parse = ParseOptions()

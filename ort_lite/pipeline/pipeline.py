@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
+from ort_lite.checkpoint import begin_stage
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.recovery import compile_or_next, reporter
 from ort_lite.dtypes import DType
@@ -103,24 +104,24 @@ def prepare(
         _check_compiled(assignment, options)
         return assignment
 
-    options.check_load("transform")
+    begin_stage("transform")
     with span("transform"):
         given = changeable(model)
         report = transformed(model, providers, options, span)
         with span("share_constants"):
             share_constants(model, given)
-    options.check_load("partition")
+    begin_stage("partition")
     with span("partition") as facts:
         assignment = again()
         facts.update(partitions=len(assignment.partitions), copies=sum(len(level.copies) for level in assignment.levels))
-    options.check_load("compile")
+    begin_stage("compile")
     with span("compile"):
         by_name = dict(zip(constraints.labels, policies, strict=True))
         fuser = fuser_of(options)
         assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser, span)
     for warning in check(assignment):
         report_incident(warning)
-    options.check_load("the session itself")
+    begin_stage("finish")
     keeping = frozenset(f.partition.name for f in forgiving if f in compiled.called)
     return Prepared(model, report, assignment, compiled, incidents, keeping)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ort_lite import log
+from ort_lite.checkpoint import begin_stage
 from ort_lite.compile.fusing import fusions_of
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.graph.graph import Value
@@ -14,7 +15,8 @@ from ort_lite.graph.types import TensorType
 from ort_lite.log import Span, no_span
 from ort_lite.memory.account import Account, account_of
 from ort_lite.options import config_keys
-from ort_lite.options.options import SessionOptions
+from ort_lite.options.creation import creating
+from ort_lite.options.options import SessionOptions, seconds
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.opening import Params, open_model
@@ -70,17 +72,26 @@ def prepare_until(
 ) -> Preparation:
     """Loads, transforms, partitions: as a session does it, up to `stage`. Providers are created, and asked in the last stage.
 
-    Raises what the stages raise.
+    Raises what the stages raise; DeadlineExceeded and ModelLoadCanceled as sessions do.
     """
     options = options.copy()
     open_account(options)
+    with creating(options):
+        return _prepare_until(stage, source, options, given, params)
+
+
+def _prepare_until(
+    stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None
+) -> Preparation:
     loaded = load_model(source, options, given, params)
     if stage == "load":
         return Preparation(loaded)
     chosen = loaded.selection
+    begin_stage("transform")
     report = transformed(loaded.model, chosen.providers, options)
     if stage == "transform":
         return Preparation(loaded, report)
+    begin_stage("partition")
     constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
     assignment = assigned(loaded.model, chosen.providers, options, constraints, given.partitioning)
     unused = check_used(chosen, assignment)
@@ -167,7 +178,7 @@ def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
 
 _KEYWORDS = frozenset({
     "path_or_bytes", "sess_options", "providers", "provider_options", "params", "parse_options", "placement_rules",
-    "partitioning", "disabled_optimizers", "strict", "mmap", "enable_fallback", "read_config_from_model",
+    "partitioning", "disabled_optimizers", "strict", "mmap", "creation_timeout", "enable_fallback", "read_config_from_model",
 })  # fmt: skip
 """Keywords of InferenceSession; the last two are onnxruntime's, without effect here."""
 
@@ -178,8 +189,8 @@ def arguments_of(
     keywords: Mapping[str, Any],
     options: SessionOptions,
 ) -> Arguments:
-    """Sort out the keywords of `InferenceSession`; `disabled_optimizers` join the config entry of `options` for them, and `strict`
-    is its own.
+    """Sort out the keywords of `InferenceSession`; `disabled_optimizers` join the config entry of `options` for them, `strict` is
+    its own, and the smaller `creation_timeout` holds.
 
     Keywords that it does not have cost one warning, and are ignored as in onnxruntime. Providers: see `selection.readable`.
     """
@@ -187,6 +198,7 @@ def arguments_of(
     parse, rules = _mapping(own.pop("parse_options", None), own.pop("mmap", False)), tuple(own.pop("placement_rules", ()))
     partitioning, disabled = own.pop("partitioning", None), own.pop("disabled_optimizers", None) or ()
     require(options, own.pop("strict", None))
+    limit_creation(options, own.pop("creation_timeout", None))
     if unknown := own.keys() - _KEYWORDS:
         named = ", ".join(f"{name!r}{hint(name, _KEYWORDS)}" for name in sorted(unknown))
         log.warn(options, f"InferenceSession ignores keywords that it does not have: {named}")
@@ -215,6 +227,19 @@ def require(options: SessionOptions, strict: bool | None) -> None:
     if not isinstance(strict, bool):
         raise InvalidArgument(f"strict is {strict!r}; expected True or False")
     options.add_session_config_entry(config_keys.STRICT, "1" if strict else "0")
+
+
+def limit_creation(options: SessionOptions, timeout: float | None) -> None:
+    """Put the keyword `creation_timeout` into `options`, unless they have a smaller one. None leaves them as they are.
+
+    Raises InvalidArgument for 0 and for anything else that is no number of seconds.
+    """
+    if timeout is None:
+        return
+    timeout = seconds(timeout, "creation_timeout")
+    if not timeout:
+        raise InvalidArgument("creation_timeout: got 0, expected seconds; None is no timeout")
+    options.creation_timeout = min(timeout, options.creation_timeout or timeout)
 
 
 def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvider]) -> None:

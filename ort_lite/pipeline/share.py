@@ -5,6 +5,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array
 from ort_lite.graph.model import Model
 from ort_lite.memory.arenas import owns_bytes
@@ -27,6 +28,7 @@ def share_constants(model: Model, given: Collection[int] = ()) -> None:
     """
     for graph in all_graphs(model.graph):
         for value in graph.initializers.values():
+            checkpoint()
             array = value.constant
             if isinstance(array, np.ndarray) and owns_bytes(array) and id(array) not in given:
                 array.setflags(write=False)

@@ -230,6 +230,7 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
                 provider=_name(entry)
             )
         _check_version(type(entry))
+        _check_attributes(entry)
         return entry
     if isinstance(entry, str):
         _check_known(entry)
@@ -237,16 +238,40 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
     _check_version(entry)
     try:
         provider = entry(**options)
-    except OrtLiteError:
-        raise
     except Exception as error:
-        text = f"{_name(entry)} could not be created with options {shown(dict(options))}: {told(error)}"
-        raise ProviderError(text) from error
+        refusal = _refusal(entry, options, error)
+        if refusal is error:
+            raise
+        raise refusal from error
     if not isinstance(provider, ExecutionProvider):
         raise ProviderError(f"{_name(entry)} created {provider!r}, which is no ort_lite.provider.ExecutionProvider").about(
             provider=_name(entry)
         )
+    _check_attributes(provider)
     return provider
+
+
+def _refusal(entry: Any, options: Mapping[str, Any], error: Exception) -> OrtLiteError:
+    """The error that names a provider which could not be created: the provider's own, if it does that already."""
+    name = _name(entry)
+    if isinstance(error, NoDevice) or (isinstance(error, OrtLiteError) and name in said(error)):
+        return error.about(provider=name)
+    kind = InvalidArgument if isinstance(error, InvalidArgument) else ProviderError
+    text = f"{name} could not be created with options {shown(dict(options))}: {told(error)}"
+    return kind(text).about(provider=name).like(error)
+
+
+_ATTRIBUTES = ("name", "device", "concurrency", "config_keys", "exact", "writes_no_input")
+
+
+def _check_attributes(provider: ExecutionProvider) -> None:
+    """Raises ProviderError for one that is a property which fails: sessions read them everywhere."""
+    for attribute in _ATTRIBUTES:
+        try:
+            getattr(provider, attribute)
+        except Exception as error:
+            name = _name(type(provider))
+            raise ProviderError(f"{name}: {attribute} failed: {told(error)}").about(provider=name) from error
 
 
 def _check_version(cls: Any) -> None:

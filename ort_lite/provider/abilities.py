@@ -5,6 +5,8 @@ By its attributes: nine Protocols that can be asked at run time take 3 ms to def
 
 from typing import TYPE_CHECKING, TypeGuard
 
+from ort_lite.errors import ProviderError, told
+
 if TYPE_CHECKING:
     from ort_lite.provider.compiled import (
         Absorbs,
@@ -21,45 +23,53 @@ if TYPE_CHECKING:
     )
 
 
+def _has(one: object, name: str) -> bool:
+    """Raises ProviderError for a property that fails in another way than one which is missing."""
+    try:
+        return hasattr(one, name)
+    except Exception as error:
+        raise ProviderError(f"{type(one).__name__}, a compiled partition: {name} failed: {told(error)}") from error
+
+
 def computes_into_memory(one: object) -> "TypeGuard[ComputesIntoMemory]":
-    return hasattr(one, "into_memory")
+    return _has(one, "into_memory")
 
 
 def tells_facts(one: object) -> "TypeGuard[TellsFacts]":
-    return hasattr(one, "facts")
+    return _has(one, "facts")
 
 
 def holds_memory(one: object) -> "TypeGuard[HoldsMemory]":
-    return hasattr(one, "memory")
+    return _has(one, "memory")
 
 
 def trims(one: object) -> "TypeGuard[Trims]":
-    return hasattr(one, "trim")
+    return _has(one, "trim")
 
 
 def plans_memory(one: object) -> "TypeGuard[PlansMemory]":
-    return hasattr(one, "memory_plan")
+    return _has(one, "memory_plan")
 
 
 def has_state(one: object) -> "TypeGuard[HasState]":
-    return hasattr(one, "create_state")
+    return _has(one, "create_state")
 
 
 def releases_state(one: object) -> "TypeGuard[ReleasesState]":
-    return hasattr(one, "release_state")
+    return _has(one, "release_state")
 
 
 def absorbs(one: object) -> "TypeGuard[Absorbs]":
-    return hasattr(one, "absorbed")
+    return _has(one, "absorbed")
 
 
 def restores(one: object) -> "TypeGuard[Restores]":
-    return hasattr(one, "restorer")
+    return _has(one, "restorer")
 
 
 def puts_off(one: object) -> "TypeGuard[PutsOff]":
-    return hasattr(one, "complete")
+    return _has(one, "complete")
 
 
 def has_machine_image(one: object) -> "TypeGuard[HasMachineImage]":
-    return hasattr(one, "machine_image")
+    return _has(one, "machine_image")

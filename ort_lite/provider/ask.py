@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, told
 from ort_lite.inference.rules import RuleFamily, ShapeRule
 from ort_lite.provider.provider import Capability, Device, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
@@ -25,16 +26,19 @@ def ask(
     """provider.hook(*arguments); an iterable answer comes as a list. `label` is the provider's name in the session.
 
     Raises `error` from what the hook raised, be it one of ort_lite's own classes, and ProviderError for an answer that the hook
-    does not have. Options that a provider refuses stay InvalidArgument.
+    does not have. Options that a provider refuses stay InvalidArgument. A checkpoint.
     """
+    checkpoint()
     name = label or who(provider)
     try:
         answer = getattr(provider, hook)(*arguments)
         if hook in _LISTS and not isinstance(answer, (str, bytes)):
             answer = list(answer)
-    except RunTerminated:
+    except RunTerminated as ended:
+        ended.about(provider=name)
         raise
     except Exception as raised:
+        checkpoint()  # a creation that has ended is not the provider's failure
         kind = InvalidArgument if hook in _OPTIONS and isinstance(raised, InvalidArgument) else error
         raise kind(f"{name}: {hook} failed: {told(raised)}").about(provider=name).like(raised) from raised
     if hook in _ANSWERS:
@@ -54,6 +58,7 @@ def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -
     try:
         answer = getattr(made, method)()
     except Exception as raised:
+        checkpoint()
         raise ProviderError(f"{maker}: {method} failed: {told(raised)}") from raised
     if expected is not None and not isinstance(answer, expected):
         raise ProviderError(f"{maker}: {method} returned {shown(answer)}; expected a {expected.__name__}")
@@ -62,10 +67,11 @@ def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -
 
 @contextmanager
 def told_as(what: str) -> Iterator[None]:
-    """Around calls of a transfer or an allocator: raises RuntimeException, `what` failed; errors of ort_lite's own stay as they are."""
+    """Around calls of a transfer or an allocator: raises RuntimeException, `what` failed; errors of ort_lite's own keep their class."""
     try:
         yield
-    except OrtLiteError:
+    except OrtLiteError as error:
+        error.named(what)
         raise
     except Exception as error:
         raise RuntimeException(f"{what} failed: {told(error)}") from error
@@ -114,6 +120,28 @@ def _seconds(answer: Any) -> bool:
     return answer is None or (number and bool(0 <= answer < math.inf))
 
 
+def _whole(*numbers: Any) -> bool:
+    return all(isinstance(number, (int, np.integer)) and not isinstance(number, bool) for number in numbers)
+
+
+def _resource(answer: Any) -> bool:
+    if not isinstance(answer, Resource):
+        return answer is None
+    return all(limit is None or (_whole(limit) and limit >= 0) for limit in (answer.nodes, answer.nbytes))
+
+
+def _events(answer: Any) -> bool:
+    return _all(ProfileEvent)(answer) and all(
+        isinstance(e.name, str) and _whole(e.begin, e.end, e.thread) and isinstance(e.args, Mapping) and _plain(e.args)
+        for e in answer
+    )
+
+
+def _plain(args: Mapping[Any, Any]) -> bool:
+    """True for what a file of JSON can hold."""
+    return all(isinstance(key, str) and isinstance(arg, (str, int, float, type(None))) for key, arg in args.items())
+
+
 def _overhead(answer: Any) -> bool:
     if not isinstance(answer, Overhead):
         return answer is None
@@ -144,11 +172,11 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
     "allocator": (_has("allocate", "free"), "an object with `allocate` and `free`, or None"),
     "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),
-    "available_resource": (_none_or(Resource), "a Resource, or None"),
+    "available_resource": (_resource, "a Resource of whole numbers, or None"),
     "cost": (_seconds, "a finite number of seconds, 0 or more, or None"),
     "overhead": (_overhead, "an Overhead of finite times, 0 or more, and a bandwidth above 0, or None"),
     "preferred_layout": (lambda answer: answer is None or answer in LAYOUTS, f"one of {', '.join(LAYOUTS)}, or None"),
-    "end_profiling": (_all(ProfileEvent), "ProfileEvent objects"),
+    "end_profiling": (_events, "ProfileEvent objects: whole numbers for begin, end and thread, and texts or numbers in args"),
     "serialize": (_none_or(bytes, bytearray, memoryview), "bytes, or None"),
     "compatibility": (lambda answer: isinstance(answer, str), "a text"),
     "check_compatibility": (_none_or(str), "a text that says what does not fit, or None"),

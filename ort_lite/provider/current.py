@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ort_lite.checkpoint import checked_by
 from ort_lite.options.options import RunOptions
 
 
@@ -30,6 +31,21 @@ def as_in(options: RunOptions | None, watch: Callable[[Any], Any] | None) -> Ite
         yield
     finally:
         CURRENT.options, CURRENT.watch = outer
+
+
+@contextmanager
+def checked_by_run(options: RunOptions | None) -> Iterator[None]:
+    """Inside, checkpoints raise once a run with these options is to end: around what a run prepares as a creation does."""
+    if options is None:
+        yield
+        return
+
+    def check(stage: str) -> None:
+        if options.terminate:
+            raise options.ended(f"while more of the session was prepared (stage: {stage or 'compile'})")
+
+    with checked_by(check):
+        yield
 
 
 def run_options() -> RunOptions | None:

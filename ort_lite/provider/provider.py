@@ -10,6 +10,7 @@ function for each operator and nothing to compile derives from `ort_lite.provide
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -116,7 +117,7 @@ class Body(Protocol):
 class GraphView(Record):
     """One graph level as a provider sees it: iterates over the nodes that it is offered, in order.
 
-    Those are the nodes that nobody has `claimed`, and that no placement rule reserves for others.
+    Those are the nodes that nobody has `claimed`, and that no placement rule reserves for others. Each is a checkpoint.
     """
 
     graph: Graph
@@ -126,7 +127,10 @@ class GraphView(Record):
     """Control-flow nodes with a node inside that another provider has claimed already."""
 
     def __iter__(self) -> Iterator[Node]:
-        return (node for node in self.graph if node not in self.claimed)
+        for node in self.graph:
+            if node not in self.claimed:
+                checkpoint()
+                yield node
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

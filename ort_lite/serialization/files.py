@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array
 from ort_lite.errors import Fail, NoSuchFile, OutOfMemory
 
@@ -73,6 +74,7 @@ class OpenFile:
         view = target.data
         self._raw.seek(offset)
         while view:
+            checkpoint()
             count = self._raw.readinto(view[:_PIECE])
             if not count:
                 raise Changed(errno.EIO, "it became shorter while it was read", self.path)
@@ -117,6 +119,7 @@ class OpenFile:
 
         made = sha1(usedforsecurity=False)
         for begin in range(0, self.size, _HASHED):
+            checkpoint()
             made.update(self.read(begin, min(_HASHED, self.size - begin)))
         return made.hexdigest()
 

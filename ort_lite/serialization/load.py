@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, OutOfMemory
 from ort_lite.graph.graph import Attr, Graph, Node, Value
@@ -238,6 +239,7 @@ class _Loader:
     def _initializers(self, proto: pb.GraphProto, scope: Scope) -> None:
         where = graph_name(scope.graph)
         for tensor in proto.initializer:
+            checkpoint()
             name = tensor.name
             who = f"initialiser {name!r}"
             if (type_ := self._left_out(tensor, who)) is not None:
@@ -273,7 +275,9 @@ class _Loader:
     def _nodes(self, protos: Iterable[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
         nodes, outputs = [], []  # outputs of all nodes first: they may come in any order
-        for proto in protos:
+        for number, proto in enumerate(protos):
+            if not number & 63:
+                checkpoint()
             nodes.append(proto)
             values: list[Value | None] = []
             names = proto.output[:]
@@ -298,6 +302,7 @@ class _Loader:
         version = self._versions.get(domain)
         if version is None:
             version = self._versions[domain] = self._implicit_version(domain, proto)
+        checkpoint()
         names, known = proto.input[:], scope.values
         inputs = [known.get(name) or (scope.find(name) if name else None) for name in names]
         if None in inputs:

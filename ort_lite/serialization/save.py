@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import BITS, Array, from_numpy
 from ort_lite.errors import InvalidArgument, InvalidGraph
 from ort_lite.graph.graph import Attr, Graph, Node, Value
@@ -117,6 +118,7 @@ def _write_array(file: BinaryIO, array: Array) -> None:
     else:
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
     for begin in range(0, data.size, _CHUNK):
+        checkpoint()
         chunk = data[begin : begin + _CHUNK]
         if chunk.any():
             file.write(chunk.data)
@@ -157,6 +159,7 @@ class _Writer:
             proto.doc_string = graph.doc_string
         inputs = dict.fromkeys(graph.inputs)
         for value in graph.initializers.values():
+            checkpoint()
             if value.constant is None:
                 raise InvalidGraph(f"initialiser {value.name!r} has no array")
             self._put_initializer(value.constant, proto.initializer.add(), self._name(value))
@@ -215,6 +218,7 @@ class _Writer:
 
     def _nodes(self, graph: Graph, nodes: Any, visible: Mapping[str, Value]) -> None:
         for node in graph:
+            checkpoint()
             self._check_version(node)
             proto = nodes.add()
             proto.op_type, proto.name = node.op_type, node.name
@@ -250,6 +254,7 @@ class _Writer:
 
     def _infos(self, values: Iterable[Value], infos: Any) -> None:
         for value in values:
+            checkpoint()
             info = infos.add()
             info.name = self._name(value)
             if value.type is not None:

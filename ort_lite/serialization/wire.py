@@ -11,6 +11,8 @@ Python walks one field for every 32 bytes at most, and leaves the model to proto
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from ort_lite.checkpoint import checkpoint
+
 Span = tuple[int, int]
 Buffer = bytes | memoryview
 LARGE = 4096  # bytes from which a tensor is worth it
@@ -119,6 +121,7 @@ class _Walk:
         nested, kept, raw = _NESTED[message], start, 0
         pieces: list[Buffer] = []
         for number, at, begin, stop in self._fields(start, end):
+            checkpoint()
             replaced = b""
             if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):
                 raw += 1

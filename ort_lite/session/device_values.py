@@ -12,6 +12,7 @@ from ort_lite.execute.results import read_only
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import TensorType
 from ort_lite.partition.assignment import Hop
+from ort_lite.partition.borders import can_copy
 from ort_lite.provider.ask import ask, told_as, who
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.tensors.device_tensor import DeviceTensor
@@ -46,7 +47,7 @@ def take(tensor: DeviceTensor, made: DeviceTensor) -> None:
     """Writes what a run made on the same device, and nobody else has, over the tensor; or shows that in its place."""
     if not can_overwrite(tensor.provider):
         tensor.value, tensor.provider = made.value, made.provider
-    elif _transfer(tensor.provider).can_copy(made.device, tensor.device):
+    elif can_copy(_transfer(tensor.provider), made.device, tensor.device):
         _overwrite(tensor, made.value, made.device)
     else:
         fill(tensor, fetched(made))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account
@@ -121,15 +122,25 @@ def charge(prepared: "Prepared", account: Account) -> None:
 
 
 def trim(prepared: Iterable["Prepared"], account: Account) -> None:
-    """Gives back scratch memory that no run has, what partitions can make again, and free regions of providers' allocators."""
-    for each in prepared:
-        for name, partition in each.compiled.partitions.items():
-            if trims(partition):
-                ask_made(partition, "trim", name)
-        for label, provider in each.assignment.providers.items():
-            if (allocator := _allocator(provider)) is not None:
-                ask_made(allocator, "shrink", _of(label))
+    """Gives back scratch memory that no run has, what partitions can make again, and free regions of providers' allocators: of all,
+    also where one fails.
+    """
+    failures = lifecycle.failures_of(call for each in prepared for call in _trims(each))
     account.trim()
+    lifecycle.raise_first(failures)
+
+
+def _trims(prepared: "Prepared") -> Iterator[Callable[[], object]]:
+    for name, partition in prepared.compiled.partitions.items():
+        if trims(partition):
+            yield partial(ask_made, partition, "trim", name)
+    for label, provider in prepared.assignment.providers.items():
+        yield partial(_shrink, provider, label)
+
+
+def _shrink(provider: ExecutionProvider, label: str) -> None:
+    if (allocator := _allocator(provider)) is not None:
+        ask_made(allocator, "shrink", _of(label))
 
 
 def shrinking(

@@ -17,7 +17,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
-from ort_lite.partition.borders import copies
+from ort_lite.partition.borders import can_copy, copies
 from ort_lite.partition.partition import transfers_of
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.provider.ask import shown, who
@@ -126,7 +126,7 @@ def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> C
 
 def _reached(own: frozenset[Device], transfers: Sequence[DataTransfer], device: Device) -> bool:
     """Whether a session's own transfers can take a value from the device."""
-    return device in own or any(transfer.can_copy(device, CPU) for transfer in transfers)
+    return device in own or any(can_copy(transfer, device, CPU) for transfer in transfers)
 
 
 def _made(

@@ -8,11 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile import lifecycle
-from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.graph.model import Model
 from ort_lite.memory import locks
 from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
+from ort_lite.options.creation import creating
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.opening import Params, source_to_keep
 from ort_lite.pipeline.preparation import Arguments, arguments_of
@@ -49,7 +50,9 @@ class InferenceSession(Compatible):
     `placement_rules` (see `ort_lite.partition.placement`), `partitioning` ("greedy", "cost" or a strategy, see
     `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`), `mmap`: with
     True, weights are not copied but stay in the mapped files of external data (and in a buffer that the caller passes); files that
-    change end the next run with Fail, see docs/memory.md. Raises what loading, transforms, providers and compilation raise.
+    change end the next run with Fail, see docs/memory.md; `creation_timeout` (seconds; that of the options may be less). Raises what
+    loading, transforms, providers and compilation raise, DeadlineExceeded after the creation timeout, ModelLoadCanceled after
+    `SessionOptions.set_load_cancellation_flag(True)`.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class InferenceSession(Compatible):
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._profiler = _profiler(options)
         self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
-        with piece(Logged(options)):
+        with piece(Logged(options)), creating(options):
             self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
@@ -101,7 +104,7 @@ class InferenceSession(Compatible):
             input_feed = run_options.adapted(input_feed)
         state = self._state
         if state.defaults and not state.defaults.keys().isdisjoint(input_feed):
-            ready, input_feed = _override(state, input_feed)
+            ready, input_feed = _override(state, input_feed, run_options)
             return ready.run(output_names, input_feed, run_options)
         return state.ready.run(output_names, input_feed, run_options)
 
@@ -125,7 +128,7 @@ class InferenceSession(Compatible):
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
-            ready, feed = _override(state, feed)
+            ready, feed = _override(state, feed, options)
         if isinstance(ready, Closed):
             return ready.run(names, feed, options)
         from ort_lite.verification.settings import settings
@@ -195,7 +198,7 @@ class InferenceSession(Compatible):
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
-            ready, feed = _override(state, feed)
+            ready, feed = _override(state, feed, options)
         if wanted:
             from ort_lite.session.placed import ReadyOnDevices
 
@@ -245,19 +248,21 @@ class InferenceSession(Compatible):
     def close(self) -> None:
         """Gives up what is compiled, once the runs in flight are done with it; later runs raise. A second time does nothing.
 
-        States of partitions are released when nobody is in them any more. What the session says of itself stays.
+        States of partitions are released when nobody is in them any more. What the session says of itself stays. If a provider fails
+        meanwhile, everything else is released all the same, and its error is raised at the end.
         """
+        failures: list[OrtLiteError] = []
         with self._changing:
             state = self._state
             if state.prepared is None:
                 return
-            self._state = state.closed()
+            self._state = state.closed(failures)
             forms = state.forms()
             state.account.close()
         if state.workers is not None:
             state.workers.close()
-        for prepared in forms:
-            lifecycle.close_states(prepared.compiled)
+        failures += lifecycle.failures_of(partial(lifecycle.close_states, prepared.compiled) for prepared in forms)
+        lifecycle.raise_first(failures)
 
     def load_params(self, params: Params) -> None:
         """Gives the model's parameters other values: arrays by name, or the bytes that `ort_lite.save_params` made.
@@ -279,7 +284,7 @@ class InferenceSession(Compatible):
                 "make it from a path or a Model (`ort_lite.load`), or make another session"
             )
         if state.prepared is not None:
-            with piece(Logged(state.options)):
+            with piece(Logged(state.options)), creating(state.options):
                 profiler = None if self._profiler is None or self._profiler.ended else self._profiler
                 fresh = make_state(self._kept, state.options.copy(), arguments, params, profiler)
             with self._changing:
@@ -440,8 +445,10 @@ def _profiler(options: SessionOptions) -> "Profiler | None":
     return Profiler(options.profile_file_prefix)
 
 
-def _override(state: SessionState, feed: Mapping[str, Any]) -> tuple[Ready | Closed, Mapping[str, Any]]:
+def _override(
+    state: SessionState, feed: Mapping[str, Any], options: RunOptions | None
+) -> tuple[Ready | Closed, Mapping[str, Any]]:
     """The model compiled with overridable initialisers as inputs, and the whole feed. One that is fed None keeps its value."""
-    ready = state.ready if state.overriding is None else state.overriding.ready()
+    ready = state.ready if state.overriding is None else state.overriding.ready(options)
     given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
     return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}

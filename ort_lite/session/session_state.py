@@ -7,8 +7,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
+from ort_lite.checkpoint import begin_stage
 from ort_lite.compile import lifecycle
-from ort_lite.errors import Fail, InvalidArgument
+from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.declared import merged_outputs
@@ -16,7 +17,7 @@ from ort_lite.log import Span, no_span
 from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
-from ort_lite.options.options import ExecutionMode, SessionOptions
+from ort_lite.options.options import ExecutionMode, RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.pipeline.opening import Params, save_optimized
 from ort_lite.pipeline.pipeline import Check, accept, prepare, saved_form
@@ -26,6 +27,7 @@ from ort_lite.pipeline.unused import check_used
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
+from ort_lite.provider.current import checked_by_run
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.serialization.files import words
@@ -64,14 +66,15 @@ class SessionState(Record):
     explained: "Explanation | None" = None
     """What is left to say once the session is closed."""
 
-    def explain(self) -> "Explanation":
+    def explain(self, failures: list[OrtLiteError] | None = None) -> "Explanation":
+        """Raises ProviderError naming a partition that fails to say its facts, or adds the error to `failures`."""
         if self.explained is not None or self.prepared is None:
             assert self.explained is not None
             return self.explained
         notes = (*self.selection.notes, *self.prepared.incidents)
         from ort_lite.pipeline.explanation import Explanation
 
-        return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts())
+        return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts(failures))
 
     def memory_plans(self) -> dict[str, Any]:
         """See `InferenceSession.memory_plans`."""
@@ -83,9 +86,10 @@ class SessionState(Record):
         other = self.overriding.made if self.overriding is not None else None
         return [found.prepared for found in (self.ready, other) if isinstance(found, Ready)]
 
-    def closed(self) -> "SessionState":
-        """What stays of it."""
-        return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=self.explain())
+    def closed(self, failures: list[OrtLiteError]) -> "SessionState":
+        """What stays of it. Partitions that fail to say their facts go into `failures`, and have none."""
+        explained = self.explain(failures)
+        return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=explained)
 
 
 class Overriding:
@@ -95,10 +99,12 @@ class Overriding:
         self._source, self._make, self._lock = source, make, locks.lock()
         self.made: Ready | None = None
 
-    def ready(self) -> Ready:
+    def ready(self, options: RunOptions | None) -> Ready:
+        """Raises what making a session raises, and ends when a run with these options is to end."""
         with self._lock:
             if self.made is None:
-                self.made = self._make(self._source.clone())
+                with checked_by_run(options):
+                    self.made = self._make(self._source.clone())
             return self.made
 
 
@@ -126,6 +132,7 @@ def make_state(
             return prepare(model, chosen.providers, options, span, chosen.policies, rules, given.partitioning, check)
 
         if options.optimized_model_filepath:
+            begin_stage("save")
             with span("save_optimized_model"):
                 save_optimized(saved_form(model, chosen.providers, options), options)
         prepared = prepared_from(model, span, partial(check_used, chosen))
@@ -185,8 +192,10 @@ def _collect(providers: Sequence[ExecutionProvider], assignment: Assignment, pro
     """Add what providers recorded, and the events of nodes, to a profile that ends."""
     from ort_lite.pipeline.node_events import node_events
 
-    lifecycle.collect_events(providers, profiler)
-    profiler.nodes(node_events(profiler.trace(), assignment, since))
+    try:
+        lifecycle.collect_events(providers, profiler)
+    finally:
+        profiler.nodes(node_events(profiler.trace(), assignment, since))
 
 
 def _ready(prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None") -> Ready:

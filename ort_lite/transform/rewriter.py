@@ -11,10 +11,13 @@ from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import CONTENTS_LIMIT, Info, constant_info
 from ort_lite.record import Record
 from ort_lite.shapes.dims import differ
+from ort_lite.transform.budget import Budget, OverBudget, stored_bytes
 from ort_lite.transform.patterns import Match
 
 FOLD_LIMIT = 16 << 20
 """Bytes that the result of a folded node may have, unless it is no larger than what it is computed from."""
+_LARGE = 4096
+"""Bytes from which on a new constant counts towards the budget."""
 
 
 class Done:
@@ -63,6 +66,16 @@ class Rewriter:
         self.removed: list[str] = []
         self._fed = {value for value in graph.inputs if value.constant is not None}
         self._new_constants: list[tuple[Graph, Value]] = []
+        self._budget: Budget | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """What is left for constants that transforms compute. It depends on the weights that the nodes read at first."""
+        if self._budget is None:
+            values = (value for node in self.graph.all_nodes() for value in node.inputs if value is not None)
+            weights = {id(value.constant): value.constant for value in values if value.constant is not None}
+            self._budget = Budget(sum(map(stored_bytes, weights.values())))
+        return self._budget
 
     # What is known
 
@@ -167,9 +180,11 @@ class Rewriter:
         return "+".join(names) if 0 < len(names) <= 3 else "_".join([op_type, *names[-1:]])
 
     def constant(self, array: Array, name: str = "") -> Value:
-        """Adds an initialiser to the anchor's graph."""
+        """Adds an initialiser to the anchor's graph. Raises OverBudget, which makes a rule Skip, for one that is too large."""
         graph = self.graph if self.anchor is None or self.anchor.graph is None else self.anchor.graph
         value = Value(self.names(name or "constant"), constant=array)
+        if array.nbytes >= _LARGE:
+            self.budget.spend(array.nbytes)
         graph.add_initializer(value)
         self._new_constants.append((graph, value))
         return value
@@ -306,7 +321,10 @@ class Rewriter:
             value = self._foreign_reader(node)
             if value is not None:
                 return Skip(f"{value.name} has other readers")
-        result = function(self, **match.captured)
+        try:
+            result = function(self, **match.captured)
+        except OverBudget as error:
+            result = Skip(str(error))
         if isinstance(result, Skip):
             self._take_back()
             while len(self.touched) > known:  # nothing was removed, or it would not be taken back

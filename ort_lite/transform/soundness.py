@@ -32,6 +32,11 @@ class Outline:
             if (fault := self._lost()) is not None:
                 raise self._fail(fault, [transform])
 
+    def look_closely(self, transform: str) -> None:
+        """Raises Fail naming a transform that left an invalid graph, past the Rewriter. O(nodes + edges)."""
+        if (fault := _unavailable(self._graph, set())) is not None:
+            raise self._fail(fault, [transform])
+
     def check(self, changes: Sequence[Change], transforms: Iterable[str]) -> None:
         """Raises Fail naming the transform that left an invalid graph. O(nodes + edges)."""
         fault = _unavailable(self._graph, set()) or self._moved()

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
@@ -20,6 +21,7 @@ from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.log import Span, no_span
 from ort_lite.record import Record
+from ort_lite.transform.budget import OverBudget
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform, names_of
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
 from ort_lite.transform.rewriter import FOLD_LIMIT, Done, Rewriter, Skip
@@ -216,10 +218,15 @@ class Driver:
             self._seen[found.name] = len(self.changes)
 
     def _run_pass(self, found: GraphPass) -> None:
+        checkpoint()
         self.rewriter.begin()
         self.rewriter.skips.clear()
+        moves, touched = self.graph.moves, len(self.rewriter.touched)
         try:
             count = found.function(self.graph, self.rewriter)
+        except OverBudget as error:
+            self.rewriter.skips[f"graph {self.graph.name!r}", str(error)] = None
+            count = len(self.rewriter.added) + len(self.rewriter.removed)
         except OrtLiteError as error:
             error.add_note(f"while the transform {found.name} looked at graph {self.graph.name!r}")
             raise
@@ -228,6 +235,9 @@ class Driver:
         answer: object = count
         if not isinstance(answer, int) or answer < 0:
             raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
+        known = len(self.rewriter.added) + len(self.rewriter.removed)
+        if self.graph.moves - moves != known or (count and not known and len(self.rewriter.touched) == touched):
+            self.outline.look_closely(found.name)  # it did something that the Rewriter does not know
         self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
         if count:
             self._note(found.name, count)
@@ -287,6 +297,7 @@ class Driver:
             self._node_skips[node] = others + skips
 
     def _apply(self, rule: LocalRule, match: Match, node: Node) -> Skipped | None:
+        checkpoint()
         who = node.name or str(node)
         try:
             result = self.rewriter.apply(rule.function, match, rule.private)

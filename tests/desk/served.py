@@ -30,7 +30,9 @@ def write(path: Path, text: str = CHAIN) -> Path:
 
 def arguments(*models: Path, **given: Any) -> Namespace:
     first = {"models": [*map(str, models)], "providers": "CPUExecutionProvider", "level": "all", "threads": 0, "config": []}
-    return Namespace(**first | {"feeds": None, "input": [], "value": [], "shape": [], "dim": [], "seed": 0} | given)
+    return Namespace(
+        **first | {"feeds": None, "input": [], "value": [], "shape": [], "dim": [], "seed": 0, "creation_timeout": 0.0} | given
+    )
 
 
 @contextmanager

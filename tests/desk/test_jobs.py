@@ -1,10 +1,12 @@
 """What a desk works on: one thing at a time, ended where it is asked to, and never the end of the desk."""
 
 import threading
+import time
 from typing import Any
 
 import pytest
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.commands.desk.jobs import Busy, Job, Jobs
 from ort_lite.errors import CompileError, OutOfMemory
 from ort_lite.native.progress import Logged, piece
@@ -85,3 +87,19 @@ def test_compiling_is_told_and_can_be_ended() -> None:
     said: list[str] = []
     assert finished(call).state == "ended"
     assert said == ["Compiling kernels: 1 of 2."]
+
+
+def test_a_job_that_is_to_end_ends_at_the_next_checkpoint_of_a_creation() -> None:
+    begun = threading.Event()
+
+    def call(job: Job) -> dict[str, Any]:
+        begun.set()
+        while True:
+            time.sleep(0.01)
+            checkpoint()
+
+    jobs = Jobs()
+    job = jobs.start(call)
+    assert begun.wait(10)
+    assert jobs.close(10)
+    assert (job.state, job.said) == ("ended", "Ended, as it was asked for.")

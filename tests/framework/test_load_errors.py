@@ -95,7 +95,7 @@ def test_functions_that_double_over_and_over_are_refused_before_they_are_inlined
         functions.append(helper.make_function("my", f"f{k}", ["a"], ["c"], inner, imports))
     model = nodes(helper.make_node("f0", ["x"], ["y"], domain="my"))
     model.functions.extend(functions)
-    with pytest.raises(InvalidGraph, match="stands for more than 1000000 nodes"):
+    with pytest.raises(InvalidGraph, match="stands for more than 100000 nodes"):
         load(model)
 
 

@@ -278,6 +278,20 @@ def test_errors_about_what_is_given_are_one_line_and_status_2(
     assert capsys.readouterr().err.startswith(message)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["run"], ["dump"], ["check"], ["plan"], ["explain"], ["inspect"], ["verify"], ["view", "--no-run"], ["profile"], ["step"]],
+)
+def test_commands_that_create_sessions_have_a_creation_timeout(
+    model: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.main([*command, model, "--creation-timeout", "1e-9"]) == 2
+    out, err = capsys.readouterr()
+    assert "longer than its creation_timeout of 1e-09 s, and was ended (stage: load)" in out + err
+    assert command_line.main([*command, model, "--creation-timeout", "-1"]) == 2
+    assert "creation_timeout: got -1.0, expected seconds" in capsys.readouterr().err
+
+
 def test_inputs_are_made_up_for_every_element_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     types = ["float16", "double", "int64", "uint8", "bool", "string"]
     inputs = ", ".join(f"{type_}[N] x{k}" for k, type_ in enumerate(types))

@@ -20,6 +20,7 @@ from tests.processes import child
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 GROUPS = [
     "answers",
+    "blame",
     "compiling",
     "computing",
     "devices",

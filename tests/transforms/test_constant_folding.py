@@ -5,6 +5,7 @@ import pytest
 
 from ort_lite.plugins import plugins
 from ort_lite.transform.transform import transform
+from ort_lite_transforms.batch_norm import fuse_conv_batch_norm
 from ort_lite_transforms.constant_folding import fold_constants
 from ort_lite_transforms.folding_ops import FOLDERS
 from tests.text_graphs import check, evaluate, model
@@ -82,12 +83,12 @@ def test_what_a_folded_node_feeds_is_folded_in_the_same_pass() -> None:
 
 def test_filled_constants_take_no_memory() -> None:
     found = model(
-        "(float[1] x) => (float[N,M] z)", "{ c = ConstantOfShape(shape) z = Add(x, c) }", "<int64[2] shape = {30000, 30000}>"
+        "(float[1] x) => (float[N,M] z)", "{ c = ConstantOfShape(shape) z = Add(x, c) }", "<int64[2] shape = {10000, 10000}>"
     )
     transform(found, [fold_constants], "basic", rules=plugins.shape_rules())
     constant = found.graph.nodes[0].inputs[1]
     assert constant is not None and constant.constant is not None
-    assert constant.constant.shape == (30000, 30000) and constant.constant.strides == (0, 0)
+    assert constant.constant.shape == (10000, 10000) and constant.constant.strides == (0, 0)
 
 
 def test_does_not_fire_above_the_limit() -> None:
@@ -154,3 +155,78 @@ def test_weights_of_products_in_integers_stay_quantised() -> None:
 def test_every_operator_of_the_table_is_tested() -> None:
     tested = {node.partition("(")[0].partition("<")[0] for node in NODES} | {"Split"}
     assert tested == set(FOLDERS)
+
+
+# The budget
+
+
+def folded(body: str, constants: str, **budget: int) -> tuple[list[str], list[str]]:
+    """The operators that are left, and why."""
+    found = model("(float[1] x) => (z)", body, constants)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in budget.items():
+            patch.setattr(f"ort_lite.transform.budget.{name}", value)
+        report = transform(found, [fold_constants], "basic", rules=plugins.shape_rules())
+    return [node.op_type for node in found.graph], [skip.reason for skip in report.skipped]
+
+
+SIZES = "<int64[1] size = {100000}, int64 ten = {10}>"
+FILLED = "c = ConstantOfShape(size)"
+
+
+def test_a_view_that_stands_for_too_many_bytes_stays() -> None:
+    body = f"{{ {FILLED} z = Add(x, c) }}"
+    assert folded(body, SIZES) == (["Add"], [])
+    left, (reason,) = folded(body, SIZES, LARGEST_VIEW=399_000)
+    assert left == ["ConstantOfShape", "Add"]
+    assert "its 400000 bytes are more than the 399008 that are left for views of constants" in reason
+
+
+def test_new_constants_have_a_budget_together() -> None:
+    body = f"{{ {FILLED} a = Neg(c) b = Exp(a) d = Sin(b) z = Add(x, d) }}"
+    assert folded(body, SIZES) == (["Add"], [])
+    left, (reason,) = folded(body, SIZES, NEW_BYTES=900_000)
+    assert left == ["Sin", "Add"]
+    assert "its 400000 bytes are more than the 100032 that are left for new constants" in reason
+
+
+def test_weights_extend_the_budget() -> None:
+    numbers = ", ".join(["1"] * 1000)
+    body, constants = "{ a = Neg(w) b = Exp(a) d = Sin(b) z = Add(x, d) }", f"<float[1000] w = {{{numbers}}}>"
+    assert folded(body, constants, NEW_BYTES=0, WORK=0, LARGEST_WORK=0) == (["Add"], [])
+
+
+def test_work_has_a_budget() -> None:
+    body = f"{{ {FILLED} s = ReduceSum(c) z = Add(x, s) }}"
+    assert folded(body, SIZES) == (["Add"], [])
+    left, (reason,) = folded(body, SIZES, LARGEST_WORK=50_000)
+    assert left == ["ReduceSum", "Add"]
+    assert "folding it reads and writes 100001 elements, more than the 50064 that are left" in reason
+
+
+def test_shapes_of_large_constants_cost_nothing() -> None:
+    body = f"{{ {FILLED} s = Size(c) f = Cast<to=1>(s) z = Add(x, f) }}"
+    assert folded(body, SIZES, LARGEST_WORK=100) == (["Add"], [])
+
+
+@pytest.mark.parametrize("node", ["Reshape(c, shape)", "Flatten<axis=0>(c)", "Reshape(c, open)"])
+def test_a_view_of_one_element_is_reshaped_without_a_copy(node: str) -> None:
+    constants = "<int64[1] size = {60000}, int64[2] shape = {300, 200}, int64[2] open = {-1, 2}>"
+    found = model("(float[1] x) => (z)", f"{{ {FILLED} d = {node} z = Add(x, d) }}", constants)
+    transform(found, [fold_constants], "basic", rules=plugins.shape_rules())
+    value = found.graph.nodes[0].inputs[1]
+    assert value is not None and value.constant is not None
+    assert not any(value.constant.strides) and value.constant.size == 60000
+
+
+def test_what_a_rule_makes_counts_too() -> None:
+    """A rule whose constants exceed the budget leaves the graph as it is, and says why."""
+    weights = ", ".join(["1"] * 3200)
+    constants = f"<float[800,1,2,2] w = {{{weights}}}, float[800] v = {{{', '.join(['2'] * 800)}}}>"
+    found = model("(float[1,1,3,3] x) => (z)", "{ y = Conv(x, w) z = BatchNormalization(y, v, v, v, v) }", constants)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ort_lite.transform.budget.NEW_BYTES", 0)
+        patch.setattr("ort_lite.transform.budget.PER_WEIGHT", 0)
+        report = transform(found, [fuse_conv_batch_norm], "basic", rules=plugins.shape_rules())
+    assert [node.op_type for node in found.graph] == ["Conv", "BatchNormalization"]
+    assert "12800 bytes, more than are left for new constants" in report.skipped[0].reason

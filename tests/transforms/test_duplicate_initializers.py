@@ -49,3 +49,14 @@ def test_an_overridable_initializer_stays_apart() -> None:
         BODY,
         constants="<float[2] a = {1, 2}>",
     )
+
+
+def test_many_that_agree_in_the_samples_are_told_apart() -> None:
+    """Each is read once, not compared with each other one."""
+    count = 30
+    rows = [[0, 0, 0, k % 10, *[0] * 60] for k in range(count)]
+    constants = ", ".join(f"int64[64] w{k} = {{{', '.join(map(str, row))}}}" for k, row in enumerate(rows))
+    names = ", ".join(f"w{k}" for k in range(count))
+    found = model("(int64[64] x) => (int64[64] z)", f"{{ z = Max(x, {names}) }}", f"<{constants}>")
+    transform(found, [merge_duplicate_initializers, remove_dead_nodes], "basic", rules=plugins.shape_rules())
+    assert len(found.graph.initializers) == 10

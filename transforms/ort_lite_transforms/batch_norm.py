@@ -60,6 +60,8 @@ def fuse_gemm_batch_norm(
     weight = rewriter.array(b)
     if isinstance(line, str) or weight is None:
         return Skip(str(line))
+    if not rewriter.budget.affords(weight.nbytes):
+        return Skip(f"{b.name} has {weight.nbytes} bytes, more than are left for new constants")
     c = gemm.inputs[2] if len(gemm.inputs) > 2 else None
     old = np.zeros(1, weight.dtype) if c is None else rewriter.array(c)
     if old is None or old.size not in (1, line.slope.size) or old.ndim > 2 or (old.ndim == 2 and old.shape[0] != 1):

@@ -15,6 +15,11 @@ def weights_of(rewriter: Rewriter, node: Node) -> tuple[Array, Array] | str:
         return f"the weights of {node} are not constant"
     if weight.ndim < 3 or weight.dtype.kind != "f":
         return f"the weights of {node} are {weight.dtype} of rank {weight.ndim}"
+    groups = node.attr("group", 1)
+    if groups < 1 or weight.shape[0] % groups:
+        return f"the weights of {node} cannot be divided into {groups} groups"
+    if not rewriter.budget.affords(weight.nbytes):
+        return f"the weights of {node} have {weight.nbytes} bytes, more than are left for new constants"
     if bias is None:
         return weight, np.zeros(channels_of(node, weight), weight.dtype)
     array = rewriter.array(bias)

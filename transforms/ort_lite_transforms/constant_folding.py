@@ -1,18 +1,22 @@
-"""Nodes whose inputs are all constant are computed now, within a limit of memory."""
+"""Nodes whose inputs are all constant are computed now, within a budget of memory and work."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, itemsize
 from ort_lite.graph import Graph, Node
 from ort_lite.transform import Done, Rewriter, graph_pass
-from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable
+from ort_lite.transform.budget import stored_bytes
+from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable, is_view
 from ort_lite_transforms.quantized_operands import stays_quantized
 
-_VIEWS = frozenset(
-    {"ConstantOfShape", "Expand", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Split", "Transpose"}
-)
+_READS_NO_ELEMENTS = frozenset({"Shape", "Size"})
+_READS_SOME_ELEMENTS = frozenset({"Gather"})
+_ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Sum", "Where"})
+_COMPARISONS = frozenset({"And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"})
 
 
 @graph_pass(level="basic", counterparts=("ConstantFolding",))
@@ -21,7 +25,7 @@ def fold_constants(graph: Graph, rewriter: Rewriter) -> int:
 
     A result of more than `rewriter.fold_limit` bytes stays to be computed unless it is no larger than the node's operands,
     or a view of them outside of bodies: int8 weights that a Cast would blow up stay int8. So do those that are dequantised for
-    products in integers.
+    products in integers, and what exceeds the rewriter's budget.
     """
     count = 0
     for node in graph.all_nodes():
@@ -41,16 +45,21 @@ def fold_constants(graph: Graph, rewriter: Rewriter) -> int:
 
 
 def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
-    """Why it was not folded, or nothing."""
-    if any(array is not None and array.dtype.kind == "O" for array in arrays):
+    """Why it was not folded, or nothing. A checkpoint."""
+    checkpoint()
+    given = [array for array in arrays if array is not None]
+    if any(array.dtype.kind == "O" for array in given):
         return "strings"
     if node.op_type == "DequantizeLinear" and stays_quantized(rewriter, node):
         return "products of integers read it"
-    before, after = sum(map(_held, arrays)), _nbytes(node)
-    is_view = node.op_type in _VIEWS and node.graph is rewriter.graph  # a body may never run: there need be no room for it
-    if after > max(before, rewriter.fold_limit) and not is_view:
-        return f"its {after} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"
+    before = stored_bytes(given[0]) if len(given) == 1 else sum({id(array): stored_bytes(array) for array in given}.values())
+    view = is_view(node.op_type, given) and node.graph is rewriter.graph  # a body may never run: there need be no room for it
     try:
+        elements, after = _result(node, given)
+        if after > max(before, rewriter.fold_limit) and not view:
+            return f"its {after} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"
+        if reason := _refusal(rewriter, view, after, 0 if view else elements + _read(node, given), before):
+            return reason
         with np.errstate(all="ignore"):
             found = FOLDERS[node.op_type](node, *arrays)
     except NotFoldable as error:
@@ -58,24 +67,53 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         return f"NumPy refuses: {error}"  # the provider says what is wrong, should the node ever run
     outputs = [found] if isinstance(found, (np.ndarray, np.generic)) else list(found)
-    result = rewriter.fold(node, *(np.asarray(output) for output in outputs))
+    made = [np.asarray(output) for output in outputs]
+    return _kept(node, made, after, view, before, rewriter)
+
+
+def _refusal(rewriter: Rewriter, view: bool, nbytes: int, work: int, held: int) -> str:
+    """Why results of so many bytes are not within the budget, or "" once they are counted."""
+    return rewriter.budget.refusal_of_view(nbytes, held) if view else rewriter.budget.refusal(nbytes, work, held)
+
+
+def _kept(node: Node, made: Sequence[Array], counted: int, view: bool, before: int, rewriter: Rewriter) -> str:
+    """Put the results into the graph. Those that are larger than inference knew are counted first."""
+    nbytes = sum(array.nbytes for array in made)
+    if nbytes > max(before, rewriter.fold_limit) and not view:
+        return f"its {nbytes} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"
+    if nbytes > counted and (reason := _refusal(rewriter, view, nbytes - counted, nbytes - counted, before)):
+        return reason
+    result = rewriter.fold(node, *made)
     return "" if isinstance(result, Done) else result.reason
 
 
-def _held(array: Array | None) -> int:
-    """Bytes of memory behind an array: a broadcast view of one element holds one element."""
-    if array is None:
-        return 0
-    elements = math.prod(size for size, stride in zip(array.shape, array.strides, strict=True) if stride)
-    return int(elements * array.itemsize)
-
-
-def _nbytes(node: Node) -> int:
-    """Size of the results as inferred; operators that can make much of little check it themselves where it is not known."""
-    total = 0
+def _result(node: Node, given: Sequence[Array]) -> tuple[int, int]:
+    """Elements and bytes of the results, as inferred. What inference does not know is taken from the operands: most results are no
+    larger. Operators that make much of little look at it themselves.
+    """
+    elements = nbytes = 0
     for value in node.outputs:
-        if value is not None and value.dtype is not None and value.shape is not None:
-            sizes = [dim for dim in value.shape if isinstance(dim, int)]
-            if len(sizes) == len(value.shape):
-                total += math.prod(sizes) * itemsize(value.dtype)
-    return total
+        if value is None:
+            continue
+        sizes = [dim for dim in value.shape or () if isinstance(dim, int)]
+        if value.shape is not None and len(sizes) == len(value.shape):
+            count = math.prod(sizes)
+        elif node.op_type in _ARITHMETIC | _COMPARISONS:
+            count = math.prod(np.broadcast_shapes(*(array.shape for array in given)))
+        elif node.op_type == "Gather":
+            axis = node.attr("axis", 0)
+            count = given[1].size * (given[0].size // max(1, given[0].shape[axis]))
+        elif node.op_type == "NonZero":
+            count = given[0].size * max(1, given[0].ndim)
+        else:
+            count = sum(array.size for array in given) if node.op_type == "Concat" else given[0].size
+        elements += count
+        nbytes += count * itemsize(value.dtype or "float32")
+    return elements, nbytes
+
+
+def _read(node: Node, given: Sequence[Array]) -> int:
+    """Elements of the operands that folding reads."""
+    if node.op_type in _READS_NO_ELEMENTS:
+        return 0
+    return sum(array.size for array in (given[1:] if node.op_type in _READS_SOME_ELEMENTS else given))

@@ -126,6 +126,31 @@ def _along(node: Node, x: Array, parameter: Array) -> Array:
 
 # Shapes and movement
 
+_VIEWS = frozenset({"ConstantOfShape", "Expand", "Identity", "Squeeze", "Unsqueeze", "Slice", "Split", "Transpose"})
+
+
+def is_view(op_type: str, given: Sequence[Array]) -> bool:
+    """True if the results of an operator share the memory of its operands."""
+    if op_type in ("Reshape", "Flatten"):
+        return bool(given) and (bool(given[0].flags.c_contiguous) or is_filled(given[0]))
+    return op_type in _VIEWS
+
+
+def is_filled(x: Array) -> bool:
+    """True for a view that repeats one element."""
+    return x.size > 0 and not any(x.strides)
+
+
+def _reshaped(x: Array, shape: Sequence[int]) -> Array:
+    """x.reshape(shape), without a copy of a view that repeats one element."""
+    if not is_filled(x):
+        return x.reshape(shape)
+    known = math.prod(size for size in shape if size != -1)
+    sizes = [x.size // known if size == -1 and known else size for size in shape]
+    if math.prod(sizes) != x.size or list(shape).count(-1) > 1 or min(sizes, default=0) < 0:
+        raise ValueError(f"cannot reshape array of size {x.size} into shape {tuple(shape)}")
+    return np.broadcast_to(x[(0,) * x.ndim], sizes)
+
 
 def axes_of(node: Node, given: Array | None) -> list[int] | None:
     """Axes from the input that newer versions have or the attribute of older ones; None where both are left out."""
@@ -137,13 +162,13 @@ def _reshape(node: Node, x: Array, shape: Array | None = None) -> Array:
     wanted = node.attr("shape") if shape is None else shape.tolist()
     if not node.attr("allowzero", 0):
         wanted = [x.shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
-    return x.reshape(wanted)
+    return _reshaped(x, wanted)
 
 
 def _flatten(node: Node, x: Array) -> Array:
     axis = node.attr("axis", 1)
     rows = int(np.prod(x.shape[:axis] if axis else ()))
-    return x.reshape(rows, x.size // rows if rows else 0)
+    return _reshaped(x, (rows, x.size // rows if rows else 0))
 
 
 def _squeeze(node: Node, x: Array, axes: Array | None = None) -> Array:

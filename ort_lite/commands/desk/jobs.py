@@ -10,6 +10,7 @@ from ort_lite.errors import Cancelled, InvalidArgument, OrtLiteError
 from ort_lite.native.progress import Progress, heard_by
 from ort_lite.native.threads import start
 from ort_lite.options.options import RunOptions
+from ort_lite.provider.current import checked_by_run
 
 State = Literal["running", "done", "failed", "ended"]
 
@@ -43,13 +44,13 @@ class Job:
             self.say(f"Compiling kernels: {progress.done} of {progress.total}.")
 
     def end(self) -> None:
-        """Before its next step, and inside of a run at once."""
+        """At the next checkpoint of the creation of a session, and inside of a run at once."""
         self.run_options.terminate = True
 
     def work(self, call: Callable[["Job"], dict[str, Any]]) -> None:
         """What is wrong with a model or an installation is a sentence for who looks at the page."""
         try:
-            with heard_by(self.hear):
+            with heard_by(self.hear), checked_by_run(self.run_options):
                 self.result = call(self)
             self._over("done", "Done.")
         except (OrtLiteError, OSError) as error:

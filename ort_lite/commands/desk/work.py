@@ -15,8 +15,12 @@ from ort_lite.session.session import InferenceSession
 
 
 def done(job: Job, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:
-    """{"document", "inputs", "outputs"}; the session is closed again. `given` has files for the inputs of any model."""
-    arguments = Namespace(**vars(wish.arguments()) | {"feeds": given.feeds, "input": given.input})
+    """{"document", "inputs", "outputs"}; the session is closed again.
+
+    `given` has files for the inputs of any model, and the timeout of creations.
+    """
+    own = {name: getattr(given, name) for name in ("feeds", "input", "creation_timeout")}
+    arguments = Namespace(**vars(wish.arguments()) | own)
     job.say("Loading, transforming, partitioning.")
     with model.session(arguments, str(path)) as session:
         inputs = [{"name": arg.name, "type": arg.type, "shape": [*arg.shape]} for arg in session.get_inputs()]

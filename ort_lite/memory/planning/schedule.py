@@ -3,9 +3,13 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.memory.planning.live import max_live
 
 Tensor = Hashable
+
+MOST_COMPARISONS = 10_000_000
+"""A search that compares more operators than this finds no order. It takes a few seconds."""
 
 
 def peak_of(order: Sequence[int], uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> int:
@@ -24,7 +28,7 @@ def reordered(uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> lis
 
     `uses[i]`: the tensors that operator i reads or writes. Those that use one tensor keep their order among themselves, so
     nobody need know who writes. Greedy: of the operators that are ready, the one that adds the fewest bytes to what is alive,
-    the first of equals. O(operators * ready operators).
+    the first of equals. O(operators * ready operators), up to MOST_COMPARISONS. A checkpoint for each operator.
     """
     after, waits = _dependencies(uses)
     left = {tensor: 0 for own in uses for tensor in own}
@@ -34,7 +38,12 @@ def reordered(uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> lis
     ready = [k for k, count in enumerate(waits) if not count]
     alive: set[Tensor] = set()
     order: list[int] = []
+    compared = 0
     while ready:
+        checkpoint()
+        compared += len(ready)
+        if compared > MOST_COMPARISONS:
+            return None
         chosen = min(ready, key=lambda k: (_added(uses[k], sizes, alive, left), k))
         ready.remove(chosen)
         order.append(chosen)

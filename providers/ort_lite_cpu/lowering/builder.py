@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import DType, itemsize, to_numpy
 from ort_lite.errors import NodeFailure
 from ort_lite.graph import Node
@@ -203,8 +204,9 @@ class Builder:
         rounds: Dim = 1,
     ) -> None:
         """See `NodeLowering.emit`. A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in
-        `touched` an extent for each operand, by its number.
+        `touched` an extent for each operand, by its number. A checkpoint.
         """
+        checkpoint()
         if isinstance(kernel, Spec):
             spec = kernel
         else:

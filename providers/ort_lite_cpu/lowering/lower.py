@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, OrtLiteError, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, SequenceType, Value
@@ -58,7 +59,7 @@ class Lowering(Values):
 
     # --- nodes
     def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Lowered:
-        """Lowers all nodes, then decides where the outputs lie."""
+        """Lowers all nodes, then decides where the outputs lie. Every 16th node is a checkpoint."""
         for node in nodes:
             for value in node.reads():
                 if value is not None:
@@ -69,6 +70,8 @@ class Lowering(Values):
             self.remaining[value] = self.remaining.get(value, 0) + 1
         self.coming.update(nodes)
         for position, node in enumerate(nodes):
+            if not position & 15:
+                checkpoint()
             try:
                 if node in self.coming:
                     self._node(node)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import KernelMissing, said
 from ort_lite.graph import Node
@@ -272,6 +273,7 @@ class _Assembler:
         index: list[int] = []
         starts: list[int] = []
         for instruction in instructions:
+            checkpoint()
             starts.append(len(index))
             for buffer in instruction.operands:
                 index += self._operand(buffer, roots)

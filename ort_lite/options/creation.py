@@ -1,0 +1,36 @@
+"""The limits on the creation of one session: its timeout and the load cancellation flag, looked at by each checkpoint."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from ort_lite.checkpoint import begin_stage, checked_by
+from ort_lite.errors import DeadlineExceeded, ModelLoadCanceled
+from ort_lite.options.options import SessionOptions
+
+
+@contextmanager
+def creating(options: SessionOptions) -> Iterator[None]:
+    """Limit the creation of a session inside the block, in this thread. The time of `options.creation_timeout` starts here.
+
+    Checkpoints inside raise ModelLoadCanceled or DeadlineExceeded. Both name the stage.
+    """
+    timeout, flag = options.creation_timeout, options.load_cancellation
+    end = monotonic() + timeout if timeout else 0.0
+
+    def check(stage: str) -> None:
+        if flag.raised:
+            raise ModelLoadCanceled(
+                f"SessionOptions.set_load_cancellation_flag cancelled the creation of the session (stage: {stage})"
+            )
+        if end and monotonic() >= end:
+            raise DeadlineExceeded(
+                f"creating the session took longer than its creation_timeout of {timeout:g} s, and was ended (stage: {stage})"
+            )
+
+    with checked_by(check):
+        begin_stage("load")
+        yield
+
+
+__all__ = ["creating"]
