@@ -9,11 +9,16 @@ import time
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ort_lite.native import cpu
 
 collect_ignore = ["browser"]
 """Its tests need a Chromium, which no wheel brings: `make test-browser` runs them."""
+
+settings.register_profile("ort-lite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ort-lite")
+"""How long an example takes says nothing: the first ones compile kernels, and other programs use the machine as well."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -52,7 +52,7 @@ expressions = st.recursive(leaves, lambda inner: st.builds(lambda f, x, y: f(x, 
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(expressions, min_size=1, max_size=3), st.tuples(*[st.integers(-9, 40)] * 3))
 def test_expressions_have_the_value_that_python_finds(dims: list[Dim], numbers: tuple[int, ...]) -> None:
     values = dict(zip(NAMES, numbers, strict=True))

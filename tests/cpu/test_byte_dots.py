@@ -118,7 +118,7 @@ if HERE:  # a machine without has other kernels, and nothing of these to run
         a, b = ramp(CAPACITY // 1000 + 50, 1000), ramp(1000, 20, seed=1).view(np.int8)
         np.testing.assert_array_equal(product(a, b), exact(a, b))
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.integers(1, 60), st.integers(0, 50), st.integers(1, 60), st.integers(1, 9))
     def test_any_number_of_parts_gives_the_same(m: int, k: int, n: int, parts: int) -> None:
         a, b = ramp(m, k), ramp(k, n, seed=1).view(np.int8)

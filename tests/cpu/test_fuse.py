@@ -116,7 +116,7 @@ def open_difference() -> Program:
     return text_program("(float[A,B,C] x, float[D,E,F] y) => (float[G,H,I] z) { z = Sub(x, y) }")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(shapes3, st.lists(st.booleans(), min_size=6, max_size=6))
 def test_any_shapes_broadcast_in_one_program(shape: Shape, ones: list[bool]) -> None:
     a = tuple(1 if one else n for n, one in zip(shape, ones[:3], strict=True))

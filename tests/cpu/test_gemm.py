@@ -156,7 +156,7 @@ def test_the_tile_fits_the_registers(name: str, tile: Tile) -> None:
     assert tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 60), st.integers(0, 50), st.integers(1, 60), st.integers(1, 9))
 def test_any_number_of_parts_gives_the_same_bits(m: int, k: int, n: int, parts: int) -> None:
     a, b = random(m, k), random(k, n, seed=1)

@@ -84,7 +84,7 @@ def test_more_rows_than_a_block_has() -> None:
     np.testing.assert_array_equal(product(a, b), exact(a, b))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 60), st.integers(0, 50), st.integers(1, 60), st.integers(1, 9))
 def test_any_number_of_parts_gives_the_same(m: int, k: int, n: int, parts: int) -> None:
     a, b = bytes_of(m, k), bytes_of(k, n, seed=1).astype(np.int16) - 128

@@ -12,7 +12,7 @@ from tests.native.calls import call
 ELEMENTS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 3), st.integers(0, 40), st.integers(0, 70), st.integers(1, 4))
 def test_swap_transposes_any_matrices_and_shares_them(outer: int, rows: int, columns: int, parts: int) -> None:
     x = np.arange(outer * rows * columns, dtype=np.uint32).reshape(outer, rows, columns)

@@ -156,7 +156,7 @@ def test_any_number_of_threads_gives_the_same() -> None:
     np.testing.assert_array_equal(case.ours(threads=3), case.rule())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.sampled_from(KINDS),
     st.booleans(),

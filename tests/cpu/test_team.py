@@ -83,7 +83,7 @@ def chain(n: int, parts: list[int]) -> tuple[list[Step], Words, Words]:
 
 
 # --- Results
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, 4), st.lists(st.sampled_from([1, 1, 2, 3, 4, 7, MAX_PARTS, MAX_PARTS + 1]), max_size=40), st.integers(1, 300)
 )

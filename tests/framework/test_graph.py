@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidGraph
@@ -115,7 +115,6 @@ class TestMutation:
         assert seen == [relu]
         assert graph.nodes == [last]
 
-    @settings(deadline=None)
     @given(st.lists(st.tuples(st.sampled_from(["append", "before", "after", "remove"]), st.integers(0, 30)), max_size=30))
     def test_any_sequence_of_changes_is_what_it_would_be_on_a_list(self, steps: list[tuple[str, int]]) -> None:
         graph = Graph()

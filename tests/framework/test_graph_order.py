@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidGraph
@@ -32,7 +32,6 @@ class TestOrder:
         graph.sort()
         assert list(graph.all_nodes()) == before
 
-    @settings(deadline=None)
     @given(st.integers(0, 1000), st.randoms(use_true_random=False))
     def test_any_shuffled_graph_becomes_topological(self, seed: int, random: Random) -> None:
         graph = random_graph(seed, size=20, depth=2)

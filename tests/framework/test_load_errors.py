@@ -4,7 +4,7 @@ from typing import Any
 
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -116,7 +116,6 @@ class TestText:
 DATA = [model.SerializeToString() for model in (proto(NESTED), onnx.parser.parse_model(FUNCTIONS))]
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(DATA),
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 4), st.binary(max_size=3)), min_size=1, max_size=3),

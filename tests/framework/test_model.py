@@ -10,7 +10,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.errors import RuntimeException
@@ -135,7 +135,6 @@ class TestNames:
         assert names("result") == "result_1"
         assert names("") == "_1"
 
-    @settings(deadline=None)
     @given(st.lists(st.sampled_from(["a", "a_1", "a_1_1", "b"]), max_size=12))
     def test_no_name_comes_twice(self, bases: list[str]) -> None:
         names = Names(Graph("g", [value("a")]))

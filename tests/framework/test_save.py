@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, parser
 
@@ -38,7 +38,6 @@ def weights(name: str, array: Array) -> Model:
 
 
 class TestRoundTrip:
-    @settings(deadline=None)
     @given(st.integers(0, 10_000))
     def test_any_graph_comes_back_as_it_was(self, seed: int) -> None:
         graph = random_graph(seed, size=15, depth=2)

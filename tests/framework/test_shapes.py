@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.shapes import (
@@ -80,14 +80,12 @@ SIZES = st.integers(0, 40)
 ANY = st.integers(-20, 20)
 
 
-@settings(deadline=None)
 @given(CASES, SIZES, SIZES, ANY)
 def test_an_expression_evaluates_to_what_was_written(case: Case, a: int, b: int, s: int) -> None:
     dim, oracle = case
     assert evaluate(dim, {"a": a, "b": b, "s": s}) == oracle(a, b, s), f"{dim} for a={a} b={b} s={s}"
 
 
-@settings(deadline=None)
 @given(CASES, SIZES, SIZES, ANY)
 def test_the_lower_bound_holds(case: Case, a: int, b: int, s: int) -> None:
     dim, oracle = case
@@ -95,7 +93,6 @@ def test_the_lower_bound_holds(case: Case, a: int, b: int, s: int) -> None:
     assert low is None or low <= oracle(a, b, s)
 
 
-@settings(deadline=None)
 @given(CASES, CASES, SIZES, SIZES, ANY)
 def test_comparisons_that_are_decided_hold_for_every_size(x: Case, y: Case, a: int, b: int, s: int) -> None:
     left, right = x[1](a, b, s), y[1](a, b, s)
@@ -104,7 +101,6 @@ def test_comparisons_that_are_decided_hold_for_every_size(x: Case, y: Case, a: i
     assert not at_least(x[0], y[0]) or left >= right
 
 
-@settings(deadline=None)
 @given(CASES, CASES, CASES)
 def test_equal_polynomials_are_equal_objects(x: Case, y: Case, z: Case) -> None:
     (p, _), (q, _), (r, _) = x, y, z
@@ -114,7 +110,6 @@ def test_equal_polynomials_are_equal_objects(x: Case, y: Case, z: Case) -> None:
         assert str(left) == str(right)
 
 
-@settings(deadline=None)
 @given(CASES, SIZES, SIZES, ANY)
 def test_substituting_some_symbols_first_changes_nothing(case: Case, a: int, b: int, s: int) -> None:
     dim, oracle = case
@@ -122,7 +117,6 @@ def test_substituting_some_symbols_first_changes_nothing(case: Case, a: int, b: 
     assert evaluate(substitute(dim, {"a": B, "b": A}), {"b": a, "a": b, "s": s}) == oracle(a, b, s)
 
 
-@settings(deadline=None)
 @given(CASES)
 def test_a_constant_is_an_int(case: Case) -> None:
     assert isinstance(case[0], int) or symbols([case[0]])

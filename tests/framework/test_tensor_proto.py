@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -55,7 +55,6 @@ def test_typed_fields_are_what_onnx_reads(code: int, shape: tuple[int, ...]) -> 
     equal(read_tensor(proto, "t"), array)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=12), st.sampled_from(sorted(BITS)), st.integers(0, 3))
 def test_any_packed_bytes_come_back(data: bytes, dtype: str, less: int) -> None:
     bits = BITS[dtype]

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
@@ -140,13 +140,11 @@ DATA = everywhere().SerializeToString()
 HEADERS = [k for k in range(len(DATA)) if k < 200 or DATA[k : k + 1] != DATA[k - 4 : k - 3]]
 
 
-@settings(deadline=None)
 @given(st.integers(0, len(DATA)))
 def test_a_truncated_model_is_never_taken_for_a_whole_one(length: int) -> None:
     judged_alike(DATA[:length])
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(HEADERS), st.integers(0, 255)), min_size=1, max_size=4))
 def test_damaged_bytes_are_judged_as_protobuf_judges_them(changes: list[tuple[int, int]]) -> None:
     data = bytearray(DATA)

@@ -23,8 +23,8 @@ from ort_lite.pipeline.composite import CompositeProvider
 from ort_lite.provider import Capability, CompiledPartition, GraphView, Partition, Rejection
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 
-LATE = 1.0
-"""Seconds after its deadline in which a creation must end."""
+LATE = 3.0
+"""Seconds after its deadline in which a creation must end on a busy machine: 1 on an idle one."""
 
 
 # Constants that grow: what exceeds the budget stays in the graph

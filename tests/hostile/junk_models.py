@@ -19,7 +19,8 @@ from onnx import helper, numpy_helper
 import ort_lite
 from ort_lite.errors import InvalidProtobuf, OrtLiteError
 
-SECONDS = 1.0
+SECONDS = 4.0
+"""Of processor time, which a megabyte of junk may take on a slow and busy machine: 0.2 on an idle one."""
 MEGABYTE = 2**20
 FLOOD = 2**17
 

@@ -40,7 +40,7 @@ class Books:
         del self.live[handle]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5000)), max_size=40), st.sampled_from([*Growth]))
 def test_chunks_never_overlap_and_everything_comes_back(steps: list[tuple[bool, int]], growth: Growth) -> None:
     books = Books()

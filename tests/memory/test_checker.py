@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidPlan
@@ -51,7 +51,6 @@ def moved(plan: MemoryPlan, tensor: str, by: int) -> MemoryPlan:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PLANNERS)
-@settings(deadline=None)
 @given(problem=problems(), data=st.data())
 def test_a_moved_tensor_is_caught_exactly_if_it_hits_another(kind: str, problem: Problem, data: st.DataObject) -> None:
     plan = Memories(Platform(min_alignment=1)).plan(PLANNERS[kind], problem.requests(), problem.lifetimes())
@@ -69,7 +68,6 @@ def test_a_moved_tensor_is_caught_exactly_if_it_hits_another(kind: str, problem:
 
 
 @pytest.mark.parametrize("kind", PLANNERS)
-@settings(deadline=None)
 @given(problem=problems())
 def test_any_tensor_that_rests_on_another_is_caught_one_byte_lower(kind: str, problem: Problem) -> None:
     plan = Memories(Platform(min_alignment=1)).plan(PLANNERS[kind], problem.requests(), problem.lifetimes())

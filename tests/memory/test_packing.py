@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.memory.planning import packing, wide
@@ -29,7 +29,6 @@ def check_first_fit(problem: Problem, order: Words, align: list[int] | None = No
         assert peak == (-misfits if misfits else peak_of(problem, expected))
 
 
-@settings(deadline=None)
 @given(problems() | problems(largest=3), st.randoms(use_true_random=False), st.booleans())
 def test_first_fit_matches_the_oracle_in_any_order(problem: Problem, random: "np.random.Generator", aligned: bool) -> None:
     order = list(range(len(problem.size)))
@@ -38,7 +37,6 @@ def test_first_fit_matches_the_oracle_in_any_order(problem: Problem, random: "np
     check_first_fit(problem, np.array(order, np.int64), align)
 
 
-@settings(deadline=None)
 @given(problems(), st.integers(0, 120))
 def test_what_exceeds_the_capacity_is_left_out_and_counted(problem: Problem, capacity: int) -> None:
     check_first_fit(problem, blocks(problem).by_size(), capacity=capacity)
@@ -74,7 +72,6 @@ def test_sizes_up_to_the_limit_do_not_overflow() -> None:
     assert (offsets.tolist(), misfits) == ([0, -1, 0], -1)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, packing.LIMIT), st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=40))
 def test_orders_are_stable_sorts(rows: list[tuple[int, int, int]]) -> None:
     size, start, length = zip(*rows, strict=True)
@@ -84,7 +81,6 @@ def test_orders_are_stable_sorts(rows: list[tuple[int, int, int]]) -> None:
     assert prepared.by_size().tolist() == sorted(numbers, key=lambda i: -size[i])
 
 
-@settings(deadline=None)
 @given(problems(most=30))
 def test_the_lower_bound_is_what_lives_at_the_worst_moment(problem: Problem) -> None:
     assert blocks(problem).lower_bound() == problem.most_alive()

@@ -4,7 +4,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidArgument, InvalidPlan, OutOfMemory
@@ -42,7 +42,6 @@ def offsets(plan: MemoryPlan) -> list[int]:
 
 # --- Packing
 @every_planner
-@settings(deadline=None)
 @given(problem=problems())
 def test_what_lives_together_is_apart_and_the_bound_holds(planner: MemoryPlanner, problem: Problem) -> None:
     plan = BYTES.plan(planner, problem.requests(), problem.lifetimes())
@@ -56,14 +55,12 @@ def test_what_lives_together_is_apart_and_the_bound_holds(planner: MemoryPlanner
 
 
 @every_planner
-@settings(deadline=None)
 @given(problem=problems(most=5))
 def test_the_best_of_all_plans_lies_between_bound_and_peak(planner: MemoryPlanner, problem: Problem) -> None:
     certificate = BYTES.plan(planner, problem.requests(), problem.lifetimes()).certificate()
     assert certificate.lower_bound <= smallest_peak(problem) <= certificate.peak
 
 
-@settings(deadline=None)
 @given(problems(most=20))
 def test_spec_4_13_greedy_is_first_fit_in_the_order_of_starts(problem: Problem) -> None:
     order = sorted(range(len(problem.size)), key=lambda i: problem.start[i])
@@ -79,7 +76,6 @@ def test_the_free_list_and_the_native_kernel_agree_on_greedy(seed: int) -> None:
     assert offsets(plan) == native.first_fit(native.by_start(), native.near())[0].tolist()
 
 
-@settings(deadline=None)
 @given(problems(most=20))
 def test_by_size_is_first_fit_largest_first(problem: Problem) -> None:
     order = sorted(range(len(problem.size)), key=lambda i: -problem.size[i])
@@ -234,7 +230,6 @@ def test_the_bytes_before_an_aligned_slot_count_against_the_limit() -> None:
 # --- Aliases
 @pytest.mark.slow
 @every_planner
-@settings(deadline=None)
 @given(problem=problems(), pairs=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=4))
 def test_aliases_share_a_slot_and_strangers_do_not(
     planner: MemoryPlanner, problem: Problem, pairs: list[tuple[int, int]]
@@ -299,7 +294,6 @@ def test_spec_4_10_greedy_is_a_type_and_more_may_be_added() -> None:
     assert (plan.certificate().peak, plan.certificate().gap, plan.planner) == (48, 16, "stacked")
 
 
-@settings(deadline=None)
 @given(problem=problems(most=20))
 def test_adaptive_is_never_worse_than_largest_first_or_auto_alone(problem: Problem) -> None:
     peaks = {

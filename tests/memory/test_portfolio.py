@@ -5,7 +5,7 @@ from statistics import mean
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from ort_lite.errors import OutOfMemory
 from ort_lite.memory.planning import packing, portfolio, wide
@@ -33,7 +33,6 @@ def overlaps(problem: Problem, offsets: list[int]) -> list[tuple[int, int]]:
     ]
 
 
-@settings(deadline=None)
 @given(problems(most=20))
 def test_it_is_never_worse_than_greedy_and_never_overlaps(problem: Problem) -> None:
     prepared = blocks(problem)
@@ -115,7 +114,6 @@ def test_many_blocks_are_placed_as_few_are(
         assert got[1] == expected[1]
 
 
-@settings(deadline=None)
 @given(problems())
 def test_listing_by_time_changes_nothing(problem: Problem) -> None:
     prepared = blocks(problem)

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.memory.planning.schedule import peak_of, reordered
@@ -22,7 +22,6 @@ def test_where_nothing_is_gained_the_order_stays() -> None:
     assert reordered([], {}) is None
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), max_size=14),
     st.lists(st.integers(0, 50), min_size=10, max_size=10),

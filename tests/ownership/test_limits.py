@@ -122,7 +122,7 @@ def test_a_misaligned_tensor_runs_in_a_session_all_the_same() -> None:
 DATA = everywhere().SerializeToString()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, len(DATA) - 1), st.integers(0, 255)), max_size=4), st.integers(1, len(DATA)))
 def test_spec_1_10_of_damaged_bytes_nothing_is_borrowed_that_is_not_there(changes: list[tuple[int, int]], length: int) -> None:
     data = bytearray(DATA)

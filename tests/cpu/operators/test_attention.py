@@ -204,7 +204,7 @@ def test_values_may_be_of_another_type() -> None:
     assert np.array_equal(got, exact.astype(np.float32))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     sizes=st.tuples(*[st.integers(1, 3)] * 3, st.integers(1, 40), st.integers(1, 70), st.integers(1, 9), st.integers(1, 35)),
     causal=st.booleans(),

@@ -33,7 +33,7 @@ def test_a_guess_is_taken_up_to_the_first_difference() -> None:
     check(source, ints(9, 1), ints(0))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 2), min_size=3, max_size=9), st.lists(st.integers(0, 2), min_size=1, max_size=4), st.data())
 def test_any_tokens(source: list[int], current: list[int], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(source)))

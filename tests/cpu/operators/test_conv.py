@@ -160,7 +160,7 @@ def convolutions(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any]]:
     return ramp((draw(number), c * group, *size)), weights(o * group, c, *kernel), attributes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(convolutions(), st.sampled_from([(), (1,)]))
 def test_any_convolution_matches_its_definition(case: tuple[Array, Array, dict[str, Any]], constants: Shape) -> None:
     x, w, attributes = case

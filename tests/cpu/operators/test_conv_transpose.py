@@ -105,7 +105,7 @@ def cases(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any]]:
     return ramp((draw(number), c, *size)), ramp((c, draw(number), *kernel)), attributes
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases(), st.sampled_from([(), (1,)]))
 def test_any_transposed_convolution_matches_its_definition(case: tuple[Array, Array, dict[str, Any]], constants: Shape) -> None:
     x, w, attributes = case

@@ -74,7 +74,7 @@ def test_a_condition_that_is_too_long_is_refused() -> None:
         program([ramp((3,)), np.ones(4, bool)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 5), st.integers(1, 4), st.sampled_from([None, 0, 1]), st.booleans(), st.data())
 def test_any_elements_and_slices(rows: int, columns: int, axis: int | None, ordered: bool, data: st.DataObject) -> None:
     elements = data.draw(st.lists(st.integers(-1, 1), min_size=rows * columns, max_size=rows * columns))

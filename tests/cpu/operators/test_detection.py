@@ -66,7 +66,7 @@ def test_of_equal_scores_the_first_box_wins() -> None:
     check_op("NonMaxSuppression", boxes, scores, ints(4), number(0.5), expected=np.array([[0, 0, 0]]))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 40), st.floats(0, 1, width=32), st.integers(0, 1000))
 def test_kept_boxes_do_not_overlap_and_dropped_ones_do(count: int, limit: float, seed: int) -> None:
     boxes, scores = boxes_of(count, seed=seed), scores_of(count, seed=seed)

@@ -46,7 +46,7 @@ def test_integers() -> None:
         check_op("Einsum", *(ramp(shape, "int64") for shape in shapes), expected=einsum, equation=equation)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_any_equation_of_two_operands(data: st.DataObject) -> None:
     labels = st.lists(st.sampled_from("abcd"), max_size=3)

@@ -84,7 +84,7 @@ def test_frames_of_a_constant_signal_have_no_exact_zeros() -> None:
         assert np.hypot(y[..., 0], y[..., 1]).min() > 0
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(1, 200))
 def test_the_inverse_undoes(n: int) -> None:
     x = ramp((n, 2), "float64")

@@ -50,7 +50,7 @@ def gathers(draw: st.DrawFn) -> tuple[Array, Array, int]:
     return ramp(shape), np.asarray(numbers, np.int64), axis
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(gathers())
 def test_any_gather_matches_numpy(case: tuple[Array, Array, int]) -> None:
     x, index, axis = case

@@ -81,7 +81,7 @@ def test_zero_points_of_rows_and_columns(a_type: str, b_type: str) -> None:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 40))
 def test_any_product_is_exact(m: int, k: int, n: int) -> None:
     check_op("MatMulInteger", full((m, k), "int8"), full((k, n), "uint8"), expected=product)

@@ -88,7 +88,7 @@ def products(draw: st.DrawFn) -> tuple[Array, Array]:
     return ramp(shapes[0]), ramp(shapes[1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(products(), st.booleans(), st.sampled_from([(), (1,)]))
 def test_any_product_matches_numpy(operands: tuple[Array, Array], fixed: bool, constants: tuple[int, ...]) -> None:
     got = run_op("MatMul", operands, fixed=fixed, constants=constants)

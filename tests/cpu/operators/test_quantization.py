@@ -118,7 +118,7 @@ def test_those_of_com_microsoft() -> None:
 
 
 # --- DynamicQuantizeLinear
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=3), st.sampled_from([(-2, 3), (0.5, 3), (-3, -1)]))
 def test_any_dynamic_quantization(shape: list[int], limits: tuple[float, float]) -> None:
     if 0 not in shape:
@@ -188,7 +188,7 @@ def test_bytes_are_not_made_of_bytes() -> None:
         run_op("DequantizeLinear", [ramp((3, 4), "uint8"), f32(0.5)[0]], {"output_dtype": 2}, opset=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(2.0**-59, 2.0**59, width=32), st.sampled_from(["uint8", "int8"]))
 @example(0.5, "uint8")
 @example(float(np.nextafter(np.float32(2), np.float32(0))), "int8")  # a mantissa of ones

@@ -136,7 +136,7 @@ def test_axes_may_come_with_the_run() -> None:
         np.testing.assert_allclose(program([x, ints(axis)])[0], x.sum(axis), rtol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.data())
 def test_any_sum_matches_numpy(shape: list[int], data: st.DataObject) -> None:
     axes = data.draw(st.lists(st.integers(0, len(shape) - 1), unique=True, min_size=1))

@@ -101,7 +101,7 @@ def test_transpose_turns_all_axes_by_default() -> None:
     check_op("Transpose", ramp((2, 3), "bool"), expected=np.transpose)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.permutations(range(5)), st.lists(st.integers(0, 4), min_size=5, max_size=5))
 def test_any_transpose_matches_numpy(perm: list[int], shape: list[int]) -> None:
     check_op("Transpose", ramp(shape, "float64"), perm=perm, expected=lambda x, perm: x.transpose(perm))

@@ -29,7 +29,7 @@ def test_the_k_largest_or_smallest(shape: Shape, k: int, axis: int, largest: int
     check_op("TopK", ramp(shape), ints(k), axis=axis, largest=largest, outputs=2, constants=[1], expected=top)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(-3, 3), max_size=30), st.data())
 def test_of_equal_ones_the_first_come_first(elements: list[int], data: st.DataObject) -> None:
     k = data.draw(st.integers(0, len(elements)))

@@ -44,7 +44,7 @@ def test_slice(case: tuple[Shape, list[int], list[int], list[int], list[int]]) -
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.data())
 def test_any_slice_matches_numpy(shape: list[int], data: st.DataObject) -> None:
     axes = data.draw(st.lists(st.integers(0, len(shape) - 1), unique=True, max_size=len(shape)))

@@ -75,7 +75,7 @@ def steps(made: Program) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(texts=st.lists(st.text("abAB c#é\0\1\2\x03\ud800_", max_size=12), max_size=4))
 def test_counts_are_those_of_the_two(way: str, texts: list[str]) -> None:
     x = np.array([*texts, "ab é a"], object)

@@ -24,7 +24,7 @@ def windows(dim: int, kernel: int, stride: int, dilation: int, begin: int, end: 
     dilation=st.integers(1, 2),
     pads=st.tuples(st.integers(0, 2), st.integers(0, 2)),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_as_many_windows_as_fit(dim: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int]) -> None:
     count = windows(dim, kernel, stride, dilation, *pads)
     assume(count > 0)
@@ -81,7 +81,7 @@ def test_quantised_forms_have_types_of_their_own() -> None:
     dilation=st.integers(1, 2),
     extra=st.integers(0, 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_transposed_convolutions_undo_windows(dim: int, kernel: int, stride: int, dilation: int, extra: int) -> None:
     size = stride * (dim - 1) + extra + (kernel - 1) * dilation + 1
     attributes: dict[str, Any] = {"strides": [stride], "dilations": [dilation], "output_padding": [extra]}

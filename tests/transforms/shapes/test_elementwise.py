@@ -24,14 +24,14 @@ def test_a_function_of_one_input_keeps_type_and_shape(op_type: str) -> None:
 
 
 @given(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_two_inputs_broadcast(shapes: hnp.BroadcastableShapes) -> None:
     a, b = (floats(*shape) for shape in shapes.input_shapes)
     check("Add", a, b, expected=[a + b])
 
 
 @given(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_many_inputs_broadcast(shapes: hnp.BroadcastableShapes) -> None:
     a, b, c = (floats(*shape) for shape in shapes.input_shapes)
     check("Max", a, b, c, expected=[np.maximum(np.maximum(a, b), c)])
@@ -56,7 +56,7 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 
 @pytest.mark.parametrize("op_type", FUNCTIONS)
 @given(a=st.integers(-9, 9), b=st.integers(-9, 9).filter(bool))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_contents_are_computed(op_type: str, a: int, b: int) -> None:
     wanted = FUNCTIONS[op_type](a, b)
     check(op_type, integers(a, 3), integers(b), expected=[np.array([wanted, FUNCTIONS[op_type](3, b)])])

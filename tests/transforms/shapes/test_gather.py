@@ -14,7 +14,7 @@ N = symbol("N")
 
 
 @given(st.lists(st.integers(0, 3), max_size=3), st.integers(-3, 2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_indices_take_the_place_of_the_axis(shape: list[int], axis: int) -> None:
     indices = np.zeros(shape, np.int64)
     check("Gather", floats(2, 3, 4), indices, axis=axis, expected=[np.take(floats(2, 3, 4), indices, axis)])

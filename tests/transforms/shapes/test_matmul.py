@@ -11,7 +11,7 @@ from tests.transforms.shapes.checking import check, floats, infer, tensor, text
 
 
 @given(hnp.mutually_broadcastable_shapes(signature="(m?,n),(n,p?)->(m?,p?)", max_dims=2, max_side=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_products_of_matrices_vectors_and_batches(shapes: hnp.BroadcastableShapes) -> None:
     a, b = (floats(*shape) for shape in shapes.input_shapes)
     check("MatMul", a, b, expected=[np.asarray(a @ b)])
@@ -25,7 +25,7 @@ def test_lengths_that_differ_are_refused() -> None:
 
 
 @given(st.booleans(), st.booleans())
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 def test_gemm_turns_its_operands(left: bool, right: bool) -> None:
     a, b = floats(2, 3), floats(3, 4)
     turned = [a.T.copy() if left else a, b.T.copy() if right else b]

@@ -29,7 +29,7 @@ def windows(dim: int, kernel: int, stride: int, dilation: int, begin: int, end: 
     pads=st.tuples(st.integers(0, 2), st.integers(0, 2)),
     ceil=st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_windows_begin_inside(dim: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil: bool) -> None:
     assume(max(pads) < kernel)
     count = windows(dim, kernel, stride, dilation, *pads, ceil=ceil)

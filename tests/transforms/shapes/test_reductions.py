@@ -16,7 +16,7 @@ N = symbol("N")
 
 
 @given(st.sets(st.integers(0, 2)), st.booleans(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_axes_are_reduced_to_1_or_gone(axes: set[int], keepdims: bool, noop: bool) -> None:
     shape = (2, 3, 4)
     reduced = axes or (set() if noop else {0, 1, 2})

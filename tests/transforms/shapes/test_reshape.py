@@ -16,7 +16,7 @@ B, H = symbol("B"), symbol("H")
 
 
 @given(st.data(), st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_any_reshape_gives_what_the_standard_says(data: st.DataObject, shape: list[int]) -> None:
     target = data.draw(st.permutations(shape))
     kinds = data.draw(st.lists(st.sampled_from(["number", "copy"]), min_size=len(shape), max_size=len(shape)))
@@ -82,7 +82,7 @@ def test_before_opset_5_the_shape_is_an_attribute() -> None:
 
 
 @given(st.lists(st.integers(0, 3), max_size=4), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_flattening_multiplies_on_both_sides(shape: list[int], data: st.DataObject) -> None:
     axis = data.draw(st.integers(-len(shape), len(shape)))
     split = axis % len(shape) if axis < 0 else axis
@@ -125,7 +125,7 @@ def test_a_doubled_axis_is_refused() -> None:
 
 
 @given(st.permutations(range(4)))
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=24)
 def test_transposing_permutes(perm: list[int]) -> None:
     check("Transpose", floats(2, 3, 4, 5), perm=perm, expected=[floats(2, 3, 4, 5).transpose(perm)])
 

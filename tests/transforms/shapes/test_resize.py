@@ -19,7 +19,7 @@ def scales(*values: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 @given(st.integers(1, 64), st.sampled_from([0.1, 0.3, 0.5, 0.6, 0.7, 1.0, 1.1, 1.5, 2.0, 2.3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scaled_sizes_are_those_of_onnxruntime(dim: int, scale: float) -> None:
     x, factor = floats(dim), scales(scale)
     model = one_node("Resize", [x, None, factor], 1, "", 21, {})

@@ -15,7 +15,7 @@ N = symbol("N")
 
 
 @given(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_all_three_broadcast(shapes: hnp.BroadcastableShapes) -> None:
     condition, x, y = (floats(*shape) for shape in shapes.input_shapes)
     check("Where", condition > 0, x, y, expected=[np.where(condition > 0, x, y)])
@@ -90,7 +90,7 @@ def test_selected_boxes_have_three_numbers() -> None:
 
 
 @given(st.integers(0, 5), st.integers(-20, 20))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_condition_that_is_a_number_decides(condition: int, value: int) -> None:
     (y,) = infer("Where", scalar(min(condition, 1), "bool"), scalar(value), scalar(N))
     assert y.contents == ((value,) if condition else (N,))

@@ -17,7 +17,7 @@ N = symbol("N")
 
 
 @given(st.integers(-5, 5), st.none() | st.integers(-5, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_shape_gives_a_range_of_dims(start: int, end: int | None) -> None:
     expected = np.array((2, 3, 4)[start:end], np.int64)
     attributes: dict[str, Any] = {"start": start} if end is None else {"start": start, "end": end}
@@ -30,7 +30,7 @@ def test_dims_become_contents() -> None:
 
 
 @given(st.integers(-9, 9), st.integers(-9, 9), st.integers(-4, 4).filter(bool))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_range_has_as_many_elements_as_steps_fit(start: int, limit: int, delta: int) -> None:
     check("Range", np.array(start), np.array(limit), np.array(delta), expected=[np.arange(start, limit, delta)])
 

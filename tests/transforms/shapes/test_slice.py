@@ -26,7 +26,7 @@ BOUNDS = st.integers(-8, 8) | st.sampled_from([END, -END, 2**31 - 1, -(2**31)])
 
 @pytest.mark.slow
 @given(st.integers(0, 6), BOUNDS, BOUNDS, st.integers(-3, 3).filter(bool))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_slice_has_the_length_that_the_standard_gives(dim: int, start: int, end: int, step: int) -> None:
     expected = [floats(length_of_slice(dim, start, end, step), 2)]
     check("Slice", floats(dim, 2), integers(start), integers(end), integers(0), integers(step), expected=expected)
@@ -86,7 +86,7 @@ def test_axes_must_be_numbers() -> None:
 
 
 @given(st.integers(0, 30), st.integers(1, 4))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_equal_parts_are_rounded_up_and_the_last_is_what_is_left(dim: int, count: int) -> None:
     size = -(-dim // count)
     sizes = [*[size] * (count - 1), dim - size * (count - 1)]
@@ -106,7 +106,7 @@ def test_sizes_that_do_not_add_up_are_refused() -> None:
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.integers(-2, 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_concatenation_adds_up_along_the_axis(sizes: list[int], axis: int) -> None:
     arrays = [floats(*((size, 3) if axis % 2 == 0 else (3, size))) for size in sizes]
     check("Concat", *arrays, axis=axis, expected=[np.concatenate(arrays, axis)])
@@ -130,7 +130,7 @@ def test_dims_that_can_never_be_equal_are_refused() -> None:
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.lists(st.integers(-1, 3), min_size=4, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_padding_adds_and_cuts(rows: int, columns: int, pads: list[int]) -> None:
     shape = (rows + pads[0] + pads[2], columns + pads[1] + pads[3])
     assume(min(shape) >= 0)
@@ -148,7 +148,7 @@ def test_cutting_more_than_there_is_is_refused() -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=2), st.lists(st.integers(0, 3), min_size=2, max_size=2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_tiling_multiplies(shape: list[int], repeats: list[int]) -> None:
     check("Tile", floats(*shape), integers(*repeats), expected=[np.tile(floats(*shape), repeats)])
 
