@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import from_numpy
-from ort_lite.errors import Fail, InvalidArgument, NoSuchFile
+from ort_lite.errors import Fail, InvalidArgument, NoSuchFile, OrtLiteError
 from ort_lite.execute.feeds import check_shape
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
@@ -106,6 +106,8 @@ def save_optimized(model: Model, options: SessionOptions) -> None:
     external = SerializeOptions(external_data=options.config(OPTIMIZED_BESIDE, "") or None, raw_data_threshold=int(least))
     try:
         save(model, options.optimized_model_filepath, external)
+    except OrtLiteError:
+        raise
     except OSError as error:
         kind = NoSuchFile if isinstance(error, FileNotFoundError) else Fail
         raise kind(

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData, shortened
+from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData, OrtLiteError, shortened
 from ort_lite.serialization.files import Changed, NotRegular, OpenFile, open_below, words
 from ort_lite.serialization.spans import ByteSpan
 
@@ -87,6 +87,8 @@ class ExternalData:
             return self._once(
                 file.identity, file.size, offset, nbytes, who, lambda: ByteSpan.of_array(file.array(offset, nbytes))
             )
+        except OrtLiteError:
+            raise
         except OSError as error:
             raise _unreadable(file.path, error, who) from error
 
@@ -116,6 +118,8 @@ class ExternalData:
         file = self._opened(location, who)
         try:
             return file.whole()
+        except OrtLiteError:
+            raise
         except OSError as error:
             raise _unreadable(file.path, error, who) from error
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array
-from ort_lite.errors import Fail, NoSuchFile, OutOfMemory
+from ort_lite.errors import Fail, NoSuchFile, OrtLiteError, OutOfMemory
 
 Path = str | os.PathLike[str]
 
@@ -211,6 +211,8 @@ def read_json(path: Path) -> Any:
         data = read_file(path, _MOST_JSON)
     except FileNotFoundError as error:
         raise NoSuchFile(f"{os.fspath(path)} cannot be read: {words(error)}") from error
+    except OrtLiteError:
+        raise
     except OSError as error:
         raise Fail(f"{os.fspath(path)} cannot be read: {words(error)}") from error
     try:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile, OutOfMemory
+from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile, OrtLiteError, OutOfMemory
 from ort_lite.record import Record
 from ort_lite.serialization.files import OpenFile, open_file, words
 from ort_lite.serialization.proto import OUTLINE_FROM, parse, pb
@@ -103,7 +103,7 @@ def _read_path(path: str) -> ParsedSource:
         return _read_file(file, path)
     except BaseException as error:
         file.close()
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, OrtLiteError):
             raise _unreadable(path, error) from error
         raise
 
@@ -118,6 +118,8 @@ def _read_file(file: OpenFile, path: str) -> ParsedSource:
     def read(begin: int, end: int) -> ByteSpan:
         try:
             return ByteSpan.of_array(file.array(begin, end - begin))
+        except OrtLiteError:
+            raise
         except OSError as error:
             raise _unreadable(path, error) from error
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from ort_lite.errors import Fail, NoSuchFile
+from ort_lite.errors import Fail, NoSuchFile, OrtLiteError
 from ort_lite.serialization.files import read_file, words, write_file
 from ort_lite.session.ort_value import OrtValue
 from ort_lite.tensors.adapter_file import FORMAT_VERSION, LARGEST, AdapterFile, adapter_bytes, read_adapter_bytes
@@ -74,6 +74,8 @@ def _read(path: str | os.PathLike[str]) -> AdapterFile:
         data = read_file(path, LARGEST)
     except FileNotFoundError as error:
         raise NoSuchFile(f"the adapter {os.fspath(path)!r} does not exist") from error
+    except OrtLiteError:
+        raise
     except OSError as error:
         raise Fail(f"the adapter {os.fspath(path)!r} cannot be read: {words(error)}") from error
     return read_adapter_bytes(data)

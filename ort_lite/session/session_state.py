@@ -262,5 +262,7 @@ def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: Ses
         return
     try:
         save_with_contexts(made, path, options.config(config_keys.CONTEXT_EMBED, "0") == "1")
+    except OrtLiteError:
+        raise
     except OSError as error:
         raise Fail(f"{config_keys.CONTEXT_PATH} {path!r} cannot be written: {words(error)}") from error

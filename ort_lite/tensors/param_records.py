@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ort_lite.dtypes import Array, DType
-from ort_lite.errors import Fail, InvalidArgument, InvalidParams, NoSuchFile
+from ort_lite.errors import Fail, InvalidArgument, InvalidParams, NoSuchFile, OrtLiteError
 from ort_lite.record import Record
 from ort_lite.serialization.files import read_file, words, write_file
 from ort_lite.serialization.spans import Backing, ByteSpan
@@ -59,6 +59,8 @@ def _contents(source: ParamsSource) -> Any:
             return read_file(source)
         except FileNotFoundError as error:
             raise NoSuchFile(f"{os.fspath(source)} cannot be loaded: {error.strerror}") from error
+        except OrtLiteError:
+            raise
         except OSError as error:
             raise Fail(f"{os.fspath(source)} cannot be loaded: {words(error)}") from error
     return source.read() if hasattr(source, "read") else source

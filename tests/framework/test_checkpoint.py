@@ -16,6 +16,8 @@ from ort_lite.errors import DeadlineExceeded, InvalidArgument, ModelLoadCanceled
 from ort_lite.memory.planning.schedule import MOST_COMPARISONS, reordered
 from ort_lite.options.creation import creating
 from ort_lite.provider import Capability, GraphView, Rejection
+from ort_lite.serialization import files
+from ort_lite.serialization.files import read_json
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 from tests.threads import join
 
@@ -205,3 +207,23 @@ class SlowToClaim(NumpyProvider):
             time.sleep(0.01)
             checkpoint()
         return super().get_capability(graph)
+
+
+def _read_external(path: Path) -> object:
+    value = onnx.TensorProto(name="w", data_type=1, dims=[1], data_location=onnx.TensorProto.EXTERNAL)
+    value.external_data.add(key="location", value=path.name)
+    source = model()
+    source.graph.initializer[0].CopyFrom(value)
+    return ort_lite.load(source, folder=path.parent)
+
+
+@pytest.mark.parametrize("read", [read_json, ort_lite.load_params, ort_lite.LoraAdapter().Load, ort_lite.load, _read_external])
+def test_a_deadline_is_not_a_file_that_cannot_be_read(
+    read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DeadlineExceeded is an OSError, as Python's TimeoutError is."""
+    monkeypatch.setattr(files, "_AT_ONCE", 0)  # small files are read in pieces, too, with checkpoints in between
+    path = tmp_path / "file"
+    path.write_bytes(bytes(4))
+    with checked_by(Counter(1, lambda stage: DeadlineExceeded("over"))), pytest.raises(DeadlineExceeded, match="over"):
+        read(path)

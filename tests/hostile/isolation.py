@@ -20,12 +20,11 @@ PROGRAMS = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen")
 
 
 class Watch:
-    """The audit events of the process while it is on. A hook cannot be removed."""
+    """The audit events of the process while it is on. A hook cannot be removed, so it is added at the first use, in the child."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
-        self.on = False
-        sys.addaudithook(self._hear)
+        self.on = self._added = False
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.on:
@@ -33,6 +32,9 @@ class Watch:
             self.events.append((event, shown))
 
     def while_it_does(self, act: Callable[[], None]) -> list[tuple[str, str]]:
+        if not self._added:
+            sys.addaudithook(self._hear)
+            self._added = True
         self.events, self.on = [], True
         try:
             act()
