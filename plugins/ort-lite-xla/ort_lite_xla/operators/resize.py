@@ -10,8 +10,10 @@ from ort_lite.graph import Node
 from ort_lite_xla.along import only_first
 from ort_lite_xla.registry import ALL, BYTES, FLOATS, INDICES, Array, Op, lowering
 
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Numbers = np.ndarray[Any, np.dtype[np.floating[Any]]]
 NUMERIC = FLOATS | BYTES | {"int32"}
+TIE = 1e-6
+"""Places that are so near to the middle between two elements are in the middle."""
 
 
 class Line(NamedTuple):
@@ -24,26 +26,29 @@ class Line(NamedTuple):
     end: float = 1.0
 
 
-def _places(op: Op, line: Line) -> Numbers:
-    """For each element of the result its place among those of the operand."""
-    k = np.arange(line.out, dtype=np.float64)
+def _places(op: Op, line: Line, mode: str) -> Numbers:
+    """For each element of the result its place among those of the operand.
+
+    In float32 for the nearest, with corners at the size that there is, as in ort_lite's CPU provider (decision 0076).
+    """
+    real = np.float32 if mode == "nearest" else np.float64
+    k, scale = np.arange(line.out, dtype=real), real(line.scale)
+    half, last = real(0.5), real(line.size - 1)
     match op.attr("coordinate_transformation_mode", "half_pixel"):
         case "asymmetric":
-            return k / line.scale
+            return k / scale
         case "align_corners":
-            wide = line.size * line.scale - 1  # not a whole number where scales are given
-            return k * (line.size - 1) / wide if line.out > 1 else k * 0
+            return k * last / real(line.out - 1) if line.out > 1 else k * 0
         case "pytorch_half_pixel":
-            return (k + 0.5) / line.scale - 0.5 if line.out > 1 else k * 0
+            return (k + half) / scale - half if line.out > 1 else k * 0
         case "half_pixel_symmetric":
-            shift = line.size / 2 * (1 - line.out / (line.scale * line.size))
-            return shift + (k + 0.5) / line.scale - 0.5
+            shift = real(line.size) / 2 * (1 - real(line.out) / (scale * real(line.size)))
+            return (shift + (k + half) / scale - half).astype(real)
         case "tf_crop_and_resize":
-            last = line.size - 1
             if line.out == 1:
-                return np.array([0.5 * (line.start + line.end) * last])
-            return line.start * last + k * (line.end - line.start) * last / (line.size * line.scale - 1)
-    return (k + 0.5) / line.scale - 0.5
+                return np.array([0.5 * (line.start + line.end)], real) * last
+            return real(line.start) * last + k * (real(line.end) - real(line.start)) * last / real(line.out - 1)
+    return (k + half) / scale - half
 
 
 def _nearest(op: Op, places: Numbers) -> Numbers:
@@ -53,8 +58,8 @@ def _nearest(op: Op, places: Numbers) -> Numbers:
         case "ceil":
             return np.ceil(places)
         case "round_prefer_ceil":
-            return np.floor(places + 0.5)
-    return np.ceil(places - 0.5)
+            return np.floor(places) + (places - np.floor(places) >= 0.5 - TIE)
+    return np.floor(places) + (places - np.floor(places) > 0.5 + TIE)
 
 
 def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
@@ -75,7 +80,7 @@ def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
 
 def _resized(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
     """x with one dimension resized."""
-    places = _places(op, line)
+    places = _places(op, line, mode)
     taps, weights = _taps(op, mode, places)
     if op.attr("exclude_outside", 0):
         weights = np.where((taps < 0) | (taps >= line.size), 0, weights)
@@ -128,6 +133,9 @@ def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Arr
     factors, wanted = op.known(2), op.numbers(3)
     lines = _lines(op, x, op.known(1), factors, wanted or None)
     mode = op.attr("mode", "nearest")
+    crops = op.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+    if mode != "cubic" and not crops and all(line.out == line.size for line in lines.values()):
+        return x  # whatever the scales are
     wide = x if mode == "nearest" else x.astype(jnp.promote_types(x.dtype, np.float32))
     for axis, line in lines.items():
         wide = _resized(op, wide, axis, line, mode)
