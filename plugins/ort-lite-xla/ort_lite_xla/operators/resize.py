@@ -31,9 +31,15 @@ def _places(op: Op, line: Line, mode: str) -> Numbers:
 
     In float32 for the nearest, with corners at the size that there is, as in ort_lite's CPU provider (decision 0076).
     """
-    real = np.float32 if mode == "nearest" else np.float64
-    k, scale = np.arange(line.out, dtype=real), real(line.scale)
-    half, last = real(0.5), real(line.size - 1)
+    real: Any = np.float32 if mode == "nearest" else np.float64
+    k: Any = np.arange(line.out, dtype=real)
+    scale, half, last = real(line.scale), real(0.5), real(line.size - 1)
+    return np.asarray(_moved(op, line, k, scale, half, last), real)
+
+
+def _moved(op: Op, line: Line, k: Any, scale: Any, half: Any, last: Any) -> Any:
+    """The places of `k`, in the precision of the numbers that come. Spec: ONNX Resize-19, coordinate_transformation_mode."""
+    real = type(scale)
     match op.attr("coordinate_transformation_mode", "half_pixel"):
         case "asymmetric":
             return k / scale
@@ -43,10 +49,10 @@ def _places(op: Op, line: Line, mode: str) -> Numbers:
             return (k + half) / scale - half if line.out > 1 else k * 0
         case "half_pixel_symmetric":
             shift = real(line.size) / 2 * (1 - real(line.out) / (scale * real(line.size)))
-            return (shift + (k + half) / scale - half).astype(real)
+            return shift + (k + half) / scale - half
         case "tf_crop_and_resize":
             if line.out == 1:
-                return np.array([0.5 * (line.start + line.end)], real) * last
+                return half * (real(line.start) + real(line.end)) * last + k
             return real(line.start) * last + k * (real(line.end) - real(line.start)) * last / real(line.out - 1)
     return (k + half) / scale - half
 
