@@ -22,14 +22,17 @@ def zip_map(op: NodeLowering) -> None:
     labels = one_of(op, "classlabels_strings", "classlabels_int64s")
     order = sorted(range(len(labels)), key=lambda k: labels[k])
     is_sorted, count = order == list(range(len(labels))), len(labels)
-    made, pace = _rows_to_dicts([labels[k] for k in order]), op.pace
+    made, pace, most = _rows_to_dicts([labels[k] for k in order]), op.pace, max(ELEMENTS // max(count, 1), 1)
 
     def step(x: Array) -> list[list[dict[Any, float]]]:
         shape = x.shape
         if not 1 <= len(shape) <= 2 or shape[-1] != count:
             raise ValueError(f"rows of the shape {shape} are not of {count} labels")
-        rows, dicts = x if len(shape) == 2 else x.reshape(1, count), list[dict[Any, float]]()
-        for part in pace.slices(len(rows), max(ELEMENTS // max(count, 1), 1)):
+        rows = x if len(shape) == 2 else x.reshape(1, count)
+        if len(rows) <= most:
+            return [made((rows if is_sorted else rows[:, order]).tolist())]
+        dicts: list[dict[Any, float]] = []
+        for part in pace.slices(len(rows), most):
             dicts += made((rows[part] if is_sorted else rows[part][:, order]).tolist())
         return [dicts]
 
