@@ -42,7 +42,7 @@ class Compiled(Record):
     """By name, the partitions of which a provider compiled a fused copy."""
 
     def facts(self, failures: list[OrtLiteError] | None = None) -> dict[str, dict[str, int | str]]:
-        """What compiled partitions say of themselves (see CompiledPartition), by partition.
+        """Return the facts of compiled partitions (see CompiledPartition), by partition.
 
         Raises ProviderError for one that fails, or whose facts are none; with `failures`, it is added there.
         """

@@ -176,7 +176,7 @@ class Inference:
 
 
 def _name_of(rule: ShapeRule) -> str:
-    """Where the function of a rule is: that of a plugin, or of ort_lite."""
+    """Return the full name of a rule's function, which tells whether it is a plugin's."""
     return f"{getattr(rule.function, '__module__', '?')}.{getattr(rule.function, '__qualname__', repr(rule.function))}"
 
 

@@ -16,7 +16,7 @@ from ort_lite.native.digest import SIZE, digest
 
 _MAGIC = b"ort-lite object 1\n"
 MOST_BYTES = 1 << 28
-"""Of an object; kernels have some kilobytes."""
+"""Size limit of an object. Kernels have a few kilobytes."""
 DAY = 86400.0
 """In seconds."""
 _ADVICE = "name a folder of your own in ORT_LITE_CACHE_DIR"

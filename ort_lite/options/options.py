@@ -230,7 +230,7 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
 
     @property
     def load_cancellation(self) -> Flag:
-        """What `set_load_cancellation_flag` of these options or a copy raises."""
+        """The flag that `set_load_cancellation_flag` sets, shared with copies of these options."""
         return self._load_cancellation
 
     def add_initializer(self, name: str, value: Any) -> None:
@@ -338,6 +338,8 @@ class RunOptions(TakesAdapters, _Checked):
                 except Exception as error:  # noqa: BLE001  a provider's: the other runs end all the same
                     failures.append(error)
             if failures:
+                for other in failures[1:]:
+                    failures[0].add_note(str(other))
                 raise failures[0]
 
     @contextmanager

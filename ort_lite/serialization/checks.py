@@ -1,4 +1,4 @@
-"""What a ModelProto must not have, looked at while it is read: checks raise InvalidGraph, at the first of a million if there are."""
+"""Checks of a ModelProto while it is read. They raise InvalidGraph at the first error, even if a million follow."""
 
 from collections.abc import Iterator, Sequence
 from math import prod
@@ -11,7 +11,7 @@ from ort_lite.serialization.proto import element_type, pb, text
 from ort_lite.serialization.scope import graph_name
 
 MANY_ATTRIBUTES = 64
-"""Of a node: from there on names are compared before any is read."""
+"""A node with more attributes has its names compared before any attribute is read."""
 
 
 def named(infos: Sequence[pb.ValueInfoProto]) -> Iterator[pb.ValueInfoProto]:

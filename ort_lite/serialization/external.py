@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Folder = str | os.PathLike[str]
 
 _KEYS = ("location", "offset", "length", "checksum", "basepath")
-"""What ONNX has, and the folder that its tools write beside it, which is not looked at."""
+"""The keys of ONNX, and `basepath`, which its tools write and nothing here reads."""
 _PREPACKED = "prepacked_"
 """Keys of onnxruntime's, with which it finds what it packed itself; any number of them."""
 _LONGEST = 4096

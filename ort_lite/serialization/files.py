@@ -200,21 +200,26 @@ def read_file(path: Path, most: int | None = None) -> bytes:
         return file.whole()
 
 
+def read_named(path: Path, who: str, most: int | None = None) -> bytes:
+    """As `read_file`, with errors of ort_lite that begin with `who`. Raises NoSuchFile, Fail for a file that cannot be read."""
+    try:
+        return read_file(path, most)
+    except FileNotFoundError as error:
+        raise NoSuchFile(f"{who} cannot be read: {words(error)}") from error
+    except OrtLiteError:
+        raise  # DeadlineExceeded is an OSError, too
+    except OSError as error:
+        raise Fail(f"{who} cannot be read: {words(error)}") from error
+
+
 def read_json(path: Path) -> Any:
-    """What a file of JSON has, in UTF-8.
+    """Read a file of JSON in UTF-8.
 
     Raises NoSuchFile, Fail for a file that cannot be read, and ValueError where it is no JSON or nests deeper than Python's stack.
     """
     import json
 
-    try:
-        data = read_file(path, _MOST_JSON)
-    except FileNotFoundError as error:
-        raise NoSuchFile(f"{os.fspath(path)} cannot be read: {words(error)}") from error
-    except OrtLiteError:
-        raise
-    except OSError as error:
-        raise Fail(f"{os.fspath(path)} cannot be read: {words(error)}") from error
+    data = read_named(path, os.fspath(path), _MOST_JSON)
     try:
         return json.loads(data.decode("utf-8"))
     except RecursionError as error:

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Mapping
 
-from ort_lite.errors import Fail, NoSuchFile, OrtLiteError
-from ort_lite.serialization.files import read_file, words, write_file
+from ort_lite.errors import Fail
+from ort_lite.serialization.files import read_named, write_file
 from ort_lite.session.ort_value import OrtValue
 from ort_lite.tensors.adapter_file import FORMAT_VERSION, LARGEST, AdapterFile, adapter_bytes, read_adapter_bytes
 
@@ -70,15 +70,7 @@ class LoraAdapter:
 
 def _read(path: str | os.PathLike[str]) -> AdapterFile:
     """Raises NoSuchFile, Fail for a file that cannot be read, InvalidParams for one that is no adapter."""
-    try:
-        data = read_file(path, LARGEST)
-    except FileNotFoundError as error:
-        raise NoSuchFile(f"the adapter {os.fspath(path)!r} does not exist") from error
-    except OrtLiteError:
-        raise
-    except OSError as error:
-        raise Fail(f"the adapter {os.fspath(path)!r} cannot be read: {words(error)}") from error
-    return read_adapter_bytes(data)
+    return read_adapter_bytes(read_named(path, f"the adapter {os.fspath(path)!r}", LARGEST))
 
 
 __all__ = ["FORMAT_VERSION", "AdapterFormat", "LoraAdapter"]

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ort_lite.dtypes import Array, DType
-from ort_lite.errors import Fail, InvalidArgument, InvalidParams, NoSuchFile, OrtLiteError
+from ort_lite.errors import InvalidArgument, InvalidParams
 from ort_lite.record import Record
-from ort_lite.serialization.files import read_file, words, write_file
+from ort_lite.serialization.files import read_named, write_file
 from ort_lite.serialization.spans import Backing, ByteSpan
 from ort_lite.tensors.dltensor import CPU, check_size, check_type, code_of, type_of
 
@@ -55,14 +55,7 @@ def written(data: bytes, target: Target) -> bytes:
 
 def _contents(source: ParamsSource) -> Any:
     if isinstance(source, (str, os.PathLike)):
-        try:
-            return read_file(source)
-        except FileNotFoundError as error:
-            raise NoSuchFile(f"{os.fspath(source)} cannot be loaded: {error.strerror}") from error
-        except OrtLiteError:
-            raise
-        except OSError as error:
-            raise Fail(f"{os.fspath(source)} cannot be loaded: {words(error)}") from error
+        return read_named(source, os.fspath(source))
     return source.read() if hasattr(source, "read") else source
 
 

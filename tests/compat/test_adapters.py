@@ -56,7 +56,7 @@ def test_a_run_is_fed_an_adapter(tmp_path: Path) -> None:
     options = ort_lite.RunOptions()
     with pytest.raises(Fail, match="call its Load"):
         options.add_active_adapter(adapter)
-    with pytest.raises(NoSuchFile, match="does not exist"):
+    with pytest.raises(NoSuchFile, match="cannot be read: No such file"):
         adapter.Load(tmp_path / "no such file")
     path = tmp_path / "a.onnx_adapter"
     path.write_bytes(adapter_bytes(AdapterFile(0, 0, {"a": ARRAYS["a"]})))

@@ -168,7 +168,7 @@ def test_spec_2_12_what_cannot_be_saved_is_refused() -> None:
     ort_lite.CVMArrayFree(handle)
     with pytest.raises(InvalidArgument, match="4 lanes cannot be saved"):
         save_params({"w": quads})
-    with pytest.raises(NoSuchFile, match="absent cannot be loaded"):
+    with pytest.raises(NoSuchFile, match="absent cannot be read"):
         load_params("absent")
     with pytest.raises(InvalidArgument, match="parameters came as int"):
         load_params(cast(Any, 3))

@@ -66,7 +66,7 @@ class DeskServer(ThreadingHTTPServer):
 
 
 class Arrival(io.RawIOBase):
-    """What a socket receives, until the time is over: for all reads together, however few bytes each brings."""
+    """Reads from a socket until a deadline, which holds for all reads together, however few bytes each brings."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._until = connection, 0.0
