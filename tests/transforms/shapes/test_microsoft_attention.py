@@ -53,6 +53,27 @@ def test_the_length_of_the_cache_is_asked_for() -> None:
         infer("GroupQueryAttention", *operands, domain=MS, strict=True, num_heads=2, kv_num_heads=1)
 
 
+def test_the_first_cache_is_as_long_as_the_new_rows() -> None:
+    q, kv = tensor("float32", "B", "S", 16), tensor("float32", "B", "S", 8)
+    operands = [q, kv, kv, None, None, tensor("int32", "B"), tensor("int32")]
+    found = infer("GroupQueryAttention", *operands, outputs=3, domain=MS, strict=True, num_heads=2, kv_num_heads=1)
+    assert [text(y) for y in found[1:]] == ["float32[B, 1, S, 8]", "float32[B, 1, S, 8]"]
+
+
+def test_a_quantised_cache_packs_its_head_size() -> None:
+    q, kv, cache = tensor("float32", "B", "S", 16), tensor("float32", "B", "S", 8), tensor("uint8", "B", 1, 10, 4)
+    operands = [q, kv, kv, cache, cache, tensor("int32", "B"), numbers(12)]
+    found = infer("GroupQueryAttention", *operands, outputs=3, domain=MS, num_heads=2, kv_num_heads=1, kv_cache_bit_width=4)
+    assert [text(y) for y in found] == ["float32[B, S, 16]", "uint8[B, 1, 12, 4]", "uint8[B, 1, 12, 4]"]
+
+
+def test_a_cache_of_a_sliding_window_keeps_its_length() -> None:
+    q, kv, cache = tensor("float32", "B", "S", 16), tensor("float32", "B", "S", 8), tensor("float32", "B", 1, 10, 8)
+    operands = [q, kv, kv, cache, cache, tensor("int32", "B"), numbers(12)]
+    found = infer("GroupQueryAttention", *operands, outputs=3, domain=MS, num_heads=2, kv_num_heads=1, sliding_window_cache=1)
+    assert [text(y) for y in found[1:]] == ["float32[B, 1, 10, 8]", "float32[B, 1, 10, 8]"]
+
+
 def test_embeddings() -> None:
     ids, table = tensor("int32", "B", "S"), tensor("float32", 10, 4)
     found = infer("EmbedLayerNormalization", ids, ids, table, table, table, outputs=3, domain=MS)

@@ -82,21 +82,40 @@ def _heads(op: Op, past: int, count: int, sizes: tuple[Dim, ...], head_sizes: tu
 
 @microsoft_rule("GroupQueryAttention", types=(0, 3, 4, 0))
 def group_query_attention(op: Op) -> list[Info]:
-    """q (B, S, H), packed with k and v or not -> (B, S, H); keys and values are as long as the past or all that is seen."""
+    """q (B, S, H), packed with k and v or not -> (B, S, H), the caches, scores (B, heads, S, all that is seen)."""
     batch, steps, hidden = op.shape(0)
     heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
     size = floordiv(hidden, heads if op.has(1) else heads + 2 * kv_heads)
-    total = op.known(6)
-    if total is None:
-        op.needs(ContentsUnknown(6))
-    seen = op.fresh() if total is None else total[0]
-    length = maximum(op.shape(3)[2], seen) if op.has(3) else seen
-    caches = [op.dtype(index) if op.has(index) else op.dtype(0) for index in (3, 4)]
+    seen = _seen_length(op, steps)
+    first = op.tensor(op.dtype(0), (batch, kv_heads, seen, size))
+    caches = [_grown(op, index, seen) if op.has(index) else first for index in (3, 4)]
     return [
         op.tensor(op.dtype(0), (batch, steps, size * heads)),
-        *(op.tensor(dtype, (batch, kv_heads, length, size)) for dtype in caches),
+        *caches,
         op.tensor(op.dtype(0), (batch, heads, steps, seen)),
     ]
+
+
+def _seen_length(op: Op, steps: Dim) -> Dim:
+    """The number of keys that are seen: `total_sequence_length`, which is that of the new rows where there is no past."""
+    total = op.known(6)
+    if total is not None:
+        return total[0]
+    if not op.has(3):
+        return steps
+    op.needs(ContentsUnknown(6))
+    return op.fresh()
+
+
+def _grown(op: Op, index: int, seen: Dim) -> Info:
+    """A cache, as long as its past in input `index` or as all that is seen.
+
+    Its other dimensions are those of the past, with their names, as in onnxruntime: a quantised cache packs the head size.
+    """
+    if op.attr("sliding_window_cache", 0):
+        return like(op, index)
+    past = op.shape(index)
+    return op.tensor(op.dtype(index), (*past[:2], maximum(past[2], seen), *past[3:]))
 
 
 @microsoft_rule("SparseAttention", types=(0, 3, 4))

@@ -30,6 +30,7 @@ def group_query_attention(op: NodeLowering) -> None:
     _check(op)
     heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
     q, k, v = _operands(op, heads, kv_heads)
+    op.agree(k.shape, v.shape, "keys and values differ in length or size")
     batch, _, rows, _ = q.shape
     lengths, total = op.input(5), op.scalar(6)
     op.require(equal(lengths.size, batch), "seqlens_k has {0} elements, expected {1}", lengths.size, batch)
@@ -115,17 +116,18 @@ def _cached(op: NodeLowering, index: int, new: Heads, lengths: Tensor, later: Di
     past = op.optional(index + 2)
     before: Dim = 0 if past is None else past.shape[2]
     shape = (*new.shape[:2], maximum(before, total), new.shape[3])
-    present = op.output(index) if op.wants(index) else op.temporary(new.tensor.dtype, shape)
-    op.agree(present.shape, shape, "keys and values differ in length or size, or so do their pasts")
     if past is not None:
         op.agree(past.shape, (*new.shape[:2], before, new.shape[3]), "the past does not go with what is new")
+    present = op.output(index) if op.wants(index) else op.temporary(new.tensor.dtype, shape)
+    op.agree(present.shape, shape, "keys and values do not go with the queries")
     if {x.dtype for x in (past, new.tensor, present) if x is not None} != {new.tensor.dtype}:
         raise op.reject(f"a past that is not of {new.tensor.dtype}")
     operands = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)]
     given = {**new.sizes, **new.named("new"), "before": before, "length": present.shape[2], "total": total, "later": later}
     op.emit(append, operands, **given, work=present.size // 2, message=_does_not_fit)
-    whole = heads_of(op, present, new.shape[1])
-    return Heads(present, (*present.shape[:2], total, present.shape[3]), whole.steps)
+    batch, heads, _, size = new.shape  # as those of `present`, whose shape may have names where these are numbers
+    length = present.shape[2]
+    return Heads(present, (batch, heads, total, size), (heads * length * size, length * size, size))
 
 
 def _does_not_fit(failure: "Failure") -> str:
