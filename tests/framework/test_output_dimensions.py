@@ -30,7 +30,8 @@ RESIZE = """(float[N,3,H,W] x) => (float[A,Resizeout_dim_1,C,D] out) <float[2,3,
 
 
 def model(text: str) -> bytes:
-    return onnx.parser.parse_model(f"{HEADER} g {text}").SerializeToString()
+    data: bytes = onnx.parser.parse_model(f"{HEADER} g {text}").SerializeToString()
+    return data
 
 
 def attention(past: str, present: str, query: str = "B,S,32", total: str = "") -> bytes:
