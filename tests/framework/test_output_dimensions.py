@@ -1,5 +1,7 @@
 """Dimensions of `get_outputs()` compared with onnxruntime: names that a model declares against numbers that inference finds."""
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx.parser
 import onnxruntime
@@ -47,6 +49,15 @@ def attention(past: str, present: str, query: str = "B,S,32", total: str = "") -
     )
 
 
+def many_heads(past: str, present: str) -> bytes:
+    """MultiHeadAttention of 2 heads of size 8."""
+    return model(
+        f"(float[B,S,16] q, float[B,S,16] k, float[B,S,16] v, float[{past}] past_k, float[{past}] past_v) => "
+        f"(float[B,S,16] y, float[{present}] present_k, float[{present}] present_v) {{ y, present_k, present_v = "
+        f"com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, v, , , , past_k, past_v) }}"
+    )
+
+
 def oracle(data: bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -73,32 +84,44 @@ def test_caches_have_the_dimensions_of_their_past(past: str, present: str, total
     assert ours == theirs
 
 
+@pytest.mark.parametrize("present", ["B,2,T,E", "B,2,T,D"])
+def test_many_heads_keep_the_name_of_the_head_size_of_their_past(present: str) -> None:
+    ours, theirs = shapes(many_heads("B,2,P,D", present))
+    assert ours == theirs
+
+
 def test_the_head_size_of_a_past_is_that_of_its_cache() -> None:
     ours, theirs = shapes(attention("B,2,P,8", "B,2,T,E", query="B,S,H"))
     assert ours == theirs
     assert ours[1] == ["B", 2, "T", 8]
 
 
-def feeds_for(head_size: int) -> dict[str, Array]:
-    """Feeds of `attention`: three new rows behind a past of five."""
+def feeds_for(data: bytes, head_size: int = 8) -> dict[str, Array]:
+    """Three new rows behind a past of five."""
     rng = np.random.default_rng(0)
-    past = (1, 2, 5, head_size)
-    sizes = {"q": (1, 3, 32), "k": (1, 3, 16), "v": (1, 3, 16), "past_k": past, "past_v": past}
-    tensors = {name: rng.standard_normal(size, np.float32) for name, size in sizes.items()}
-    return {**tensors, "lengths": np.array([7], np.int32), "total": np.array(8, np.int32)}
+    sizes = {"B": 1, "S": 3, "P": 5, "D": head_size}
+    feeds: dict[str, Array] = {"lengths": np.array([7], np.int32), "total": np.array(8, np.int32)}
+    for arg in oracle(data).get_inputs():
+        if arg.name not in feeds:
+            feeds[arg.name] = rng.standard_normal([sizes.get(dim, dim) for dim in arg.shape], np.float32)
+    return {arg.name: feeds[arg.name] for arg in oracle(data).get_inputs()}
 
 
-def test_a_cache_with_a_named_head_size_is_computed() -> None:
-    data, feeds = attention("B,2,P,D", "B,2,T,D"), feeds_for(8)
+@pytest.mark.parametrize("attend", [attention, many_heads])
+def test_a_cache_with_a_named_head_size_is_computed(attend: Callable[[str, str], bytes]) -> None:
+    data = attend("B,2,P,D", "B,2,T,D")
+    feeds = feeds_for(data)
     results = ort_lite.InferenceSession(data, providers=CPU).run(None, feeds)
     for result, expected in zip(results, oracle(data).run(None, feeds), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_past_of_another_head_size_is_refused() -> None:
-    session = ort_lite.InferenceSession(attention("B,2,P,D", "B,2,T,D"), providers=CPU)
-    with pytest.raises(InvalidArgument, match="the past does not go with what is new: 7 against 8"):
-        session.run(None, feeds_for(7))
+@pytest.mark.parametrize("attend", [attention, many_heads])
+def test_a_past_of_another_head_size_is_refused(attend: Callable[[str, str], bytes]) -> None:
+    data = attend("B,2,P,D", "B,2,T,D")
+    session = ort_lite.InferenceSession(data, providers=CPU)
+    with pytest.raises(InvalidArgument, match="the past does not go with what is new: 7 (against|and) 8"):
+        session.run(None, feeds_for(data, head_size=7))
 
 
 def test_a_number_that_only_ort_lite_infers_replaces_a_declared_name() -> None:

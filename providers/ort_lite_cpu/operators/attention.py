@@ -201,8 +201,8 @@ def joined(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> Hea
         op.agree(op.info(index).shape or (), new.shape, "the heads that are passed on do not fit")
         op.alias(new.tensor, index)
         return new
-    before: Dim = 0 if past is None else past.shape[2]
-    shape = (batch, heads, before + rows, size)
+    total = rows if past is None else past.shape[2] + rows
+    shape = (batch, heads, total, size)
     present = op.output(index) if op.wants(index) else op.temporary(new.tensor.dtype, shape)
     pairs = [*zip(present.shape, shape, strict=True)]  # an output is as long as inference says, of keys and values alike
     pairs += [] if past is None else [(past.shape[axis], shape[axis]) for axis in (0, 1, 3)]
@@ -210,7 +210,7 @@ def joined(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> Hea
         if not same(there, wanted):
             op.require(equal(there, wanted), "the past does not go with what is new: {0} and {1}", there, wanted)
     join(op, past, new, present)
-    return heads_of(op, present, heads)
+    return Heads(present, shape, (heads * total * size, total * size, size))
 
 
 def join(op: NodeLowering, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim = 0, present_at: Dim = 0) -> None:

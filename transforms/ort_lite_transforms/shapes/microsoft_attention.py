@@ -75,9 +75,21 @@ def _heads(op: Op, past: int, count: int, sizes: tuple[Dim, ...], head_sizes: tu
         total = op.fresh() if known is None else known[0] + length
     return [
         op.tensor(dtype, (batch, steps, head_sizes[1] * heads)),
-        *(op.tensor(dtype, (batch, heads, kept, size)) for size in head_sizes),
+        *(_cache(op, past + k, kept, (batch, heads, size)) for k, size in enumerate(head_sizes)),
         op.tensor(dtype, (batch, heads, steps, total)),
     ]
+
+
+def _cache(op: Op, past: int, length: Dim, sizes: tuple[Dim, Dim, Dim]) -> Info:
+    """Keys or values (B, heads, `length`, head size) with the dimensions of the past in input `past`, if the node has one.
+
+    `sizes` are those of the new rows. The past's may have names in place of their numbers, which onnxruntime keeps; if it is
+    quantised, its head size is a packed one.
+    """
+    if not op.has(past):
+        return op.tensor(op.dtype(0), (*sizes[:2], length, sizes[2]))
+    shape = op.shape(past)
+    return op.tensor(op.dtype(past), (*shape[:2], length, *shape[3:]))
 
 
 @microsoft_rule("GroupQueryAttention", types=(0, 3, 4, 0))
@@ -87,11 +99,13 @@ def group_query_attention(op: Op) -> list[Info]:
     heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
     size = floordiv(hidden, heads if op.has(1) else heads + 2 * kv_heads)
     seen = _seen_length(op, steps)
-    first = op.tensor(op.dtype(0), (batch, kv_heads, seen, size))
-    caches = [_grown(op, index, seen) if op.has(index) else first for index in (3, 4)]
+    length = seen
+    if op.has(3):
+        room = op.shape(3)[2]
+        length = room if op.attr("sliding_window_cache", 0) else maximum(room, seen)
     return [
         op.tensor(op.dtype(0), (batch, steps, size * heads)),
-        *caches,
+        *(_cache(op, past, length, (batch, kv_heads, size)) for past in (3, 4)),
         op.tensor(op.dtype(0), (batch, heads, steps, seen)),
     ]
 
@@ -105,17 +119,6 @@ def _seen_length(op: Op, steps: Dim) -> Dim:
         return steps
     op.needs(ContentsUnknown(6))
     return op.fresh()
-
-
-def _grown(op: Op, index: int, seen: Dim) -> Info:
-    """A cache, as long as its past in input `index` or as all that is seen.
-
-    Its other dimensions are those of the past, with their names, as in onnxruntime: a quantised cache packs the head size.
-    """
-    if op.attr("sliding_window_cache", 0):
-        return like(op, index)
-    past = op.shape(index)
-    return op.tensor(op.dtype(index), (*past[:2], maximum(past[2], seen), *past[3:]))
 
 
 @microsoft_rule("SparseAttention", types=(0, 3, 4))
