@@ -40,11 +40,11 @@ def attention(past: str, present: str, query: str = "B,S,32", total: str = "") -
     """GroupQueryAttention of 4 heads, 2 of them of keys and values, of size 8."""
     caches = f", float[{past}] past_k, float[{past}] past_v" if past else ""
     names = "past_k, past_v" if past else ","
-    length = f"<int32 total = {{{total}}}>" if total else ""
-    given = "" if total else ", int32 total"
+    constant = f"<int32 total = {{{total}}}>" if total else ""
+    feed = "" if total else ", int32 total"
     return model(
-        f"(float[{query}] q, float[B,S,16] k, float[B,S,16] v, int32[B] lengths{given}{caches}) => "
-        f"(float[B,S,32] y, float[{present}] present_k, float[{present}] present_v) {length} {{ y, present_k, present_v = "
+        f"(float[{query}] q, float[B,S,16] k, float[B,S,16] v, int32[B] lengths{feed}{caches}) => "
+        f"(float[B,S,32] y, float[{present}] present_k, float[{present}] present_v) {constant} {{ y, present_k, present_v = "
         f"com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2>(q, k, v, {names}, lengths, total) }}"
     )
 
@@ -100,11 +100,11 @@ def feeds_for(data: bytes, head_size: int = 8) -> dict[str, Array]:
     """Three new rows behind a past of five."""
     rng = np.random.default_rng(0)
     sizes = {"B": 1, "S": 3, "P": 5, "D": head_size}
-    feeds: dict[str, Array] = {"lengths": np.array([7], np.int32), "total": np.array(8, np.int32)}
-    for arg in oracle(data).get_inputs():
-        if arg.name not in feeds:
-            feeds[arg.name] = rng.standard_normal([sizes.get(dim, dim) for dim in arg.shape], np.float32)
-    return {arg.name: feeds[arg.name] for arg in oracle(data).get_inputs()}
+    numbers: dict[str, Array] = {"lengths": np.array([7], np.int32), "total": np.array(8, np.int32)}
+    return {
+        arg.name: numbers.get(arg.name, rng.standard_normal([sizes.get(dim, dim) for dim in arg.shape], np.float32))
+        for arg in oracle(data).get_inputs()
+    }
 
 
 @pytest.mark.parametrize("attend", [attention, many_heads])
@@ -120,7 +120,7 @@ def test_a_cache_with_a_named_head_size_is_computed(attend: Callable[[str, str],
 def test_a_past_of_another_head_size_is_refused(attend: Callable[[str, str], bytes]) -> None:
     data = attend("B,2,P,D", "B,2,T,D")
     session = ort_lite.InferenceSession(data, providers=CPU)
-    with pytest.raises(InvalidArgument, match="the past does not go with what is new: 7 (against|and) 8"):
+    with pytest.raises(InvalidArgument, match=r"the past does not go with what is new: 7 (against|and) 8"):
         session.run(None, feeds_for(data, head_size=7))
 
 
