@@ -117,6 +117,7 @@ class Program:
             "executables": len(self._executables),
             "compilations": self._executables.made,
             "constant_bytes": self._weights.nbytes,
+            **_memory(self._settings.device),
         }
 
     # Binding
@@ -177,6 +178,13 @@ class Program:
                 results = outside(executable.compiled(self._weights.arrays, data, bound.sizes), taken)
         found = [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
         return [cut(x, ends) for x, ends in zip(found, bound.ends, strict=True)] if bound.ends else found
+
+
+def _memory(device: jax.Device) -> dict[str, int]:
+    """The bytes that the process has on the device now and had at most; nothing where JAX does not count them, as on the CPU."""
+    counted = device.memory_stats() or {}
+    names = {"device_bytes": "bytes_in_use", "device_peak_bytes": "peak_bytes_in_use"}
+    return {ours: counted[theirs] for ours, theirs in names.items() if theirs in counted}
 
 
 def _widened(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:
