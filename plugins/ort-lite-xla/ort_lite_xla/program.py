@@ -23,6 +23,8 @@ T = TypeVar("T")
 EXACT = Padding({}, {}, ())
 OPTIONS = {"xla_allow_excess_precision": False}
 """Results of 16 bits are rounded after every operator, not where it suits XLA."""
+DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
+"""GPUs add up what is scattered to one place in the order in which it comes, unless they are told otherwise."""
 
 
 class Settings(Record):
@@ -32,6 +34,7 @@ class Settings(Record):
     matmul_precision: str
     buckets: bool
     cached_shapes: int
+    deterministic: bool = False
 
 
 class Cache(Generic[T]):
@@ -81,13 +84,16 @@ class Executable(Record):
 
 
 class Bound(Record):
-    """How one set of shapes is served: by which Executable, padded to what shapes, its outputs cut to what sizes."""
+    """How one set of shapes is served: by which Executable, padded to what shapes, its outputs cut to what sizes.
+
+    `sizes` has the true sizes, on the device.
+    """
 
     key: Hashable
     shapes: tuple[tuple[int, ...], ...]
     plan: Padding
     ends: tuple[tuple[int | None, ...], ...]
-    sizes: Array
+    sizes: jax.Array
 
 
 class Program:
@@ -128,10 +134,13 @@ class Program:
         sizes = input_sizes(values, shapes) if self._settings.buckets and not statics else None
         plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
         if sizes is None or not plan.buckets:
-            return Bound((shapes, statics), shapes, EXACT, (), np.zeros(0, np.int32))
+            return Bound((shapes, statics), shapes, EXACT, (), self._on_device([]))
         wide = tuple([_widened(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
-        return Bound(("bucket", wide), wide, plan, ends, np.array([sizes[name] for name in plan.buckets], np.int32))
+        return Bound(("bucket", wide), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
+
+    def _on_device(self, sizes: list[int]) -> jax.Array:
+        return inside(np.array(sizes, np.int32), self._settings.device)
 
     def _compiled(self, bound: Bound, inputs: Sequence[Array]) -> Executable:
         """Lowers the nodes for these shapes and compiles the result. Seconds."""
@@ -153,7 +162,8 @@ class Program:
         sizes = jax.ShapeDtypeStruct((len(plan.buckets),), np.int32, sharding=place)
         with jax.enable_x64(True), jax.default_matmul_precision(self._settings.matmul_precision):
             lowered = jax.jit(function, keep_unused=True).lower(weights, wanted, sizes)
-            executable = lowered.compile(OPTIONS) if any(isinstance(found, int) for found in outcome) else None
+            options = OPTIONS | DETERMINISTIC if self._settings.deterministic else OPTIONS
+            executable = lowered.compile(options) if any(isinstance(found, int) for found in outcome) else None
         return Executable(executable, tuple(outcome))
 
     def _traced(

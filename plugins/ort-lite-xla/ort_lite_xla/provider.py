@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.graph import Node, Value
-from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
+from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
 
 if TYPE_CHECKING:
     from ort_lite_xla.program import Program
@@ -61,6 +61,9 @@ class XLAExecutionProvider(ExecutionProvider):
             "cached_shapes": int(cached_shapes),
             "minimum": self._minimum,
         }
+
+    def configure(self, options: SessionOptions) -> None:
+        self._settings = self._settings.replace(deterministic=options.use_deterministic_compute)
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         from ort_lite_xla.capability import misfit

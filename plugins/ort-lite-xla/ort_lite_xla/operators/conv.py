@@ -1,6 +1,7 @@
 """Convolutions."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,15 +26,22 @@ def convolved(op: Op, x: Array, w: Array) -> Array:
     """Conv without its bias, in the element type of the operands."""
     sizes, kernel = x.shape[2:], w.shape[2:]
     rank = len(sizes)
-    return lax.conv_general_dilated(
-        x,
-        w,
-        strides_of(op, rank),
-        pads_of(op, sizes, kernel),
+    plain = partial(
+        lax.conv_general_dilated,
+        window_strides=strides_of(op, rank),
+        padding=pads_of(op, sizes, kernel),
         rhs_dilation=dilations_of(op, rank),
         dimension_numbers=numbers(rank),
         feature_group_count=op.attr("group", 1),
     )
+    if x.dtype.kind != "i":
+        return plain(x, w)
+
+    def in_floats(x: Array, w: Array) -> Array:
+        return jnp.round(plain(x.astype(np.float64), w.astype(np.float64))).astype(x.dtype)
+
+    # GPUs have no convolution of int32. Sums of products of 9 bits are exact in float64.
+    return lax.platform_dependent(x, w, cuda=in_floats, rocm=in_floats, default=plain)
 
 
 def _biased(y: Array, b: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, by_axes, except_axis, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
+from ort_lite_xla.operators.binary import quotient
 from ort_lite_xla.operators.conv import centred, convolved, per_filter
 from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, Mask, Op, lowering
 
@@ -40,7 +41,7 @@ def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array
     """round(x / scale) + zero, saturated. Spec: ONNX QuantizeLinear-25."""
     axis, target = op.attr("axis", 1), op.dtype()
     wide = jnp.promote_types(scale.dtype, np.float32)
-    levels = jnp.round(x.astype(wide) / _spread(scale, x, axis).astype(wide))
+    levels = jnp.round(quotient(x.astype(wide), _spread(scale, x, axis).astype(wide)))
     return _saturated(levels if zero is None else levels + _spread(zero, x, axis).astype(wide), target)
 
 
@@ -66,7 +67,7 @@ def dynamic_quantize_linear(op: Op, x: Array) -> tuple[Array, Array, Array]:
     low, high = jnp.min(x, initial=0), jnp.max(x, initial=0)
     scale = jnp.where(high == low, np.float32(1), (high - low) / np.float32(255))
     zero = jnp.clip(jnp.round(-low / scale), 0, 255)
-    levels = jnp.clip(jnp.round(x / scale) + zero, 0, 255)
+    levels = jnp.clip(jnp.round(quotient(x, scale)) + zero, 0, 255)
     return levels.astype(np.uint8), scale, zero.astype(np.uint8)
 
 
@@ -137,5 +138,5 @@ def qlinear_binary(
         centred(x, zero).astype(np.float32) * scale for x, zero, scale in ((a, a_zero, a_scale), (b, b_zero, b_scale))
     )
     y = left + right if op.node.op_type == "QLinearAdd" else left * right
-    levels = jnp.round(y / y_scale)
+    levels = jnp.round(quotient(y, y_scale))
     return _saturated(levels if y_zero is None else levels + y_zero.astype(np.float32), op.dtype())
