@@ -107,7 +107,7 @@ def resnet50(batch: int, size: int = 224) -> Architecture:
     for name, _, _ in blocks:
         weights[f"{name}_c"] *= np.float32(0.3)  # sums of 16 blocks grow otherwise
     image = rng.standard_normal((batch, 3, size, size), dtype=np.float32)
-    return Architecture("ResNet-50", weights, {"image": image}, {"image": ("batch", 3, size, size)}, function)
+    return Architecture(f"ResNet-50 {batch}x{size}", weights, {"image": image}, {"image": ("batch", 3, size, size)}, function)
 
 
 def qwen2(name: str, layers: int, hidden: int, heads: int, kv_heads: int, inner: int, words: int, slots: int) -> Architecture:

@@ -208,9 +208,11 @@ class Onnx:
     def constant(self, values: float | Sequence[int]) -> str:
         """A number of the computed type, or a list of int64."""
         name = f"constant_{len(self.constants)}"
-        number = isinstance(values, float)
-        kind, shape = (self.type, []) if number else (TensorProto.INT64, [len(values)])  # type: ignore[arg-type]
-        self.constants.append(helper.make_tensor(name, kind, shape, [values] if number else values))
+        if isinstance(values, float):
+            made = helper.make_tensor(name, self.type, [], [values])
+        else:
+            made = helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
+        self.constants.append(made)
         return name
 
     def computed(self, x: str) -> str:
@@ -297,7 +299,10 @@ class Onnx:
         return self.node("ArgMax", x, axis=-1, keepdims=0)
 
     def model(
-        self, weights: Mapping[str, Array], inputs: Mapping[str, tuple[Any, Sequence[int | str]]], outputs: Sequence[tuple[str, Any]]
+        self,
+        weights: Mapping[str, Array],
+        inputs: Mapping[str, tuple[Any, Sequence[int | str]]],
+        outputs: Sequence[tuple[str, Any]],
     ) -> bytes:
         """The model as bytes. `inputs` have NumPy's element types and shapes, `outputs` ONNX's element types."""
         kept = [self._tensor(name, array) for name, array in weights.items()]

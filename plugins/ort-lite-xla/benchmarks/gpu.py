@@ -17,7 +17,6 @@ where it can: on the device, or, for ort-lite, in NumPy arrays.
 
 import argparse
 import platform
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -50,17 +49,17 @@ class Way(NamedTuple):
 def networks(small: bool) -> Iterator[Callable[[], Architecture]]:
     """Functions, because each takes memory."""
     if small:
-        yield lambda: bert("BERT, tiny, 2x16", 2, 64, 4, 2, 16, True)
+        yield lambda: bert("BERT tiny 2x16", 2, 64, 4, 2, 16, True)
         yield lambda: resnet50(1, 64)
-        yield lambda: qwen2("Qwen2, tiny", 2, 64, 4, 2, 96, 500, 32)
+        yield lambda: qwen2("Qwen2 tiny", 2, 64, 4, 2, 96, 500, 32)
         return
     for batch in (1, 32):
-        yield lambda batch=batch: bert(f"MiniLM-L6, {batch}x128", 6, 384, 12, batch, 128, True)  # type: ignore[misc]
+        yield lambda batch=batch: bert(f"MiniLM-L6 {batch}x128", 6, 384, 12, batch, 128, True)  # type: ignore[misc]
     for batch in (1, 32):
-        yield lambda batch=batch: bert(f"BERT-base, {batch}x128", 12, 768, 12, batch, 128, False)  # type: ignore[misc]
+        yield lambda batch=batch: bert(f"BERT-base {batch}x128", 12, 768, 12, batch, 128, False)  # type: ignore[misc]
     for batch in (1, 32):
         yield lambda batch=batch: resnet50(batch)  # type: ignore[misc]
-    yield lambda: qwen2("Qwen2-0.5B, 32k words", 24, 896, 14, 2, 4864, 32768, 512)
+    yield lambda: qwen2("Qwen2-0.5B 32k words", 24, 896, 14, 2, 4864, 32768, 512)
 
 
 def element_type(precision: str) -> str:
@@ -213,9 +212,9 @@ def compare(network: Architecture, ways: Sequence[Way], precisions: Sequence[str
                 host, inside = way.prepare(network, precision, device)
                 result = host().astype(np.float64)
                 cells.append(f"{perf_counter() - begin:.1f}")
-                expected = result if expected is None else expected
+                expected = result if (precision, way.name) == ("float32", "jax.jit") else expected
                 cells += [measured(host, seconds), measured(inside, seconds)]
-                cells.append(f"{np.linalg.norm(result - expected) / np.linalg.norm(expected):.1e}")
+                cells.append("-" if expected is None else f"{np.linalg.norm(result - expected) / np.linalg.norm(expected):.1e}")
 
 
 def card(device: str) -> str:
@@ -249,4 +248,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -52,7 +52,8 @@ def _lent(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[
     if address in taken:
         return np.array(result)
     taken.add(address)
-    return np.asarray(_Lent(owner, address)).view(result.dtype).reshape(result.shape)
+    memory: Array = np.asarray(_Lent(owner, address))
+    return memory.view(result.dtype).reshape(result.shape)
 
 
 def padded(array: Array, shape: tuple[int, ...]) -> Array:

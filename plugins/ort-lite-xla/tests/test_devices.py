@@ -1,5 +1,6 @@
 """What differs between the devices of JAX: memory, copies, and what GPUs compute otherwise. The tests run on each of them."""
 
+import ast
 import os
 import re
 from functools import partial
@@ -13,9 +14,8 @@ import onnx.parser
 import pytest
 from ort_lite_xla import XLAExecutionProvider
 from ort_lite_xla.borders import SMALL, outside
-from ort_lite_xla.operators.conv import convolved
 from ort_lite_xla.provider import PREALLOCATE
-from ort_lite_xla.registry import Op
+from ort_lite_xla.registry import Op, find
 
 import ort_lite
 from ort_lite.dtypes import Array
@@ -38,7 +38,12 @@ def test_jax_starts_without_taking_the_memory_of_a_gpu(monkeypatch: pytest.Monke
     else:
         monkeypatch.setenv(PREALLOCATE, given)
     found, start = [], jax.devices
-    monkeypatch.setattr(jax, "devices", lambda kind: (found.append(os.environ.get(PREALLOCATE)), start(kind))[1])
+
+    def devices(kind: str) -> Any:
+        found.append(os.environ.get(PREALLOCATE))
+        return start(kind)
+
+    monkeypatch.setattr(jax, "devices", devices)
     XLAExecutionProvider(device="cpu")
     assert found == [seen]
     assert os.environ.get(PREALLOCATE) == given
@@ -48,7 +53,9 @@ def test_the_memory_of_the_device_is_counted_where_jax_counts_it() -> None:
     made = session("(float[N] x) => (float[N] y) { y = Exp(x) }")
     made.run(None, {"x": np.zeros(1 << 20, np.float32)})
     facts = made.explain().facts[f"{XLA}_0"]
-    (device,) = [device for device in jax.local_devices(backend=str(facts["device"]).split(":")[0]) if str(device) == facts["device"]]
+    (device,) = [
+        device for device in jax.local_devices(backend=str(facts["device"]).split(":")[0]) if str(device) == facts["device"]
+    ]
     assert ("device_peak_bytes" in facts) == bool(device.memory_stats())
     assert int(facts.get("device_peak_bytes", 1 << 22)) >= 1 << 22
 
@@ -79,7 +86,7 @@ def test_copies_from_a_device_all_begin_first_and_are_made_once(order: Any) -> N
     values = [np.asarray(np.arange(4096.0).reshape(64, 64) + k, order=order) for k in range(2)] + [np.zeros(3)]
     assert values[0].nbytes > SMALL
     log: list[str] = []
-    found = outside([OnAnotherDevice(x, log) for x in values], set())  # type: ignore[misc]
+    found = outside([OnAnotherDevice(x, log) for x in values], set())
     assert log == ["begin"] * 3 + ["wait"] * 3
     for x, y in zip(values, found, strict=True):
         np.testing.assert_array_equal(x, y)
@@ -87,15 +94,28 @@ def test_copies_from_a_device_all_begin_first_and_are_made_once(order: Any) -> N
     assert [np.shares_memory(x, y) for x, y in zip(values, found, strict=True)] == [order == "C", order == "C", False]
 
 
-def test_gpus_get_no_convolution_of_integers() -> None:
-    """They have none, which shows only when a program is compiled for them."""
-    text = "(uint8[1,3,6,6] x, uint8[2,3,3,3] w) => (int32[1,2,6,6] y) { y = ConvInteger<pads = [1, 1, 1, 1]>(x, w) }"
-    graph = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> main {text}')).graph
-    op = Op(graph.nodes[0], {}, jnp)
+CONVOLUTION = "(uint8[1,3,6,6] x, uint8[2,3,3,3] w) => (int32[1,2,4,4] y) { y = ConvInteger(x, w) }"
+PRODUCT = "(uint8[3,6] x, uint8[6,4] w) => (int32[3,4] y) { y = MatMulInteger(x, w) }"
+
+
+@pytest.mark.parametrize(("text", "operation"), [(CONVOLUTION, "convolution"), (PRODUCT, "dot_general")])
+def test_gpus_get_no_products_of_integers(text: str, operation: str) -> None:
+    """They have no such convolution, which shows only when a program is compiled for them, and slow products of matrices."""
+    shapes = [jax.ShapeDtypeStruct(ast.literal_eval(found), np.uint8) for found in re.findall(r"uint8(\[[\d,]+\])", text)]
+    node = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> main {text}')).graph.nodes[0]
+    lowering = find(node)
+    assert lowering is not None
     with jax.enable_x64(True):
-        traced = jax.jit(partial(convolved, op)).trace(np.zeros((1, 3, 6, 6), np.int32), np.zeros((2, 3, 3, 3), np.int32))
+        traced = jax.jit(partial(lowering.function, Op(node, {}, jnp))).trace(*shapes)
         lowered = traced.lower(lowering_platforms=("cuda",)).as_text()
-    assert re.findall(r"stablehlo\.convolution.*-> tensor<\S*x(\w+)>", lowered) == ["f64"]
+    assert re.findall(rf"stablehlo\.{operation}.*-> tensor<\S*x(\w+)>", lowered) == ["f64"]
+
+
+def test_products_of_integers_are_exact() -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(0, 256, shape, np.uint8) for shape in ((5, 3000), (3000, 4)))
+    text = "(uint8[5,3000] x, uint8[3000,4] w) => (int32[5,4] y) { y = MatMulInteger(x, w) }"
+    np.testing.assert_array_equal(session(text).run(None, {"x": x, "w": w})[0], x.astype(np.int64) @ w.astype(np.int64))
 
 
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 1, 1, 1]])

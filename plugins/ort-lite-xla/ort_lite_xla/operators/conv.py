@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from functools import partial
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, only_first
 from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
+from ort_lite_xla.operators.integers import centred, of_integers, per_filter
 from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, strides_of
 from ort_lite_xla.registry import FLOATS, Array, Mask, Op, lowering
 
@@ -34,14 +34,7 @@ def convolved(op: Op, x: Array, w: Array) -> Array:
         dimension_numbers=numbers(rank),
         feature_group_count=op.attr("group", 1),
     )
-    if x.dtype.kind != "i":
-        return plain(x, w)
-
-    def in_floats(x: Array, w: Array) -> Array:
-        return jnp.round(plain(x.astype(np.float64), w.astype(np.float64))).astype(x.dtype)
-
-    # GPUs have no convolution of int32. Sums of products of 9 bits are exact in float64.
-    return lax.platform_dependent(x, w, cuda=in_floats, rocm=in_floats, default=plain)
+    return plain(x, w) if x.dtype.kind != "i" else of_integers(plain, x, w)
 
 
 def _biased(y: Array, b: Array) -> Array:
@@ -123,14 +116,3 @@ def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: 
 def conv_integer(op: Op, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
     """Conv of x - x_zero and w - w_zero in int32. Spec: ONNX ConvInteger-10."""
     return convolved(op, centred(x, x_zero), centred(w, None if w_zero is None else per_filter(w_zero, w)))
-
-
-def centred(x: Array, zero: Array) -> Array:
-    """x - zero as int32."""
-    wide = x.astype(np.int32)
-    return wide if zero is None else wide - zero.astype(np.int32)
-
-
-def per_filter(x: Array, w: Array) -> Array:
-    """A scalar, or a value for each filter of w, so that it broadcasts with w."""
-    return x.reshape(-1, *[1] * (w.ndim - 1)) if x.size != 1 else x.reshape(())

@@ -9,7 +9,8 @@ from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, by_axes, except_axis, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
 from ort_lite_xla.operators.binary import quotient
-from ort_lite_xla.operators.conv import centred, convolved, per_filter
+from ort_lite_xla.operators.conv import convolved
+from ort_lite_xla.operators.integers import centred, of_integers, per_filter
 from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, Mask, Op, lowering
 
 
@@ -85,7 +86,7 @@ def _column_zero(zero: Array) -> Array:
 @lowering("MatMulInteger", since=10, types=BYTES)
 def matmul_integer(op: Op, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
     """(A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
-    return jnp.matmul(centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+    return of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
 
 
 @lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
@@ -93,7 +94,7 @@ def qlinear_matmul(
     op: Op, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
 ) -> Array:
     """The quantised product of two quantised matrices. Spec: ONNX QLinearMatMul-21."""
-    product = jnp.matmul(centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+    product = of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
     left = _row_zero(a_scale, a).astype(np.float32)
     factor = left * _column_zero(b_scale).astype(np.float32) / y_scale.astype(np.float32)
     return _saturated(jnp.round(product.astype(np.float32) * factor) + y_zero.astype(np.float32), y_zero.dtype)
