@@ -1,4 +1,4 @@
-"""Four well-known networks with random weights, written once for the backends of benchmarks/backends.py."""
+"""Three well-known networks with random weights, written once for the backends of benchmarks/backends.py."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -110,6 +110,13 @@ def resnet50(batch: int, size: int = 224) -> Architecture:
     return Architecture(f"ResNet-50 {batch}x{size}", weights, {"image": image}, {"image": ("batch", 3, size, size)}, function)
 
 
+def _angles(slots: int, size: int) -> dict[str, Array]:
+    """The cosines and sines of rotary position embeddings, a row for each place."""
+    half = np.arange(slots)[:, None] * 1e6 ** (-np.arange(0, size, 2) / size)
+    angles = np.concatenate([half, half], -1)
+    return {"cos_angles": np.cos(angles).astype(np.float32), "sin_angles": np.sin(angles).astype(np.float32)}
+
+
 def qwen2(name: str, layers: int, hidden: int, heads: int, kv_heads: int, inner: int, words: int, slots: int) -> Architecture:
     """One step of a decoder after Qwen2: the next token, and caches of `slots` places with the new keys and values.
 
@@ -143,10 +150,7 @@ def qwen2(name: str, layers: int, hidden: int, heads: int, kv_heads: int, inner:
             x = f.add(x, f.linear(f.mul(gate, f.linear(y, w[f"{k}_up"])), w[f"{k}_down"]))
         return [f.best(f.linear(f.rms_norm(x, w["last_scale"]), w["head"])), *made]
 
-    angles = np.arange(slots)[:, None] * 1e6 ** (-np.arange(0, size, 2) / size)
-    angles = np.concatenate([angles, angles], -1)
-    weights = _random(rng, **shapes)
-    weights |= {"cos_angles": np.cos(angles).astype(np.float32), "sin_angles": np.sin(angles).astype(np.float32)}
+    weights = _random(rng, **shapes) | _angles(slots, size)
     weights |= {"slots": np.arange(slots).reshape(1, 1, 1, -1), "places": np.arange(slots).reshape(1, -1, 1)}
     inputs: dict[str, Array] = {"token": np.array([[17]]), "slot": np.array([0])}
     inputs |= {f"cache_{k}": np.zeros((1, kv_heads, slots, size), np.float32) for k in range(2 * layers)}

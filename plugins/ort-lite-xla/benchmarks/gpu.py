@@ -19,6 +19,7 @@ import argparse
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from statistics import median
 from time import perf_counter
@@ -49,17 +50,17 @@ class Way(NamedTuple):
 def networks(small: bool) -> Iterator[Callable[[], Architecture]]:
     """Functions, because each takes memory."""
     if small:
-        yield lambda: bert("BERT tiny 2x16", 2, 64, 4, 2, 16, True)
-        yield lambda: resnet50(1, 64)
-        yield lambda: qwen2("Qwen2 tiny", 2, 64, 4, 2, 96, 500, 32)
+        yield partial(bert, "BERT tiny 2x16", 2, 64, 4, 2, 16, True)
+        yield partial(resnet50, 1, 64)
+        yield partial(qwen2, "Qwen2 tiny", 2, 64, 4, 2, 96, 500, 32)
         return
     for batch in (1, 32):
-        yield lambda batch=batch: bert(f"MiniLM-L6 {batch}x128", 6, 384, 12, batch, 128, True)  # type: ignore[misc]
+        yield partial(bert, f"MiniLM-L6 {batch}x128", 6, 384, 12, batch, 128, True)
     for batch in (1, 32):
-        yield lambda batch=batch: bert(f"BERT-base {batch}x128", 12, 768, 12, batch, 128, False)  # type: ignore[misc]
+        yield partial(bert, f"BERT-base {batch}x128", 12, 768, 12, batch, 128, False)
     for batch in (1, 32):
-        yield lambda batch=batch: resnet50(batch)  # type: ignore[misc]
-    yield lambda: qwen2("Qwen2-0.5B 32k words", 24, 896, 14, 2, 4864, 32768, 512)
+        yield partial(resnet50, batch)
+    yield partial(qwen2, "Qwen2-0.5B 32k words", 24, 896, 14, 2, 4864, 32768, 512)
 
 
 def element_type(precision: str) -> str:

@@ -52,8 +52,8 @@ def _lent(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[
     if address in taken:
         return np.array(result)
     taken.add(address)
-    memory: Array = np.asarray(_Lent(owner, address))
-    return memory.view(result.dtype).reshape(result.shape)
+    lent: Array = np.asarray(_Lent(owner, address)).view(result.dtype).reshape(result.shape)
+    return lent
 
 
 def padded(array: Array, shape: tuple[int, ...]) -> Array:
