@@ -12,11 +12,11 @@ SMALL = 4096
 
 
 class _Lent:
-    """Memory of a JAX array for NumPy, which keeps it alive. Nobody else has the array: whoever gets it may write."""
+    """Memory of an array for NumPy, which keeps it alive. Nobody else has it: whoever gets it may write."""
 
     __slots__ = ("__array_interface__", "array")
 
-    def __init__(self, array: jax.Array, address: int) -> None:
+    def __init__(self, array: jax.Array | Array, address: int) -> None:
         self.array = array
         self.__array_interface__ = {"version": 3, "shape": (array.nbytes,), "typestr": "|u1", "data": (address, False)}
 
@@ -27,20 +27,33 @@ def inside(array: Array, device: jax.Device) -> jax.Array:
 
 
 def outside(results: Sequence[jax.Array], taken: set[int]) -> list[Array]:
-    """The results as arrays that are the caller's own. `taken` has the addresses of inputs and constants: those are copied."""
-    found = []
+    """The results as arrays that are the caller's own. `taken` has the addresses of inputs and constants: those are copied.
+
+    All copies from a device begin before the first is waited for.
+    """
     for result in results:
-        result.block_until_ready()
-        if result.nbytes <= SMALL or result.device.platform != "cpu":
-            found.append(np.array(result))
-            continue
-        address = result.unsafe_buffer_pointer()
-        if address in taken:
-            found.append(np.array(result))
-        else:
-            taken.add(address)
-            found.append(np.asarray(_Lent(result, address)).view(result.dtype).reshape(result.shape))
-    return found
+        if result.device.platform != "cpu":
+            result.copy_to_host_async()
+    return [_own(result, taken) for result in results]
+
+
+def _own(result: jax.Array, taken: set[int]) -> Array:
+    result.block_until_ready()
+    if result.nbytes <= SMALL:
+        return np.array(result)
+    if result.device.platform == "cpu":
+        return _lent(result, result.unsafe_buffer_pointer(), result, taken)
+    copy = np.asarray(result)  # nobody else has JAX's copy, but it cannot be written to
+    return _lent(copy, copy.ctypes.data, result, taken) if copy.flags.c_contiguous else np.array(copy, order="C")
+
+
+def _lent(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[int]) -> Array:
+    """The memory of `owner`, which has the elements of the result, unless somebody else has it too."""
+    if address in taken:
+        return np.array(result)
+    taken.add(address)
+    lent: Array = np.asarray(_Lent(owner, address)).view(result.dtype).reshape(result.shape)
+    return lent
 
 
 def padded(array: Array, shape: tuple[int, ...]) -> Array:

@@ -2,8 +2,9 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import jax
@@ -23,6 +24,8 @@ T = TypeVar("T")
 EXACT = Padding({}, {}, ())
 OPTIONS = {"xla_allow_excess_precision": False}
 """Results of 16 bits are rounded after every operator, not where it suits XLA."""
+DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
+"""GPUs add up what is scattered to one place in the order in which it comes, unless they are told otherwise."""
 
 
 class Settings(Record):
@@ -32,6 +35,7 @@ class Settings(Record):
     matmul_precision: str
     buckets: bool
     cached_shapes: int
+    deterministic: bool = False
 
 
 class Cache(Generic[T]):
@@ -81,13 +85,16 @@ class Executable(Record):
 
 
 class Bound(Record):
-    """How one set of shapes is served: by which Executable, padded to what shapes, its outputs cut to what sizes."""
+    """How one set of shapes is served: by which Executable, padded to what shapes, its outputs cut to what sizes.
+
+    `sizes` has the true sizes, on the device.
+    """
 
     key: Hashable
     shapes: tuple[tuple[int, ...], ...]
     plan: Padding
     ends: tuple[tuple[int | None, ...], ...]
-    sizes: Array
+    sizes: jax.Array
 
 
 class Program:
@@ -117,6 +124,7 @@ class Program:
             "executables": len(self._executables),
             "compilations": self._executables.made,
             "constant_bytes": self._weights.nbytes,
+            **_memory(self._settings.device),
         }
 
     # Binding
@@ -127,10 +135,13 @@ class Program:
         sizes = input_sizes(values, shapes) if self._settings.buckets and not statics else None
         plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
         if sizes is None or not plan.buckets:
-            return Bound((shapes, statics), shapes, EXACT, (), np.zeros(0, np.int32))
+            return Bound((shapes, statics), shapes, EXACT, (), self._on_device([]))
         wide = tuple([_widened(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
-        return Bound(("bucket", wide), wide, plan, ends, np.array([sizes[name] for name in plan.buckets], np.int32))
+        return Bound(("bucket", wide), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
+
+    def _on_device(self, sizes: list[int]) -> jax.Array:
+        return inside(np.array(sizes, np.int32), self._settings.device)
 
     def _compiled(self, bound: Bound, inputs: Sequence[Array]) -> Executable:
         """Lowers the nodes for these shapes and compiles the result. Seconds."""
@@ -152,7 +163,8 @@ class Program:
         sizes = jax.ShapeDtypeStruct((len(plan.buckets),), np.int32, sharding=place)
         with jax.enable_x64(True), jax.default_matmul_precision(self._settings.matmul_precision):
             lowered = jax.jit(function, keep_unused=True).lower(weights, wanted, sizes)
-            executable = lowered.compile(OPTIONS) if any(isinstance(found, int) for found in outcome) else None
+            options = OPTIONS | DETERMINISTIC if self._settings.deterministic else OPTIONS
+            executable = lowered.compile(options) if any(isinstance(found, int) for found in outcome) else None
         return Executable(executable, tuple(outcome))
 
     def _traced(
@@ -170,13 +182,27 @@ class Program:
     def _run(self, executable: Executable, bound: Bound, inputs: Sequence[Array]) -> list[Array]:
         results: list[Array] = []
         if executable.compiled is not None:
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), _copies_allowed():
                 wide = [padded(x, shape) for x, shape in zip(inputs, bound.shapes, strict=True)]
-                data = [inside(x, self._settings.device) for x in wide]
                 taken = {x.ctypes.data for x in wide} | self._weights.addresses
-                results = outside(executable.compiled(self._weights.arrays, data, bound.sizes), taken)
+                # JAX puts NumPy arrays on the device in less time than device_put does.
+                results = outside(executable.compiled(self._weights.arrays, wide, bound.sizes), taken)
         found = [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
         return [cut(x, ends) for x, ends in zip(found, bound.ends, strict=True)] if bound.ends else found
+
+
+@contextmanager
+def _copies_allowed() -> Iterator[None]:
+    """A guard that the program around set is for its own copies. `jax.transfer_guard` takes three times as long."""
+    with jax.transfer_guard_host_to_device("allow"), jax.transfer_guard_device_to_host("allow"):
+        yield
+
+
+def _memory(device: jax.Device) -> dict[str, int]:
+    """The bytes that the process has on the device now and had at most; nothing where JAX does not count them, as on the CPU."""
+    counted = device.memory_stats() or {}
+    names = {"device_bytes": "bytes_in_use", "device_peak_bytes": "peak_bytes_in_use"}
+    return {ours: counted[theirs] for ours, theirs in names.items() if theirs in counted}
 
 
 def _widened(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:

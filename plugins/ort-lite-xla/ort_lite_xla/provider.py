@@ -1,17 +1,21 @@
 """XLAExecutionProvider: what it takes, its options, and how partitions become programs."""
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.graph import Node, Value
-from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
+from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
 
 if TYPE_CHECKING:
     from ort_lite_xla.program import Program
 
 KINDS = ("cpu", "gpu", "tpu")
 PRECISIONS = ("highest", "high", "default")
+PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+"""JAX's environment variable: whether it takes three quarters of a GPU's memory when it starts, which is its default."""
 
 
 class XLAExecutionProvider(ExecutionProvider):
@@ -58,6 +62,9 @@ class XLAExecutionProvider(ExecutionProvider):
             "minimum": self._minimum,
         }
 
+    def configure(self, options: SessionOptions) -> None:
+        self._settings = self._settings.replace(deterministic=options.use_deterministic_compute)
+
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         from ort_lite_xla.capability import misfit
 
@@ -91,12 +98,26 @@ def _device(who: str, wanted: str) -> Any:
     if kind not in KINDS or not (number or "0").isdecimal():
         raise ProviderError(f"{who}: device is {wanted!r}; expected {', '.join(KINDS)}, with :1 for the second one")
     try:
-        found = jax.devices(kind)
+        with _no_preallocation():
+            found = jax.devices(kind)
     except RuntimeError as error:  # JAX has no such platform, or it does not start
         raise NoDevice(f"{who}: no device {wanted!r}; there are {_existing()}") from error
     if int(number or 0) >= len(found):
         raise NoDevice(f"{who}: no device {wanted!r}; there are {_existing()}")
     return found[int(number or 0)]
+
+
+@contextmanager
+def _no_preallocation() -> Iterator[None]:
+    """JAX starts all its devices at the first question for one. In here it takes memory as it needs it, unless the user said."""
+    if PREALLOCATE in os.environ:
+        yield
+        return
+    os.environ[PREALLOCATE] = "false"
+    try:
+        yield
+    finally:
+        del os.environ[PREALLOCATE]
 
 
 def _existing() -> str:

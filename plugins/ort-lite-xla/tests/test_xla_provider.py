@@ -187,6 +187,15 @@ def test_64_bit_types_are_right_and_the_program_around_keeps_its_settings() -> N
     assert jnp.arange(3).dtype == np.int32
 
 
+def test_a_guard_of_the_program_around_is_for_its_own_copies() -> None:
+    import jax
+
+    made = session(NETWORK)
+    with jax.transfer_guard("disallow"):
+        for size in (2, 5, 6):
+            assert made.run(None, {"x": np.ones((size, 3), np.float32)})[0].shape == (size, 2)
+
+
 def test_outputs_belong_to_the_caller() -> None:
     text = "(float[N,64] x) => (float[N,64] a, float[N,64] b, float[N,64] c, float[64,64] d) {{ {} }}".format(
         "a = Identity(x)  b = Neg(x)  c = Neg(x)  e = Identity(k)  d = Identity(e)"

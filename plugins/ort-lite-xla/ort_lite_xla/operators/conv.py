@@ -1,14 +1,15 @@
 """Convolutions."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, only_first
 from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
+from ort_lite_xla.operators.integers import centred, of_integers, per_filter
 from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, strides_of
 from ort_lite_xla.registry import FLOATS, Array, Mask, Op, lowering
 
@@ -25,15 +26,15 @@ def convolved(op: Op, x: Array, w: Array) -> Array:
     """Conv without its bias, in the element type of the operands."""
     sizes, kernel = x.shape[2:], w.shape[2:]
     rank = len(sizes)
-    return lax.conv_general_dilated(
-        x,
-        w,
-        strides_of(op, rank),
-        pads_of(op, sizes, kernel),
+    plain = partial(
+        lax.conv_general_dilated,
+        window_strides=strides_of(op, rank),
+        padding=pads_of(op, sizes, kernel),
         rhs_dilation=dilations_of(op, rank),
         dimension_numbers=numbers(rank),
         feature_group_count=op.attr("group", 1),
     )
+    return plain(x, w) if x.dtype.kind != "i" else of_integers(plain, x, w)
 
 
 def _biased(y: Array, b: Array) -> Array:
@@ -115,14 +116,3 @@ def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: 
 def conv_integer(op: Op, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
     """Conv of x - x_zero and w - w_zero in int32. Spec: ONNX ConvInteger-10."""
     return convolved(op, centred(x, x_zero), centred(w, None if w_zero is None else per_filter(w_zero, w)))
-
-
-def centred(x: Array, zero: Array) -> Array:
-    """x - zero as int32."""
-    wide = x.astype(np.int32)
-    return wide if zero is None else wide - zero.astype(np.int32)
-
-
-def per_filter(x: Array, w: Array) -> Array:
-    """A scalar, or a value for each filter of w, so that it broadcasts with w."""
-    return x.reshape(-1, *[1] * (w.ndim - 1)) if x.size != 1 else x.reshape(())

@@ -8,7 +8,9 @@ import numpy as np
 from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, by_axes, except_axis, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
-from ort_lite_xla.operators.conv import centred, convolved, per_filter
+from ort_lite_xla.operators.binary import quotient
+from ort_lite_xla.operators.conv import convolved
+from ort_lite_xla.operators.integers import centred, of_integers, per_filter
 from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, Mask, Op, lowering
 
 
@@ -40,7 +42,7 @@ def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array
     """round(x / scale) + zero, saturated. Spec: ONNX QuantizeLinear-25."""
     axis, target = op.attr("axis", 1), op.dtype()
     wide = jnp.promote_types(scale.dtype, np.float32)
-    levels = jnp.round(x.astype(wide) / _spread(scale, x, axis).astype(wide))
+    levels = jnp.round(quotient(x.astype(wide), _spread(scale, x, axis).astype(wide)))
     return _saturated(levels if zero is None else levels + _spread(zero, x, axis).astype(wide), target)
 
 
@@ -66,7 +68,7 @@ def dynamic_quantize_linear(op: Op, x: Array) -> tuple[Array, Array, Array]:
     low, high = jnp.min(x, initial=0), jnp.max(x, initial=0)
     scale = jnp.where(high == low, np.float32(1), (high - low) / np.float32(255))
     zero = jnp.clip(jnp.round(-low / scale), 0, 255)
-    levels = jnp.clip(jnp.round(x / scale) + zero, 0, 255)
+    levels = jnp.clip(jnp.round(quotient(x, scale)) + zero, 0, 255)
     return levels.astype(np.uint8), scale, zero.astype(np.uint8)
 
 
@@ -84,7 +86,7 @@ def _column_zero(zero: Array) -> Array:
 @lowering("MatMulInteger", since=10, types=BYTES)
 def matmul_integer(op: Op, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
     """(A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
-    return jnp.matmul(centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+    return of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
 
 
 @lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
@@ -92,7 +94,7 @@ def qlinear_matmul(
     op: Op, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
 ) -> Array:
     """The quantised product of two quantised matrices. Spec: ONNX QLinearMatMul-21."""
-    product = jnp.matmul(centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+    product = of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
     left = _row_zero(a_scale, a).astype(np.float32)
     factor = left * _column_zero(b_scale).astype(np.float32) / y_scale.astype(np.float32)
     return _saturated(jnp.round(product.astype(np.float32) * factor) + y_zero.astype(np.float32), y_zero.dtype)
@@ -137,5 +139,5 @@ def qlinear_binary(
         centred(x, zero).astype(np.float32) * scale for x, zero, scale in ((a, a_zero, a_scale), (b, b_zero, b_scale))
     )
     y = left + right if op.node.op_type == "QLinearAdd" else left * right
-    levels = jnp.round(y / y_scale)
+    levels = jnp.round(quotient(y, y_scale))
     return _saturated(levels if y_zero is None else levels + y_zero.astype(np.float32), op.dtype())
