@@ -1,0 +1,204 @@
+"""What a recipe draws from: numbers, shapes, and operands of the types that the target binds."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ort_lite.dtypes import FLOATS, Array, from_numpy, is_dtype, to_onnx
+from ort_lite.inference.schema_text import OpSchema
+from ort_lite.testing.generator.arrays import Contents, cast, numbers, special
+from ort_lite.testing.generator.draft import Draft, Known, Rejected
+from ort_lite.testing.generator.targets import Target
+
+T = TypeVar("T")
+Shape = tuple[int, ...]
+MOST_ELEMENTS = 4096
+"""The most elements of a value, so that a model runs in milliseconds."""
+
+
+class Draw:
+    """Random choices for one node of `target` in `draft`. Operands are named by their position in the schema."""
+
+    def __init__(self, draft: Draft, schema: OpSchema, target: Target, rng: Random) -> None:
+        self.draft, self.schema, self.target, self.rng = draft, schema, target, rng
+        self.types: dict[str, str] = dict(target.types)
+
+    # --- the operator's version
+    @property
+    def version(self) -> int:
+        return self.target.since
+
+    @property
+    def op_type(self) -> str:
+        return self.target.op_type
+
+    def has_attribute(self, name: str) -> bool:
+        return name in self.schema.attributes
+
+    def has_input(self, index: int) -> bool:
+        formal = self.schema.inputs.formal
+        return index < len(formal) or (bool(formal) and formal[-1].option == "variadic")
+
+    def kind(self, index: int) -> str:
+        """The kind that the target binds for an input."""
+        operand = self.schema.inputs.at(index)
+        return self.types.get(operand.type, operand.type)
+
+    def output_kind(self, index: int) -> str:
+        operand = self.schema.outputs.at(index)
+        return self.types.get(operand.type, operand.type)
+
+    # --- numbers
+    def integer(self, least: int, most: int) -> int:
+        """A whole number from `least` to `most`, both included."""
+        return self.rng.randint(least, most)
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def choice(self, options: Sequence[T]) -> T:
+        return self.rng.choice(options)
+
+    def maybe(self, value: T, probability: float = 0.5) -> T | None:
+        """The value, or None: an attribute that is None is left out."""
+        return value if self.chance(probability) else None
+
+    def number(self) -> float:
+        """A float attribute: 0, 1, a small one of either sign. float32 holds it exactly."""
+        return self.choice([0.0, 1.0, -1.0, self.integer(-16, 16) / 8, self.integer(1, 64) / 16])
+
+    def axis(self, rank: int) -> int:
+        """An axis of a value of this rank, counted from either end."""
+        if rank == 0:
+            raise Rejected("a scalar has no axis")
+        return self.integer(-rank, rank - 1)
+
+    def axes(self, rank: int, least: int = 0, most: int | None = None, negative: bool = True) -> list[int]:
+        """Different axes in any order, counted from either end."""
+        count = self.integer(min(least, rank), rank if most is None else min(most, rank))
+        chosen = self.rng.sample(range(rank), count)
+        return [axis - rank if negative and self.chance(0.3) else axis for axis in chosen]
+
+    # --- shapes
+    def size(self, most: int = 6) -> int:
+        """A size: often small, 1 at times, 0 rarely."""
+        if self.chance(0.03):
+            return 0
+        return 1 if self.chance(0.15) else self.integer(1, most)
+
+    def shape(self, low: int = 0, high: int = 4, most: int = 6, least: int = 0) -> Shape:
+        """A shape of `low` to `high` axes with sizes from `least` to `most`."""
+        return tuple(max(self.size(most), least) for _ in range(self.integer(low, high)))
+
+    def broadcastable(self, shape: Shape, wider: bool = True) -> Shape:
+        """A shape that broadcasts with `shape`; `wider`: the result may be larger than it."""
+        other = [1 if self.chance(0.25) else n for n in shape]
+        if wider:
+            other = [self.size() if n == 1 and self.chance(0.3) else n for n in other]
+        if self.chance(0.3):
+            return tuple(other[self.integer(0, len(other)) :])
+        return (self.size(3), *other) if wider and self.chance(0.1) else tuple(other)
+
+    # --- operands
+    def tensor(self, index: int, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None) -> str:
+        """An operand of the type of input `index` and of this shape; returns its name.
+
+        Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
+        is a feed or a constant (`constant`: which of the two).
+        """
+        return self.tensor_of(self.kind(index), shape, contents, constant)
+
+    def tensor_of(self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None) -> str:
+        """As `tensor`, of any element type."""
+        sizes = tuple(shape)
+        if int(np.prod(sizes, dtype=np.int64)) > MOST_ELEMENTS:
+            raise Rejected(f"{sizes} has too many elements")
+        if not is_dtype(dtype):
+            raise Rejected(f"{dtype} is no tensor")
+        if contents is None and constant is None and (found := self._earlier(dtype, sizes)) is not None:
+            return found
+        return self.array(self._contents(dtype, sizes, contents), constant)
+
+    def array(self, array: Array, constant: bool | None = None) -> str:
+        """An operand with these contents: a feed, a constant, or a Constant node."""
+        if constant is None:
+            constant = self.chance(0.35)
+        if not constant and self.draft.outer is None:
+            return self.draft.feed(array).name
+        if from_numpy(array.dtype) in ("float32", "int64") and self.chance(0.2):
+            return self.draft.append("Constant", [], {"value": array})[0].name
+        return self.draft.constant(array).name
+
+    def ints(self, *values: int, constant: bool | None = None, dtype: str = "int64") -> str:
+        """A vector of integers, as axes and sizes are."""
+        return self.array(np.array(values, dtype), self.chance(0.8) if constant is None else constant)
+
+    def scalar(self, value: Any, dtype: str, constant: bool | None = None) -> str:
+        return self.array(cast(np.asarray(value), dtype), constant)
+
+    def value(self, index: int, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
+        """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
+        a fresh one. `open_shape`: one of which the shape is not known will do.
+        """
+        return self.value_of(self.kind(index), low, high, least, open_shape)
+
+    def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
+        """As `value`, of any kind."""
+        fitting = [
+            known
+            for known in self.visible()
+            if known.kind == kind
+            and (open_shape if known.shape is None else low <= known.rank <= high and all(n >= least for n in known.shape))
+        ]
+        if fitting and self.chance(0.75):
+            recent = fitting[-4:] if self.chance(0.6) else fitting
+            return self.choice(recent)
+        if not is_dtype(kind):
+            raise Rejected(f"no value is a {kind}")
+        return self.draft.known(self.tensor_of(kind, self.shape(low, min(high, 4) if low <= 4 else high, least=least)))
+
+    def visible(self) -> list[Known]:
+        """Values that a node may read, outer ones first."""
+        drafts = []
+        draft: Draft | None = self.draft
+        while draft is not None:
+            drafts.append(draft)
+            draft = draft.outer
+        return [known for one in reversed(drafts) for known in one.values.values()]
+
+    # --- helpers
+    def _contents(self, dtype: str, shape: Shape, contents: Contents | None) -> Array:
+        if contents is not None:
+            return contents(self.rng, shape, dtype)
+        chosen = special if self.draft.special and self.chance(0.3) else numbers
+        return chosen(self.rng, shape, dtype)
+
+    def _earlier(self, dtype: str, shape: Shape) -> str | None:
+        """An earlier value of this type and shape; or one that Reshape, Cast or Expand makes so."""
+        visible = [known for known in self.visible() if known.shape is not None]
+        same = [known.name for known in visible if known.kind == dtype and known.shape == shape]
+        if same and self.chance(0.6):
+            return self.choice(same)
+        if not self.chance(0.35):
+            return None
+        size = int(np.prod(shape, dtype=np.int64))
+        moved = [one for one in visible if one.kind == dtype and one.shape is not None and np.prod(one.shape) == size != 0]
+        if moved and dtype != "string":
+            target = self.ints(*shape, constant=True)
+            return self.draft.append("Reshape", [self.choice(moved).name, target])[0].name
+        wider = [one for one in visible if one.shape == shape and _castable(one.kind, dtype)]
+        if wider:
+            return self.draft.append("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})[0].name
+        return None
+
+
+def _castable(source: str, target: str) -> bool:
+    """Return True where a Cast has a defined result: floats become no integers, since they may be beyond their range."""
+    if source == target or target not in FLOATS:
+        return False
+    return source in FLOATS or source in ("int8", "int16", "int32", "int64", "uint8", "bool")
+
+
+__all__ = ["MOST_ELEMENTS", "Draw", "Shape"]
