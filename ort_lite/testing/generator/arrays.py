@@ -54,7 +54,9 @@ def special(rng: Random, shape: Sequence[int], dtype: str) -> Array:
     if is_integer(dtype):
         least, most = limits(dtype)
         edges = np.array([least, most, 0, least + 1, most - 1], object)
-        return np.where(generator.random(shape) < 0.4, edges[generator.integers(0, 5, tuple(shape))], array).astype(to_numpy(dtype))
+        return np.where(generator.random(shape) < 0.4, edges[generator.integers(0, 5, tuple(shape))], array).astype(
+            to_numpy(dtype)
+        )
     if not is_float(dtype) or dtype.startswith(NARROW_FLOATS):
         return array
     wide = array.astype(np.float64)
@@ -68,7 +70,9 @@ def between(least: float, most: float) -> Contents:
         generator = _numpy(rng)
         if is_integer(dtype) or dtype == "bool":
             low, high = limits(dtype)
-            return generator.integers(max(int(least), low), min(int(most), high), tuple(shape), endpoint=True).astype(to_numpy(dtype))
+            return generator.integers(max(int(least), low), min(int(most), high), tuple(shape), endpoint=True).astype(
+                to_numpy(dtype)
+            )
         return cast(generator.uniform(least, most, tuple(shape)), dtype)
 
     return contents

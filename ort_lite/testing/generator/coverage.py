@@ -42,7 +42,17 @@ def attribute_class(value: Any) -> str:
     if isinstance(value, str):
         return value if len(value) <= 24 else "long text"
     if isinstance(value, bool | int | float):
-        return "0" if value == 0 else "1" if value == 1 else "negative" if value < 0 else "more than 1" if value > 1 else "fraction"
+        return (
+            "0"
+            if value == 0
+            else "1"
+            if value == 1
+            else "negative"
+            if value < 0
+            else "more than 1"
+            if value > 1
+            else "fraction"
+        )
     if isinstance(value, list | tuple):
         return "empty" if not value else "equal" if len({repr(one) for one in value}) == 1 else "mixed"
     return type(value).__name__

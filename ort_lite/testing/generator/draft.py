@@ -164,8 +164,9 @@ class Draft:
         for name in list(self.values)[mark[1] :]:
             del self.values[name]
             self.constants.pop(name, None)
-            if self.feeds.pop(name, None) is not None or name in self.inputs:
+            if name in self.inputs:
                 self.inputs.remove(name)
+                self.feeds.pop(name, None)
 
     # --- results
     def leaves(self) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from ort_lite.dtypes import FLOATS, Array, from_numpy, is_dtype, to_onnx
 from ort_lite.inference.schema_text import OpSchema
 from ort_lite.testing.generator.arrays import Contents, cast, numbers, special
-from ort_lite.testing.generator.draft import Draft, Known, Rejected
+from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
 from ort_lite.testing.generator.targets import Target
 
 T = TypeVar("T")
@@ -110,7 +110,9 @@ class Draw:
         """
         return self.tensor_of(self.kind(index), shape, contents, constant)
 
-    def tensor_of(self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None) -> str:
+    def tensor_of(
+        self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None
+    ) -> str:
         """As `tensor`, of any element type."""
         sizes = tuple(shape)
         if int(np.prod(sizes, dtype=np.int64)) > MOST_ELEMENTS:
@@ -156,7 +158,7 @@ class Draw:
             recent = fitting[-4:] if self.chance(0.6) else fitting
             return self.choice(recent)
         if not is_dtype(kind):
-            raise Rejected(f"no value is a {kind}")
+            return self.container(kind)
         return self.draft.known(self.tensor_of(kind, self.shape(low, min(high, 4) if low <= 4 else high, least=least)))
 
     def visible(self) -> list[Known]:
@@ -168,7 +170,26 @@ class Draw:
             draft = draft.outer
         return [known for one in reversed(drafts) for known in one.values.values()]
 
+    def container(self, kind: str) -> Known:
+        """A fresh feed of a kind that is no tensor: a sequence, an optional or a map. A body has none. Raises Rejected there."""
+        if self.draft.outer is not None:
+            raise Rejected(f"a body feeds no {kind}")
+        return self.draft.feed(self._container(kind), type_of(kind))
+
     # --- helpers
+    def _container(self, kind: str) -> Any:
+        head, bracket, inside = kind.partition("(")
+        if not bracket:
+            return self._contents(kind, self.shape(0, 3, most=4), None)
+        inside = inside[:-1]
+        if head == "seq":
+            return [self._container(inside) for _ in range(self.integer(0, 3))]
+        if head == "optional":
+            return None if self.chance(0.25) else self._container(inside)
+        key, _, value = inside.partition(",")
+        keys = self._contents(key, (4,), None).tolist()
+        return {one: self._contents(value, (), None).item() for one in keys}
+
     def _contents(self, dtype: str, shape: Shape, contents: Contents | None) -> Array:
         if contents is not None:
             return contents(self.rng, shape, dtype)

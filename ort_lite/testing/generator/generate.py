@@ -17,6 +17,8 @@ from ort_lite.testing.generator.targets import Target
 
 OLDEST, NEWEST, USUAL_NEWEST = 7, 28, 24
 """Opsets of ai.onnx that models import; most import no later one than the last."""
+OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 1))
+"""Other domains and their newest versions."""
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
@@ -114,9 +116,7 @@ class Generator:
     def _opsets(self, target: Target, rng: Random) -> dict[str, int]:
         most = USUAL_NEWEST if rng.random() < 0.85 else NEWEST
         opsets = {"": rng.randint(OLDEST, most)}
-        for domain, newest in (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 1)):
-            if domain == target.domain or rng.random() < 0.3:
-                opsets[domain] = newest
+        opsets.update({domain: newest for domain, newest in OTHERS if domain == target.domain or rng.random() < 0.3})
         if target.domain == "":
             least, last = max(OLDEST, target.since), min(target.until - 1, NEWEST)
             opsets[""] = rng.randint(least, max(least, min(last, most)))

@@ -28,7 +28,7 @@ def graph_proto(draft: Draft, rng: Random) -> Any:
 
     body = draft.outer is not None
     style = "fixed" if body else rng.choice(DECLARATIONS)
-    inputs = [_input(draft.values[name], style if rng.random() < 0.8 else "fixed", draft) for name in draft.inputs]
+    inputs = [_input(draft.values[name], style if rng.random() < 0.8 else "fixed") for name in draft.inputs]
     outputs = [
         helper.make_value_info(name, type_proto(draft.known(name).type, None)) if body else ValueInfoProto(name=name)
         for name in draft.outputs
@@ -38,7 +38,7 @@ def graph_proto(draft: Draft, rng: Random) -> Any:
     return helper.make_graph(nodes, "body" if body else "generated", inputs, outputs, constants)
 
 
-def _input(known: Known, style: str, draft: Draft) -> Any:
+def _input(known: Known, style: str) -> Any:
     """Sizes that recipes rely on, those of vectors of integers, are always declared as numbers: axes and shapes have them."""
     from onnx import helper
 
@@ -46,13 +46,14 @@ def _input(known: Known, style: str, draft: Draft) -> Any:
         counted = known.kind in ("int64", "int32") and known.shape is not None and len(known.shape) <= 1
         return helper.make_value_info(known.name, type_proto(known.type, known.shape if counted else None))
     counted = known.kind in ("int64", "int32") and len(known.shape) <= 1
-    spell = {
-        "fixed": lambda axis, n: n,
-        "shared": lambda axis, n: f"n{n}",
-        "own": lambda axis, n: f"{known.name}_{axis}",
-        "unnamed": lambda axis, n: None,
-    }["fixed" if counted else style]
-    return helper.make_value_info(known.name, type_proto(known.type, [spell(axis, n) for axis, n in enumerate(known.shape)]))
+    sizes = known.shape
+    dims: dict[str, list[Any]] = {
+        "fixed": [*sizes],
+        "shared": [f"n{n}" for n in sizes],
+        "own": [f"{known.name}_{axis}" for axis in range(len(sizes))],
+        "unnamed": [None] * len(sizes),
+    }
+    return helper.make_value_info(known.name, type_proto(known.type, dims["fixed" if counted else style]))
 
 
 def type_proto(type_: Type, dims: Any) -> Any:

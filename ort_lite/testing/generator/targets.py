@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.inference.schema_text import OpSchema
 from ort_lite.inference.schema import Schemas
+from ort_lite.inference.schema_text import OpSchema
 from ort_lite.record import Record
 from ort_lite.testing.generator.draft import type_of
 
