@@ -7,7 +7,8 @@ from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
 from ort_lite.testing.generator.draw import Draw, Shape
 
 CLASSIC = frozenset(
-    "bool complex64 complex128 float16 float32 float64 int8 int16 int32 int64 string uint8 uint16 uint32 uint64".split()
+    ("bool", "complex64", "complex128", "float16", "float32", "float64", "string")
+    + ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 )
 """Element types that SequenceConstruct takes."""
 COUNTABLE = ("float32", "float64", "int32", "int64")

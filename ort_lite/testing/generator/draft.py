@@ -14,7 +14,6 @@ from ort_lite.inference import UNKNOWN, Inference, Info, ShapeRules
 from ort_lite.inference.schema import kind_of
 from ort_lite.record import Record, field
 
-
 SMALL = 64
 """The most elements of a feed that shape rules may read."""
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ort_lite.dtypes import FLOATS, Array, from_numpy, is_dtype, to_onnx
-from ort_lite.inference.schema_text import OpSchema
 from ort_lite.graph.types import Type
+from ort_lite.inference.schema_text import OpSchema
 from ort_lite.testing.generator.arrays import Contents, cast, numbers, special
 from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
 from ort_lite.testing.generator.targets import Target

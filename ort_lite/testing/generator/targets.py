@@ -55,7 +55,10 @@ def combinations(schema: OpSchema) -> Iterator[Mapping[str, str]]:
     follower, leader, function = FOLLOWS.get((schema.domain, schema.op_type), ("", "", str))
     free = {name: kinds for name, kinds in schema.types.items() if name != follower}
     usual = {name: next((one for one in USUAL if one in kinds), min(kinds)) for name, kinds in free.items()}
-    for types in (usual, *({**usual, name: kind} for name in sorted(free) for kind in sorted(free[name]) if kind != usual[name])):
+    for types in (
+        usual,
+        *({**usual, name: kind} for name in sorted(free) for kind in sorted(free[name]) if kind != usual[name]),
+    ):
         if not follower:
             yield types
         elif (kind := function(types[leader])) in schema.types[follower]:

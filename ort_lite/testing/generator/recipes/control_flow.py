@@ -20,7 +20,9 @@ def more_kinds(draw: Draw, most: int) -> list[str]:
 
 @recipe("If")
 def if_(draw: Draw) -> Call:
-    condition = draw.value(0, 0, 0).name if draw.chance(0.5) else draw.array(np.full(draw.choice([(), (), (1,)]), draw.chance(0.5)))
+    condition = (
+        draw.value(0, 0, 0).name if draw.chance(0.5) else draw.array(np.full(draw.choice([(), (), (1,)]), draw.chance(0.5)))
+    )
     then, otherwise = draw.body(), draw.body()
     types: list[Type] = []
     for kind in [draw.output_kind(0), *more_kinds(draw, 2)]:
@@ -121,7 +123,9 @@ def scan(draw: Draw) -> Call:
         add_next_state(inner, body.values[name])
     results = [add_output(inner, kind) for kind in [draw.choice(kinds), *more_kinds(draw, 1)]]
     rows = [_sizes(result) for result in results]
-    return (_old_scan if draw.version == 8 else _new_scan)(draw, length, states, slices, [one.kind for one in results], rows, body)
+    return (_old_scan if draw.version == 8 else _new_scan)(
+        draw, length, states, slices, [one.kind for one in results], rows, body
+    )
 
 
 def _sizes(result: Known) -> Shape:

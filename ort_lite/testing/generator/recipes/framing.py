@@ -12,7 +12,7 @@ def pad(draw: Draw) -> Call:
     value = draw.value(0, low=1, least=0 if mode == "constant" else 1)
     assert value.shape is not None
     axes = None
-    if draw.version >= 18 and draw.chance(0.4) or draw.has_input(3) and draw.kind(3) == "int32":
+    if (draw.version >= 18 and draw.chance(0.4)) or (draw.has_input(3) and draw.kind(3) == "int32"):
         axes = draw.axes(value.rank, least=1)
     chosen = range(value.rank) if axes is None else [axis % value.rank for axis in axes]
     pairs = [borders(draw, mode, value.shape[axis]) for axis in chosen]
@@ -82,5 +82,3 @@ def reverse_sequence(draw: Draw) -> Call:
     if batch == 1 and draw.chance(0.5):
         return call([value.name, lengths])
     return call([value.name, lengths], batch_axis=batch, time_axis=1 - batch)
-
-

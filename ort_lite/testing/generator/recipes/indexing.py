@@ -41,9 +41,7 @@ def distinct(draw: Draw, shape: Shape, axis: int, size: int, negative: bool) -> 
     lines = np.empty(shape, np.int64)
     for line in np.ndindex(*shape[:axis], *shape[axis + 1 :]):
         chosen = draw.rng.sample(range(size), shape[axis])
-        lines[(*line[:axis], slice(None), *line[axis:])] = [
-            at - size if negative and draw.chance(0.2) else at for at in chosen
-        ]
+        lines[(*line[:axis], slice(None), *line[axis:])] = [at - size if negative and draw.chance(0.2) else at for at in chosen]
     return lines
 
 
@@ -87,7 +85,9 @@ def gather_nd(draw: Draw) -> Call:
         lead = (*lead, 0)
     columns = [np.asarray((indices(n) if n else between(0, 0))(draw.rng, lead, "int64")) for n in named]
     places = draw.array(np.stack(columns, -1))
-    return call([value.name, places], batch_dims=batch if batch or draw.has_attribute("batch_dims") and draw.chance(0.3) else None)
+    return call(
+        [value.name, places], batch_dims=batch if batch or (draw.has_attribute("batch_dims") and draw.chance(0.3)) else None
+    )
 
 
 @recipe("ScatterND")
@@ -103,11 +103,15 @@ def scatter_nd(draw: Draw) -> Call:
     total, count = int(np.prod(named)), int(np.prod(lead))
     if how in (None, "none") and count > total:
         lead, count = (1,) * len(lead), min(1, total)
-    chosen = draw.rng.sample(range(total), count) if how in (None, "none") else [draw.integer(0, total - 1) for _ in range(count)]
+    chosen = (
+        draw.rng.sample(range(total), count) if how in (None, "none") else [draw.integer(0, total - 1) for _ in range(count)]
+    )
     columns = np.unravel_index(np.array(chosen, np.int64).reshape(lead), named) if count else [np.zeros(lead, np.int64)] * depth
     places = np.stack(columns, -1).astype(np.int64)
     if draw.chance(0.3):
-        places = np.where(np.random.default_rng(draw.rng.getrandbits(32)).random(places.shape) < 0.3, places - np.array(named), places)
+        places = np.where(
+            np.random.default_rng(draw.rng.getrandbits(32)).random(places.shape) < 0.3, places - np.array(named), places
+        )
     return call([value.name, draw.array(places), draw.tensor(2, (*lead, *value.shape[depth:]))], reduction=how)
 
 

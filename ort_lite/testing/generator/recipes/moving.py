@@ -58,14 +58,13 @@ def flatten(draw: Draw) -> Call:
 @recipe("Squeeze")
 def squeeze(draw: Draw) -> Call:
     value = draw.value(0)
-    assert value.shape is not None
-    if 1 not in value.shape and draw.chance(0.8):
-        sizes = list(value.shape)[:4]
+    sizes = list(value.shape or ())
+    if 1 not in sizes and draw.chance(0.8):
+        del sizes[4:]
         for _ in range(draw.integer(1, 2)):
             sizes.insert(draw.integer(0, len(sizes)), 1)
         value = draw.draft.known(draw.tensor(0, sizes))
-        assert value.shape is not None
-    units = [axis for axis, n in enumerate(value.shape) if n == 1]
+    units = [axis for axis, n in enumerate(sizes) if n == 1]
     chosen = draw.rng.sample(units, draw.integer(1, len(units))) if units else []
     axes = [axis - value.rank if draw.version >= 11 and draw.chance(0.3) else axis for axis in chosen]
     if not axes or draw.chance(0.2):
@@ -78,7 +77,11 @@ def unsqueeze(draw: Draw) -> Call:
     value = draw.value(0, high=4)
     count = draw.integer(1, 2)
     axes = draw.axes(value.rank + count, count, count, negative=draw.version >= 11)
-    return call([value.name, draw.ints(*axes)]) if draw.has_input(1) else call([value.name], axes=axes if draw.version >= 11 else sorted(axes))
+    return (
+        call([value.name, draw.ints(*axes)])
+        if draw.has_input(1)
+        else call([value.name], axes=axes if draw.version >= 11 else sorted(axes))
+    )
 
 
 @recipe("Concat")

@@ -47,7 +47,10 @@ def ranges(draw: Draw) -> Call:
     delta = draw.choice([1, 1, 2, 3, -1, -2, 5])
     start = draw.integer(-10, 10)
     limit = start + delta * draw.integer(-2, 12) + draw.integer(-1, 1)
-    operands = [draw.array(np.asarray(number / scale if scale > 1 else number).astype(to_numpy(kind))) for number in (start, limit, delta)]
+    operands = [
+        draw.array(np.asarray(number / scale if scale > 1 else number).astype(to_numpy(kind)))
+        for number in (start, limit, delta)
+    ]
     stash = None
     if draw.has_attribute("stash_type") and kind in FLOATS and kind != "float64":
         stash = draw.choice([None, to_onnx("float32")])
@@ -66,5 +69,3 @@ def shapes(draw: Draw) -> Call:
 @recipe("Size")
 def sizes(draw: Draw) -> Call:
     return call([draw.value(0, open_shape=True).name])
-
-

@@ -156,5 +156,3 @@ def has_element(draw: Draw) -> Call:
     if draw.version >= 18 and draw.chance(0.1):
         return call([])
     return call([draw.value(0, open_shape=True).name])
-
-

@@ -53,9 +53,7 @@ def tfidf(draw: Draw) -> Call:
     kind = draw.kind(0)
     longest = draw.integer(1, 3)
     alphabet: list[Any] = ["a", "b", "ab", "x-y", "zzz"] if kind == "string" else [*range(5)]
-    pools = [
-        draw.rng.sample([*product(alphabet, repeat=size)], draw.integer(1, 4)) for size in range(1, longest + 1)
-    ]
+    pools = [draw.rng.sample([*product(alphabet, repeat=size)], draw.integer(1, 4)) for size in range(1, longest + 1)]
     starts = [*accumulate((size * len(pool) for size, pool in enumerate(pools, 1)), initial=0)][:-1]
     flat = [element for pool in pools for gram in pool for element in gram]
     count = sum(map(len, pools))
