@@ -8,7 +8,7 @@ import onnx
 
 from ort_lite.testing.generator.reduction import reduce
 from ort_lite.testing.generator.reduction.evaluate import evaluate
-from tests.generated import stand_in
+from tests.generated.judge import judge as judge_model
 from tests.generated.verdict import Verdict
 from tests.generated.workers import Judge, Task, Worker
 
@@ -31,7 +31,7 @@ def reduce_failure(
     model: onnx.ModelProto,
     feeds: Mapping[str, Any],
     verdict: Verdict,
-    judge: Judge = stand_in.judge,
+    judge: Judge = judge_model,
     seconds: float = SECONDS,
 ) -> tuple[onnx.ModelProto, Mapping[str, Any], Verdict]:
     """Return the smallest model found that fails with the signature of the verdict, its feeds and its verdict."""

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import onnx
 
 from ort_lite.testing.generator import GeneratedModel, Generator
-from tests.generated import saved, stand_in
+from tests.generated import saved
 from tests.generated.journal import NONE, Entry, Journal, entry_of, restore
+from tests.generated.judge import judge as judge_model
 from tests.generated.reducing import reduce_failure, signature
-from tests.generated.verdict import DIFFERENT, Verdict
+from tests.generated.verdict import DIFFERENT, INVALID, Verdict
 from tests.generated.workers import Judge, Result, Task, judge_all
 
 REDUCED = "reduced"
@@ -43,7 +44,7 @@ class Failure(NamedTuple):
 class Run:
     """Judge models 0, 1, 2, ... but those that the journal has."""
 
-    def __init__(self, generator: Generator, journal: Journal, settings: Settings, judge: Judge = stand_in.judge) -> None:
+    def __init__(self, generator: Generator, journal: Journal, settings: Settings, judge: Judge = judge_model) -> None:
         self.generator, self.journal, self.settings, self._judge = generator, journal, settings, judge
         self.failures: list[Failure] = []
         self._pending: dict[int, GeneratedModel] = {}
@@ -54,8 +55,8 @@ class Run:
         for result in judge_all(self._tasks(), self.settings.jobs, self._judge):
             entry = entry_of(self._pending.pop(result.task.number), result.verdict, result.seconds)
             self.journal.add(entry)
-            if entry.status == DIFFERENT:
-                self._fail(result, entry.target)
+            if entry.status in (DIFFERENT, INVALID):
+                self._save(result, entry)
             yield entry
             if entry.status == DIFFERENT and self.settings.stop_at_first:
                 return
@@ -82,11 +83,13 @@ class Run:
             saved.save(folder, model, feeds, verdict)
             yield Failure(folder, failure.target, model, feeds, verdict)
 
-    def _fail(self, result: Result, target: str) -> None:
-        folder = self.settings.failures / f"{result.task.number:06}-{target.split(' ', 1)[0]}"
+    def _save(self, result: Result, entry: Entry) -> None:
+        name = f"{entry.number:06}-{entry.target.split(' ', 1)[0]}"
         model = onnx.ModelProto.FromString(result.task.model)
+        folder = self.settings.failures / (name if entry.status == DIFFERENT else f"{INVALID}-{name}")
         saved.save(folder, model, result.task.feeds, result.verdict)
-        self.failures.append(Failure(folder, target, model, result.task.feeds, result.verdict))
+        if entry.status == DIFFERENT:
+            self.failures.append(Failure(folder, entry.target, model, result.task.feeds, result.verdict))
 
 
 def task_of(model: GeneratedModel, thorough: bool) -> Task:

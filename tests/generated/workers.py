@@ -13,7 +13,7 @@ import onnx
 
 from tests.fuzz import crash
 from tests.fuzz.runner import announce_compiling, warm
-from tests.generated import stand_in
+from tests.generated.judge import judge as judge_model
 from tests.generated.verdict import Difference, Verdict
 
 BATCH = 1000
@@ -51,7 +51,7 @@ class Result(NamedTuple):
 
 
 def judge_all(
-    tasks: Iterable[Task], jobs: int = 1, judge: Judge = stand_in.judge, patience_s: float = PATIENCE_S
+    tasks: Iterable[Task], jobs: int = 1, judge: Judge = judge_model, patience_s: float = PATIENCE_S
 ) -> Iterator[Result]:
     """Judge the tasks in `jobs` processes, and yield results as they come."""
     source = iter(tasks)
@@ -76,7 +76,7 @@ def judge_all(
 class Worker:
     """A process that judges one task at a time, replaced by another when it ends."""
 
-    def __init__(self, judge: Judge = stand_in.judge, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, judge: Judge = judge_model, patience_s: float = PATIENCE_S) -> None:
         warm()
         self._judge, self._patience_s = judge, patience_s
         self.task: Task | None = None
