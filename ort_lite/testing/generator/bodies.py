@@ -6,10 +6,8 @@ from ort_lite.graph.types import OptionalType, SequenceType, TensorType
 from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
 from ort_lite.testing.generator.draw import Draw, Shape
 
-CLASSIC = frozenset(
-    ("bool", "complex64", "complex128", "float16", "float32", "float64", "string")
-    + ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-)
+_WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+CLASSIC = frozenset((*_WHOLE, "bool", "complex64", "complex128", "float16", "float32", "float64", "string"))
 """Element types that SequenceConstruct takes."""
 COUNTABLE = ("float32", "float64", "int32", "int64")
 """Element types of which Add takes two in every version."""
@@ -47,6 +45,22 @@ def add_output(inner: Draw, kind: str, shape: Shape | None = None) -> Known:
     found = inner.choice(fitting[-3:]) if fitting and inner.chance(0.85) else _computed(inner, kind, shape)
     body.outputs.append(found.name)
     return found
+
+
+def add_row(inner: Draw, kind: str, turns: int) -> tuple[int, ...]:
+    """Give a body an output that its node stacks; returns its shape. Raises Rejected.
+
+    The shape of what no turn computes follows from the body: it is that of a constant.
+    """
+    if turns == 0:
+        constant = inner.tensor_of(kind, inner.shape(0, 3), constant=True)
+        result = inner.draft.append("Identity", [constant])[0]
+        inner.draft.outputs.append(result.name)
+    else:
+        result = add_output(inner, kind)
+    if result.shape is None:
+        raise Rejected("a scan output has one shape in all turns")
+    return result.shape
 
 
 def _computed(inner: Draw, kind: str, shape: Shape | None) -> Known:

@@ -83,7 +83,7 @@ class Tail:
         """What was known before, and what the run has told since."""
         if not isinstance(array, np.ndarray):
             return _sequence_info(value, info, array or ()) if value is self._open else info
-        optional = isinstance(info.type, OptionalType)
+        optional = isinstance(info.type, OptionalType)  # one that has an element comes as the element
         if value is self._open and self._numbers and not optional:
             return constant_info(array.copy())
         if value is not self._open and info.shape is not None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ort_lite.graph.types import TensorType, Type
-from ort_lite.testing.generator.bodies import add_next_state, add_output
-from ort_lite.testing.generator.draft import Known, Rejected
+from ort_lite.testing.generator.bodies import add_next_state, add_output, add_row
+from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
@@ -58,7 +58,7 @@ def loop(draw: Draw) -> Call:
         else:
             add_next_state(inner, known)
             types.append(state.type)
-    types.extend(_scan_output(inner, kind, turns) for kind in more_kinds(draw, 2))
+    types.extend(TensorType(kind, (turns, *add_row(inner, kind, turns))) for kind in more_kinds(draw, 2))
     size = np.array(count if draw.chance(0.8) else [count], np.int64) if count is not None else None
     operands = ["" if size is None else draw.array(size)]
     operands.append("" if goes_on is None else draw.array(np.array(goes_on)))
@@ -101,13 +101,6 @@ def _growing(inner: Draw, known: Known, state: Known, turns: int) -> Type:
     return TensorType(state.kind, tuple(last))
 
 
-def _scan_output(inner: Draw, kind: str, turns: int) -> Type:
-    result = add_output(inner, kind)
-    if result.shape is None:
-        raise Rejected("a scan output has one shape in all turns")
-    return TensorType(kind, (turns, *result.shape))
-
-
 @recipe("Scan")
 def scan(draw: Draw) -> Call:
     """States keep their shapes; every scan input is as long as the others along its axis."""
@@ -121,17 +114,9 @@ def scan(draw: Draw) -> Call:
     inner = draw.inside(body)
     for name in body.inputs[:state_count]:
         add_next_state(inner, body.values[name])
-    results = [add_output(inner, kind) for kind in [draw.choice(kinds), *more_kinds(draw, 1)]]
-    rows = [_sizes(result) for result in results]
-    return (_old_scan if draw.version == 8 else _new_scan)(
-        draw, length, states, slices, [one.kind for one in results], rows, body
-    )
-
-
-def _sizes(result: Known) -> Shape:
-    if result.shape is None:
-        raise Rejected("a scan output has one shape in all turns")
-    return result.shape
+    results = [draw.choice(kinds), *more_kinds(draw, 1)]
+    rows = [add_row(inner, kind, length) for kind in results]
+    return (_old_scan if draw.version == 8 else _new_scan)(draw, length, states, slices, results, rows, body)
 
 
 def _tensor(draw: Draw, type_: TensorType, *sizes: int) -> str:

@@ -18,9 +18,8 @@ def constant(draw: Draw) -> Call:
         name, attribute = _LISTS[kind]
         count = draw.choice([None, 0, 1, 3])
         values = numbers(draw.rng, (1 if count is None else count,), kind).tolist()
-        if count is None:
-            return call([], **{name: Attr(name, attribute, values[0])})
-        return call([], **{f"{name}s": Attr(f"{name}s", f"{attribute}S", values)})
+        given = Attr(name, attribute, values[0]) if count is None else Attr(f"{name}s", f"{attribute}S", values)
+        return Call((), (True,), {given.name: given})
     return call([], value=numbers(draw.rng, draw.shape(0, 4), kind))
 
 
