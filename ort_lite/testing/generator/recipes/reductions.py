@@ -1,5 +1,7 @@
 """Reductions, running sums and products, TopK, and what normalizes along an axis."""
 
+from typing import Any
+
 from ort_lite.testing.generator.arrays import Contents, between, is_integer, numbers
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
@@ -57,7 +59,7 @@ def top_k(draw: Draw) -> Call:
     k = draw.integer(0 if draw.chance(0.1) else 1, value.shape[axis])
     if draw.has_attribute("k"):
         return call([value.name], 2, k=max(k, 1), axis=axis)
-    attributes = {"axis": axis if axis != value.rank - 1 or draw.chance(0.7) else None}
+    attributes: dict[str, Any] = {"axis": axis if axis != value.rank - 1 or draw.chance(0.7) else None}
     if draw.has_attribute("largest"):
         attributes |= {"largest": draw.maybe(draw.integer(0, 1)), "sorted": draw.maybe(0 if k <= 1 and draw.chance(0.5) else 1)}
     return call([value.name, draw.ints(k)], 2, **attributes)

@@ -1,5 +1,7 @@
 """Operators of random numbers, with parameters that leave nothing to chance: a result that is not known compares with nothing."""
 
+from typing import Any
+
 import numpy as np
 
 from ort_lite.dtypes import to_onnx
@@ -28,11 +30,11 @@ def random_like(draw: Draw) -> Call:
     return call([value.name], dtype=dtype, seed=_seed(draw), **_range(draw))
 
 
-def _range(draw: Draw) -> dict[str, float | None]:
-    """No scale, or a range of one number."""
-    if "Normal" in draw.op_type:
-        return {"mean": draw.maybe(draw.number()), "scale": 0.0}
+def _range(draw: Draw) -> dict[str, Any]:
+    """A scale that rounding leaves nothing of, or a range of one number. onnxruntime aborts where the scale is 0."""
     number = draw.number()
+    if "Normal" in draw.op_type:
+        return {"mean": number or 2.0, "scale": 2.0**-100}
     return {"low": number, "high": number}
 
 
