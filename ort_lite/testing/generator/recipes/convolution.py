@@ -107,7 +107,7 @@ def _spread(draw: Draw, own: Convolution) -> dict[str, Any]:
     found: dict[str, Any] = {"output_padding": unless_default(draw, more, [0] * rank)}
     if prod(full) * own.results * max(own.batch, 1) > 4096:
         raise Rejected(f"a result of {full} has too many elements")
-    if at.auto_pad in SAME and draw.chance(0.6) or at.auto_pad == "VALID":
+    if (at.auto_pad in SAME and draw.chance(0.6)) or at.auto_pad == "VALID":
         return found
     if draw.chance(0.15):
         # The pads that follow from the size are less than the window.

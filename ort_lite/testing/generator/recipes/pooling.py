@@ -1,5 +1,6 @@
 """Pools, over windows, over everything and over regions."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -67,8 +68,9 @@ def max_unpool(draw: Draw) -> Call:
     )
 
 
-def regions(draw: Draw, height: int, width: int, count: int) -> Array:
+def regions(draw: Draw, space: Sequence[int], count: int) -> Array:
     """Boxes (left, top, right, bottom), some of which reach beyond the image."""
+    height, width = space
     left, top = ([draw.integer(-4, 4 * n - 1) / 4 for _ in range(count)] for n in (width, height))
     right = [x + draw.integer(0, 4 * width) / 4 for x in left]
     bottom = [y + draw.integer(0, 4 * height) / 4 for y in top]
@@ -81,7 +83,7 @@ def max_roi_pool(draw: Draw) -> Call:
     assert x.shape is not None
     count = draw.size(4) if x.shape[0] else 0
     batch = np.array([[draw.integer(0, x.shape[0] - 1)] for _ in range(count)]).reshape(count, 1)
-    rois = np.concatenate([batch, regions(draw, *x.shape[2:], count)], 1)
+    rois = np.concatenate([batch, regions(draw, x.shape[2:], count)], 1)
     scale = draw.choice([None, 1.0, 0.5, 0.25, 2.0])
     pooled = [draw.integer(1, 4), draw.integer(1, 4)]
     return call([x.name, draw.array(cast(rois, draw.kind(1)))], pooled_shape=pooled, spatial_scale=scale)
@@ -92,7 +94,7 @@ def roi_align(draw: Draw) -> Call:
     x = image(draw, low=4, high=4)
     assert x.shape is not None
     count = draw.size(4) if x.shape[0] else 0
-    rois = draw.array(cast(regions(draw, *x.shape[2:], count), draw.kind(1)))
+    rois = draw.array(cast(regions(draw, x.shape[2:], count), draw.kind(1)))
     batch = draw.tensor(2, (count,), between(0, max(x.shape[0] - 1, 0)))
     halves = ["half_pixel", "output_half_pixel", None]
     return call(

@@ -28,7 +28,7 @@ def dft(draw: Draw) -> Call:
     if shape[axis] == 0 or (sides == 1 and inverse == 1 and shape[axis] == 1):
         raise Rejected("the transformed axis is too short")
     length = number(draw, 1, draw.integer(1, 10)) if draw.chance(0.4) else ""
-    attributes = {"inverse": inverse, "onesided": sides}
+    attributes: dict[str, Any] = {"inverse": inverse, "onesided": sides}
     if draw.has_attribute("axis"):
         default = 1 % (rank - 1) == axis % rank and draw.chance(0.5)
         return call([draw.tensor(0, shape), length], axis=None if default and rank > 2 else axis, **attributes)
