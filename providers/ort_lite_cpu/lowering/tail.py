@@ -85,8 +85,8 @@ class Tail:
             return _sequence_info(value, info, array or ()) if value is self._open else info
         if value is self._open:
             return constant_info(array.copy()) if self._numbers else Info(TensorType(from_numpy(array.dtype), array.shape))
-        if info.shape is not None:
-            return info
+        if info.shape is not None or not isinstance(info.type, TensorType | None):
+            return info  # an optional that has an element comes as the element
         return Info(TensorType(from_numpy(array.dtype), tuple(symbol(f"{value.name}.{axis}") for axis in range(array.ndim))))
 
 
