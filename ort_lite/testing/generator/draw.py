@@ -99,7 +99,9 @@ class Draw:
 
     def broadcastable(self, shape: Shape, wider: bool = True) -> Shape:
         """A shape that broadcasts with `shape`; `wider`: the result may be larger than it."""
-        other = [self.size() if wider and n == 1 and self.chance(0.3) else 1 if self.chance(0.25) else n for n in shape]
+        other = [1 if self.chance(0.25) else n for n in shape]
+        if wider:
+            other = [self.size() if own == 1 and self.chance(0.3) else n for n, own in zip(other, shape, strict=True)]
         if self.chance(0.3):
             return tuple(other[self.integer(0, len(other)) :])
         return (self.size(3), *other) if wider and self.chance(0.1) else tuple(other)

@@ -77,11 +77,9 @@ def unsqueeze(draw: Draw) -> Call:
     value = draw.value(0, high=4)
     count = draw.integer(1, 2)
     axes = draw.axes(value.rank + count, count, count, negative=draw.version >= 11)
-    return (
-        call([value.name, draw.ints(*axes)])
-        if draw.has_input(1)
-        else call([value.name], axes=axes if draw.version >= 11 else sorted(axes))
-    )
+    if draw.version < 11:
+        axes.sort()
+    return call([value.name, draw.ints(*axes)]) if draw.has_input(1) else call([value.name], axes=axes)
 
 
 @recipe("Concat")
