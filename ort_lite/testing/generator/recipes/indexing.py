@@ -174,16 +174,3 @@ def unique(draw: Draw) -> Call:
     axis = draw.axis(value.rank) if value.rank and draw.chance(0.5) else None
     outputs = draw.choice([(True,), (True, True, True, True), (True, False, True), (True, True), (True, False, False, True)])
     return call([value.name], outputs, axis=axis, sorted=draw.choice([None, 0, 1]))
-
-
-@recipe("Where")
-def where(draw: Draw) -> Call:
-    first = draw.value(1, high=4)
-    assert first.shape is not None
-    shape = draw.broadcastable(first.shape)
-    wide = tuple(np.broadcast_shapes(shape, first.shape))
-    condition = draw.tensor(0, draw.broadcastable(wide, wider=False))
-    operands = [first.name, draw.tensor(2, shape)]
-    if draw.chance(0.5):
-        operands.reverse()
-    return call([condition, *operands])
