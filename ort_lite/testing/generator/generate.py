@@ -11,6 +11,7 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import DEEPEST, Draw
+from ort_lite.testing.generator.functions import outline
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.recipe import Recipe
 from ort_lite.testing.generator.targets import Target
@@ -21,6 +22,8 @@ OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 
 """Other domains and their newest versions."""
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
+FUNCTIONS = 0.15
+"""How often a model has a function, and one more."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
 
@@ -72,7 +75,10 @@ class Generator:
         draft.outputs = self._outputs(draft, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
-        return GeneratedModel(number, target, model_proto(draft, rng), draft.feeds, tuple(covered))
+        model = model_proto(draft, rng)
+        while rng.random() < FUNCTIONS:
+            outline(model, rng)
+        return GeneratedModel(number, target, model, draft.feeds, tuple(covered))
 
     def _extend(
         self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
