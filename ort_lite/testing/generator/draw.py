@@ -24,6 +24,10 @@ class Draw:
     def __init__(self, draft: Draft, schema: OpSchema, target: Target, rng: Random) -> None:
         self.draft, self.schema, self.target, self.rng = draft, schema, target, rng
         self.types: dict[str, str] = dict(target.types)
+        self.preferred: dict[int, str] = {}
+        """Values that `tensor` and `value` return for an input. Where one does not fit, they raise Rejected."""
+        self.fixed: dict[int, bool] = {}
+        """Whether a fresh operand that `tensor` or `value` makes for an input is a constant."""
 
     # --- the operator's version
     @property
@@ -108,7 +112,9 @@ class Draw:
         Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
         is a feed or a constant (`constant`: which of the two).
         """
-        return self.tensor_of(self.kind(index), shape, contents, constant)
+        if index in self.preferred:
+            return self._preferred(index, self.draft.known(self.preferred[index]).shape == tuple(shape))
+        return self.tensor_of(self.kind(index), shape, contents, self.fixed.get(index) if constant is None else constant)
 
     def tensor_of(
         self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None
@@ -144,6 +150,13 @@ class Draw:
         """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
+        if index in self.preferred:
+            known = self.draft.known(self.preferred[index])
+            fits = open_shape if known.shape is None else low <= known.rank <= high and all(n >= least for n in known.shape)
+            return self.draft.known(self._preferred(index, fits))
+        if index in self.fixed and is_dtype(self.kind(index)):
+            shape = self.shape(low, max(low, min(high, 4)), least=least)
+            return self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
         return self.value_of(self.kind(index), low, high, least, open_shape)
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
@@ -177,6 +190,12 @@ class Draw:
         return self.draft.feed(self._container(kind), type_of(kind))
 
     # --- helpers
+    def _preferred(self, index: int, fits: bool) -> str:
+        name = self.preferred[index]
+        if not fits or self.draft.known(name).kind != self.kind(index):
+            raise Rejected(f"input {index} cannot be {name}")
+        return name
+
     def _container(self, kind: str) -> Any:
         head, bracket, inside = kind.partition("(")
         if not bracket:

@@ -11,9 +11,12 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.patterns import PatternDraft, patterns_of
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.recipe import Recipe
 from ort_lite.testing.generator.targets import Target
+from ort_lite.transform.contract import Transform
+from ort_lite.transform.patterns import Pattern
 
 OLDEST, NEWEST, USUAL_NEWEST = 7, 28, 24
 """Opsets of ai.onnx that models import; most import no later one than the last."""
@@ -21,6 +24,7 @@ OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 
 """Other domains and their newest versions."""
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
+PATTERN_ATTEMPTS = 12
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
 
@@ -39,23 +43,36 @@ class GeneratedModel(Record, eq=False):
 class Generator:
     """Generates models of `targets`, whose operators need recipes. The same seed and the same calls give the same models.
 
+    Some nodes come as the patterns of `transforms` have them.
     `rejections` counts proposals of recipes that the schemas or shape rules refused, by target and reason.
     """
 
     def __init__(
-        self, rules: ShapeRules, targets: Iterable[Target], recipes: Mapping[tuple[str, str], Recipe], seed: int = 0
+        self,
+        rules: ShapeRules,
+        targets: Iterable[Target],
+        recipes: Mapping[tuple[str, str], Recipe],
+        seed: int = 0,
+        transforms: Iterable[Transform] = (),
     ) -> None:
         self.rules, self.recipes, self.seed = rules, recipes, seed
         self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and _reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
+        self.patterns = patterns_of(transforms)
+        """The patterns of each transform that has some, by its name."""
         self._alive: dict[tuple[str, int], list[Target]] = {}
 
-    def model(self, number: int, operators: Collection[str] | None = None) -> GeneratedModel | None:
+    def model(
+        self, number: int, operators: Collection[str] | None = None, transforms: Collection[str] | None = None
+    ) -> GeneratedModel | None:
         """Generate model `number`. With `operators` it has one of them, and their company is simple.
 
-        Returns None where the recipe of its target failed.
+        With `transforms` it has the nodes of a pattern of one of them. Returns None where the recipe of its target failed.
         """
         rng = Random(f"{self.seed}/{number}")
+        patterns = [one for name in (transforms or self.patterns) for one in self.patterns[name]]
+        if transforms:
+            operators = {f"{one.domain}.{name}".lstrip(".") for one in patterns for name in one.op_types}
         candidates = None if operators is None else [one for one in self.coverage.targets if one.operator in operators]
         target = self.coverage.next(rng, candidates)
         draft = Draft(self._opsets(target, rng), rng, self.rules)
@@ -67,8 +84,12 @@ class Generator:
             if position == at and not self._extend(draft, target, rng, covered):
                 self.coverage.failures[target] += 1
                 return None
-            if position != at:
+            if position == at and transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered):
+                return None
+            if position != at and not (patterns and rng.random() < 0.1):
                 self._extend(draft, self._companion(draft, rng), rng, covered)
+            elif position != at:
+                self._add_pattern(draft, rng.choice(patterns), rng, covered)
         draft.outputs = self._outputs(draft, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
@@ -91,13 +112,40 @@ class Generator:
 
     def propose(self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
         """Add a node of the target as its recipe draws it. Raises Rejected."""
+        self._take(self._draw(draft, target, rng), covered)
+
+    def _draw(self, draft: Draft, target: Target, rng: Random) -> Draw:
         version = draft.opsets[target.domain]
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
             raise Rejected(f"{target} has no schema")
-        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng))
-        draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
+        return Draw(draft, schema, target, rng)
+
+    def _take(self, draw: Draw, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
+        target = draw.target
+        drawn = self.recipes[target.domain, target.op_type](draw)
+        draw.draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
         covered.append((target, drawn.attributes))
+
+    def _add_pattern(
+        self, draft: Draft, pattern: Pattern, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
+    ) -> bool:
+        """Add the nodes of a pattern; nothing where its recipes take other operands each time."""
+
+        def draws(domain: str, op_type: str) -> list[Draw]:
+            alive = self._of_opset(domain, draft.opsets.get(domain, 0))
+            return [self._draw(draft, target, rng) for target in alive if target.op_type == op_type]
+
+        for _ in range(PATTERN_ATTEMPTS):
+            mark, count = draft.mark(), len(covered)
+            try:
+                PatternDraft(draft, rng, draws, lambda draw: self._take(draw, covered)).add(pattern)
+            except Rejected:
+                draft.reset(mark)
+                del covered[count:]
+            else:
+                return True
+        return False
 
     def _companion(self, draft: Draft, rng: Random) -> Target:
         """Another target of the draft's opsets: the rarest of a few."""
