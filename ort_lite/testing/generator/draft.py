@@ -33,7 +33,9 @@ class Known(Record, eq=False):
 
     @property
     def rank(self) -> int:
-        assert self.shape is not None
+        """The number of axes. Raises Rejected where the shape is not known."""
+        if self.shape is None:
+            raise Rejected(f"the shape of {self.name} is not known")
         return len(self.shape)
 
 

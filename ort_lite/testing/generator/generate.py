@@ -25,6 +25,8 @@ OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
 PATTERN_ATTEMPTS = 12
+PATTERN_SHARE = 0.1
+"""The share of nodes that come with a pattern of a transform."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
 
@@ -71,29 +73,32 @@ class Generator:
         """
         rng = Random(f"{self.seed}/{number}")
         patterns = [one for name in (transforms or self.patterns) for one in self.patterns[name]]
-        if transforms:
-            operators = {f"{one.domain}.{name}".lstrip(".") for one in patterns for name in one.op_types}
-        candidates = None if operators is None else [one for one in self.coverage.targets if one.operator in operators]
-        target = self.coverage.next(rng, candidates)
+        target = self.coverage.next(rng, self._candidates(operators, patterns if transforms else ()))
         draft = Draft(self._opsets(target, rng), rng, self.rules)
         draft.special = rng.random() < 0.1
-        length = rng.randint(*rng.choice(LENGTHS if operators is None else LENGTHS[:3]))
         covered: list[tuple[Target, Mapping[str, Any]]] = []
+        length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)
         for position in range(length):
-            if position == at and not self._extend(draft, target, rng, covered):
-                self.coverage.failures[target] += 1
-                return None
-            if position == at and transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered):
-                return None
-            if position != at and not (patterns and rng.random() < 0.1):
-                self._extend(draft, self._companion(draft, rng), rng, covered)
-            elif position != at:
+            if position == at:
+                if not self._extend(draft, target, rng, covered):
+                    self.coverage.failures[target] += 1
+                    return None
+                if transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered):
+                    return None
+            elif patterns and rng.random() < PATTERN_SHARE:
                 self._add_pattern(draft, rng.choice(patterns), rng, covered)
+            else:
+                self._extend(draft, self._companion(draft, rng), rng, covered)
         draft.outputs = self._outputs(draft, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
         return GeneratedModel(number, target, model_proto(draft, rng), draft.feeds, tuple(covered))
+
+    def _candidates(self, operators: Collection[str] | None, patterns: Collection[Pattern]) -> list[Target] | None:
+        """The targets of the operators, or of those that the patterns end in; None for all."""
+        names = {*(operators or ()), *(name for one in patterns for name in one.op_types)}
+        return [one for one in self.coverage.targets if one.operator in names] or None
 
     def _extend(
         self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
