@@ -10,7 +10,7 @@ from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
-from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.draw import DEEPEST, Draw
 from ort_lite.testing.generator.patterns import PatternDraft, patterns_of
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.recipe import Recipe
@@ -25,6 +25,7 @@ OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
 PATTERN_ATTEMPTS = 12
+KIN_SHARE = 0.3
 PATTERN_SHARE = 0.1
 """The share of nodes that come with a pattern of a transform."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
@@ -62,7 +63,7 @@ class Generator:
         self.rejections: Counter[tuple[Target, str]] = Counter()
         self.patterns = patterns_of(transforms)
         """The patterns of each transform that has some, by its name."""
-        self._alive: dict[tuple[str, int], list[Target]] = {}
+        self._alive: dict[tuple[str, int, bool], list[Target]] = {}
 
     def model(
         self, number: int, operators: Collection[str] | None = None, transforms: Collection[str] | None = None
@@ -73,7 +74,8 @@ class Generator:
         """
         rng = Random(f"{self.seed}/{number}")
         patterns = [one for name in (transforms or self.patterns) for one in self.patterns[name]]
-        target = self.coverage.next(rng, self._candidates(operators, patterns if transforms else ()))
+        candidates = self._candidates(operators, patterns if transforms else ())
+        target = self.coverage.next(rng, candidates)
         draft = Draft(self._opsets(target, rng), rng, self.rules)
         draft.special = rng.random() < 0.1
         covered: list[tuple[Target, Mapping[str, Any]]] = []
@@ -89,7 +91,7 @@ class Generator:
             elif patterns and rng.random() < PATTERN_SHARE:
                 self._add_pattern(draft, rng.choice(patterns), rng, covered)
             else:
-                self._extend(draft, self._companion(draft, rng), rng, covered)
+                self._extend(draft, self._kin(draft, candidates or (), rng) or self._companion(draft, rng), rng, covered)
         draft.outputs = self._outputs(draft, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
@@ -124,13 +126,21 @@ class Generator:
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
             raise Rejected(f"{target} has no schema")
-        return Draw(draft, schema, target, rng)
+        inner: list[tuple[Target, Mapping[str, Any]]] = []
+
+        def extend(body: Draft, count: int) -> None:
+            for _ in range(count):
+                self._extend(body, self._companion(body, rng), rng, inner)
+
+        draw = Draw(draft, schema, target, rng, extend)
+        draw.covered = inner
+        return draw
 
     def _take(self, draw: Draw, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
         target = draw.target
         drawn = self.recipes[target.domain, target.op_type](draw)
         draw.draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
-        covered.append((target, drawn.attributes))
+        covered.extend([(target, drawn.attributes), *draw.covered])
 
     def _add_pattern(
         self, draft: Draft, pattern: Pattern, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
@@ -138,7 +148,7 @@ class Generator:
         """Add the nodes of a pattern; nothing where its recipes take other operands each time."""
 
         def draws(domain: str, op_type: str) -> list[Draw]:
-            alive = self._of_opset(domain, draft.opsets.get(domain, 0))
+            alive = self._of_opset(domain, draft.opsets.get(domain, 0), False)
             return [self._draw(draft, target, rng) for target in alive if target.op_type == op_type]
 
         for _ in range(PATTERN_ATTEMPTS):
@@ -152,19 +162,30 @@ class Generator:
                 return True
         return False
 
+    def _kin(self, draft: Draft, candidates: Collection[Target], rng: Random) -> Target | None:
+        """At times another of the targets that a model is steered at."""
+        alive = [one for one in candidates if one.since <= draft.opsets.get(one.domain, 0) < one.until]
+        return rng.choice(alive) if alive and rng.random() < KIN_SHARE else None
+
     def _companion(self, draft: Draft, rng: Random) -> Target:
         """Another target of the draft's opsets: the rarest of a few."""
         domain = "" if rng.random() < 0.8 else rng.choice(sorted(draft.opsets))
-        alive = self._of_opset(domain, draft.opsets[domain]) or self._of_opset("", draft.opsets[""])
+        flat = draft.depth >= DEEPEST or rng.random() < 0.5
+        alive = self._of_opset(domain, draft.opsets[domain], flat) or self._of_opset("", draft.opsets[""], flat)
         few = [rng.choice(alive) for _ in range(12)]
         return self.coverage.next(rng, few)
 
-    def _of_opset(self, domain: str, opset: int) -> list[Target]:
-        if (domain, opset) not in self._alive:
-            self._alive[domain, opset] = [
-                one for one in self.coverage.targets if one.domain == domain and one.since <= opset < one.until
-            ]
-        return self._alive[domain, opset]
+    def _of_opset(self, domain: str, opset: int, flat: bool) -> list[Target]:
+        """The targets of an opset; `flat`: without those of operators that have bodies."""
+        key = (domain, opset, flat)
+        if key not in self._alive:
+            alive = [one for one in self.coverage.targets if one.domain == domain and one.since <= opset < one.until]
+            self._alive[key] = [one for one in alive if not (flat and self._has_bodies(one))]
+        return self._alive[key]
+
+    def _has_bodies(self, target: Target) -> bool:
+        schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=target.since))
+        return schema is not None and "GRAPH" in schema.attributes.values()
 
     def _opsets(self, target: Target, rng: Random) -> dict[str, int]:
         most = USUAL_NEWEST if rng.random() < 0.85 else NEWEST
