@@ -158,7 +158,7 @@ def _serve(numbers: Sequence[int], judge: Judge, note: crash.Note, pipe: int) ->
                 file.write(json.dumps(message) + "\n")
 
             _limit()
-            _announce_compiling(send)
+            announce_compiling(send)
             crash.watch(note, _state)
             for number in list(numbers):
                 note.begin(number)
@@ -182,7 +182,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _announce_compiling(send: Callable[[Any], None]) -> None:
+def announce_compiling(send: Callable[[Any], None]) -> None:
     """Kernels are compiled in the child itself, which says when it begins and ends."""
 
     def compile_all(specs: Any, target: Any, folder: str) -> dict[str, bytes]:

@@ -1,0 +1,95 @@
+"""onnx.reference with every node computed in float64 and rounded once, to the element type that the schema gives its result.
+
+Whole models in float64 would not do: what overflows in float32, is rounded by a Cast, or mixes types would come out otherwise. A node
+at a time, results of float16 are as good as those of float64, and neither fused nor accumulated roundings of the reference count.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from ort_lite.dtypes import Array, from_numpy, from_ort_name, is_dtype, to_numpy
+
+PROMOTED = ("float16", "bfloat16", "float32")
+AS_IT_IS = frozenset({"BitCast", "Range", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
+"""Operators that depend on the type itself: its bits, the number of steps, random numbers."""
+
+
+class ExactEvaluator(ReferenceEvaluator):
+    """As ReferenceEvaluator, with the nodes of bodies and functions too."""
+
+    def _init(self) -> None:
+        super()._init()
+        for node in self.rt_nodes_:
+            schema = _schema(node.onnx_node, self.opsets.get(node.domain, 1))
+            if (
+                schema is not None
+                and node.op_type not in AS_IT_IS
+                and not node.has_subgraph
+                and not _writes_text(node.onnx_node)
+            ):
+                node.run = _exact(node.run, schema)
+
+
+def _schema(node: onnx.NodeProto, opset: int) -> Any:
+    try:
+        return onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _writes_text(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Cast" and any(one.name == "to" and one.i == onnx.TensorProto.STRING for one in node.attribute)
+
+
+def _exact(run: Callable[..., Any], schema: Any) -> Callable[..., Any]:
+    """Wrap the `run` of a node."""
+
+    def exact(*inputs: Any, **more: Any) -> Any:
+        variables = [_formal(schema.inputs, k) for k in range(len(inputs))]
+        bound = {
+            variable: from_numpy(value.dtype)
+            for variable, value in zip(variables, inputs, strict=True)
+            if isinstance(value, np.ndarray) and not variable.startswith("tensor(")
+        }
+        promoted = {variable for variable, dtype in bound.items() if dtype in PROMOTED}
+        if not promoted:
+            return run(*inputs, **more)
+        wide = [
+            value.astype(np.float64) if variable in promoted and isinstance(value, np.ndarray) else value
+            for variable, value in zip(variables, inputs, strict=True)
+        ]
+        try:
+            results = run(*wide, **more)
+        except Exception:  # noqa: BLE001  some implementations look at the type
+            return run(*inputs, **more)
+        return tuple(_rounded(value, _result_type(schema, k, bound)) for k, value in enumerate(results))
+
+    return exact
+
+
+def _formal(parameters: Sequence[Any], index: int) -> str:
+    if not parameters:
+        return "tensor(none)"
+    return str(parameters[min(index, len(parameters) - 1)].type_str)
+
+
+def _result_type(schema: Any, index: int, bound: dict[str, str]) -> str | None:
+    """The element type of a result, None where an attribute says it."""
+    kind = _formal(schema.outputs, index)
+    if kind.startswith("tensor("):
+        name = kind.removeprefix("tensor(").removesuffix(")")
+        return from_ort_name(name)
+    return bound.get(kind)
+
+
+def _rounded(value: Any, dtype: str | None) -> Any:
+    if dtype is None or not isinstance(value, (np.ndarray, np.generic)) or not is_dtype(dtype):
+        return value
+    array: Array = np.asarray(value)
+    if array.dtype.kind not in "fc" or array.dtype == to_numpy(dtype):
+        return array
+    return array.astype(to_numpy(dtype))

@@ -1,0 +1,127 @@
+"""The oracles: onnxruntime, onnx.reference in float64, and ort-lite itself in other configurations. Each answers or says why not."""
+
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ort_lite import GraphOptimizationLevel, InferenceSession, SessionOptions
+from ort_lite.dtypes import from_ort_name, to_numpy
+from tests.generated.exact import ExactEvaluator
+
+Answer = list[Any] | str
+"""The outputs, or why there are none."""
+Feeds = Mapping[str, Any]
+
+PATIENCE_S = 5.0
+"""Generated models take an oracle milliseconds; loops of the reference that do not end are stopped."""
+_NEWEST_IR = 12
+
+
+class TooSlow(Exception):
+    """The oracle had its time."""
+
+
+def answer(oracle: Callable[[], list[Any]]) -> Answer:
+    """Return what an oracle computes, or the error that it raises."""
+    try:
+        with _within(PATIENCE_S), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return oracle()
+    except Exception as error:  # noqa: BLE001  whatever it raises, it has no answer
+        return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raise TooSlow between two lines of Python of what takes longer. Only in a main thread."""
+
+    def stop(signum: int, frame: Any) -> None:
+        raise TooSlow(f"{seconds:g} s are over")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    setting = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *setting)
+        signal.signal(signal.SIGALRM, before)
+
+
+def onnxruntime_session(model: onnx.ModelProto) -> Any:
+    """A session of onnxruntime without optimisations."""
+    import onnxruntime
+
+    options = _onnxruntime_options()
+    if model.ir_version > _NEWEST_IR:
+        lowered = onnx.ModelProto()
+        lowered.CopyFrom(model)
+        lowered.ir_version = _NEWEST_IR
+        model = lowered
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+@cache
+def _onnxruntime_options() -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return options
+
+
+def of_onnxruntime(model: onnx.ModelProto, feeds: Feeds) -> Answer:
+    """Run the model in onnxruntime."""
+    return answer(lambda: _run_onnxruntime(onnxruntime_session(model), feeds))
+
+
+def _run_onnxruntime(made: Any, feeds: Feeds) -> list[Any]:
+    results = made.run(None, dict(feeds))
+    return [_typed(value, declared.type) for value, declared in zip(results, made.get_outputs(), strict=True)]
+
+
+def _typed(value: Any, type_: str) -> Any:
+    """onnxruntime hands types that NumPy lacks out as bytes."""
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8:
+        name = type_.removeprefix("optional(").removeprefix("tensor(").rstrip(")")
+        return value.view(to_numpy(from_ort_name(name)))
+    return value
+
+
+def of_reference(model: onnx.ModelProto, feeds: Feeds) -> Answer:
+    """Run the model in onnx.reference, each node in float64."""
+    return answer(lambda: [_plain(value) for value in ExactEvaluator(model).run(None, dict(feeds))])
+
+
+def _plain(value: Any) -> Any:
+    """Arrays in place of NumPy's scalars, and texts as objects."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, Mapping):
+        return value
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "UST" else array
+
+
+def session(
+    model: bytes,
+    level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL,
+    threads: int = 1,
+    providers: Sequence[Any] = ("CPUExecutionProvider",),
+    **options: Any,
+) -> InferenceSession:
+    """A session of ort-lite."""
+    chosen = SessionOptions()
+    chosen.graph_optimization_level = level
+    chosen.intra_op_num_threads = threads
+    for name, value in options.items():
+        setattr(chosen, name, value)
+    return InferenceSession(model, chosen, providers=list(providers))

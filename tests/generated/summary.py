@@ -1,0 +1,87 @@
+"""Texts about a run: models by status, explanations, refusals of oracles, slowest models, coverage."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+
+from ort_lite.testing.generator import Generator, Target
+from tests.generated.journal import NONE, Entry
+from tests.generated.verdict import DIFFERENT, EXPLAINED, SAME
+
+SLOWEST = 5
+REASONS = 2
+"""Rejection reasons that the list of missing targets shows for each."""
+
+
+def summary(entries: Collection[Entry], generator: Generator, claimed: Collection[Target]) -> str:
+    """Describe the entries of a run, and the coverage that its generator counts."""
+    judged = [entry for entry in entries if entry.status != NONE]
+    lines = [f"{len(judged)} models with {sum(entry.nodes for entry in judged)} nodes"]
+    counts = Counter(entry.status for entry in entries)
+    lines += [f"{counts[status]:8}  {status}" for status in (SAME, EXPLAINED, DIFFERENT)]
+    lines += [f"{counts[NONE]:8}  numbers without a model"] if counts[NONE] else []
+    lines += _explanations(judged)
+    lines += _refusals(judged)
+    lines += _slowest(judged)
+    lines += ["", _share(generator, claimed)]
+    lines += _differences(judged)
+    return "\n".join(lines) + "\n"
+
+
+def _explanations(entries: Collection[Entry]) -> Iterator[str]:
+    counts = Counter(name for entry in entries for name in entry.explanations)
+    if counts:
+        yield "\nexplanations, by share of models"
+    for name, count in counts.most_common():
+        yield f"{count / len(entries):8.2%}  {name}"
+
+
+def _refusals(entries: Collection[Entry]) -> Iterator[str]:
+    answers = Counter(name for entry in entries for name in entry.oracles)
+    refusals = Counter(name for entry in entries for name in entry.refusals)
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    for entry in entries:
+        for name, text in entry.refusals.items():
+            reasons[name][" ".join(text.split())[:100]] += 1
+    if answers or refusals:
+        yield "\noracles: answers, refusals, the most frequent reason"
+    for name in sorted({*answers, *refusals}):
+        frequent = next(iter(reasons[name].most_common(1)), ("", 0))[0]
+        yield f"{answers[name]:8} {refusals[name]:8}  {name:20} {frequent}".rstrip()
+
+
+def _slowest(entries: Iterable[Entry]) -> Iterator[str]:
+    yield "\nslowest models, in seconds"
+    for entry in sorted(entries, key=lambda entry: -entry.seconds)[:SLOWEST]:
+        yield f"{entry.seconds:8.2f}  {entry.number} {entry.target}"
+
+
+def _differences(entries: Iterable[Entry]) -> Iterator[str]:
+    different = [entry for entry in entries if entry.status == DIFFERENT]
+    if different:
+        yield "\nunexplained differences"
+    for entry in different:
+        oracle, text = entry.differences[0]
+        yield f"{entry.number:8}  {entry.target}; {oracle}: {' '.join(text.split())[:160]}"
+
+
+def _share(generator: Generator, claimed: Collection[Target]) -> str:
+    covered = sum(generator.coverage.models[target] > 0 for target in claimed)
+    within = len(generator.coverage.targets)
+    return (
+        f"{covered} of {len(claimed)} targets that kernels claim are covered ({covered / max(len(claimed), 1):.1%}); "
+        f"the generator has recipes for {within}"
+    )
+
+
+def missing(generator: Generator, claimed: Collection[Target]) -> str:
+    """List the targets that no model has, each with the reasons for which proposals of its recipe were rejected."""
+    lines = [_share(generator, claimed)]
+    reasons: dict[Target, Counter[str]] = defaultdict(Counter)
+    for (target, text), count in generator.rejections.items():
+        reasons[target][text] += count
+    with_recipe = set(generator.coverage.targets)
+    for target in claimed:
+        if not generator.coverage.models[target]:
+            text = "; ".join(f"{count} x {text}" for text, count in reasons[target].most_common(REASONS))
+            lines.append(f"{target}: {text or ('not tried' if target in with_recipe else 'no recipe')}")
+    return "\n".join(lines) + "\n"
