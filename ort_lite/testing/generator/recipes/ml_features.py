@@ -45,8 +45,9 @@ def labels(draw: Draw, index: int, numbers: str, count: int) -> dict[str, Any]:
     return {numbers: whole_numbers(draw, count)}
 
 
-def post_transform(draw: Draw) -> str | None:
-    return draw.maybe(draw.choice(POST_TRANSFORMS), 0.7)
+def post_transform(draw: Draw, probit: bool = True) -> str | None:
+    """What is done to scores; `probit`: they may lie between 0 and 1, as PROBIT has it."""
+    return draw.maybe(draw.choice(POST_TRANSFORMS if probit else POST_TRANSFORMS[:-1]), 0.7)
 
 
 @recipe("ArrayFeatureExtractor", domain=ML)
@@ -131,7 +132,7 @@ def linear_regressor(draw: Draw) -> Call:
 
 @recipe("LinearClassifier", domain=ML)
 def linear_classifier(draw: Draw) -> Call:
-    """One row of coefficients decides between two classes; otherwise each class has its own."""
+    """One row of coefficients decides between two classes, whose scores PROBIT makes no sense of; otherwise each class has its own."""
     x = rows(draw)
     binary = draw.chance(0.3)
     classes = 2 if binary else draw.integer(2, 5)
@@ -142,7 +143,7 @@ def linear_classifier(draw: Draw) -> Call:
         coefficients=floats(draw, lines * features(x)),
         intercepts=floats(draw, lines) if binary else draw.maybe(floats(draw, lines)),
         multi_class=draw.maybe(draw.integer(0, 1)),
-        post_transform=post_transform(draw),
+        post_transform=post_transform(draw, probit=not binary),
         **labels(draw, 0, "classlabels_ints", classes),
     )
 
@@ -156,8 +157,8 @@ def _kernel(draw: Draw, linear: bool = False) -> dict[str, Any]:
 
 @recipe("SVMRegressor", domain=ML)
 def svm_regressor(draw: Draw) -> Call:
-    """With support vectors, or a linear model of one coefficient a feature."""
-    x, vectors = rows(draw), draw.choice((0, draw.integer(1, 5)))
+    """With support vectors, or a linear model of one coefficient a feature. One class gives signs, which have no probit."""
+    x, vectors, signs = rows(draw), draw.choice((0, draw.integer(1, 5))), draw.integer(0, 1)
     attributes: dict[str, Any] = _kernel(draw, linear=not vectors)
     if vectors:
         attributes |= {"support_vectors": floats(draw, vectors * features(x)), "n_supports": vectors}
@@ -165,8 +166,8 @@ def svm_regressor(draw: Draw) -> Call:
         [x.name],
         coefficients=floats(draw, vectors or features(x)),
         rho=floats(draw, 1),
-        one_class=draw.maybe(draw.integer(0, 1)),
-        post_transform=post_transform(draw),
+        one_class=signs or draw.maybe(0),
+        post_transform=post_transform(draw, probit=not signs),
         **attributes,
     )
 
