@@ -19,7 +19,7 @@ def _decoder(draw: Draw, vocabulary: int) -> Any:
     from onnx import TensorProto, helper, numpy_helper
 
     table = between(-2, 2)(draw.rng, (vocabulary, vocabulary), "float32")
-    cache = [2, "B", _HEADS, "P", _SIZE]
+    cache: list[int | str | None] = [2, "B", _HEADS, "P", _SIZE]
     inputs = [
         helper.make_tensor_value_info("input_ids", TensorProto.INT32, ["B", "S"]),
         helper.make_tensor_value_info("position_ids", TensorProto.INT32, ["B", "S"]),
@@ -38,7 +38,10 @@ def _decoder(draw: Draw, vocabulary: int) -> Any:
 
 
 class _Search:
-    """Sizes and operands that the three have in common. Every sequence has a token that it may begin with."""
+    """Sizes and operands that the three have in common. Every sequence has a token that it may begin with.
+
+    Most searches go on to the end: what one that ends early leaves of its result is pads here, and undefined in onnxruntime.
+    """
 
     def __init__(self, draw: Draw) -> None:
         self.draw, self.vocabulary = draw, draw.integer(4, 9)
@@ -51,6 +54,10 @@ class _Search:
 
     def maybe(self, value: float, dtype: str = "int32") -> str:
         return self.number(value, dtype) if self.draw.chance(0.4) else ""
+
+    def least(self) -> str:
+        """The length before which no sequence ends."""
+        return self.number(self.longest) if self.draw.chance(0.7) else self.maybe(self.draw.integer(0, self.longest))
 
     def penalty(self) -> str:
         return self.maybe(self.draw.choice((0.5, 1.0, 1.5)), "float32")
@@ -86,7 +93,7 @@ def greedy_search(draw: Draw) -> Call:
     operands = [
         search.prompt,
         search.number(search.longest),
-        search.maybe(draw.integer(0, search.longest)),
+        search.least(),
         search.penalty(),
         search.vocabulary_mask(),
         search.vocabulary_mask(search.batch),
@@ -102,7 +109,7 @@ def sampling(draw: Draw) -> Call:
     operands = [
         search.prompt,
         search.number(search.longest),
-        search.maybe(draw.integer(0, search.longest)),
+        search.least(),
         search.penalty(),
         search.vocabulary_mask(),
         search.vocabulary_mask(search.batch),
@@ -129,10 +136,10 @@ def beam_search(draw: Draw) -> Call:
     operands = [
         search.prompt,
         search.number(search.longest),
-        search.maybe(draw.integer(0, search.longest)),
+        search.least(),
         search.number(beams),
         search.number(draw.integer(1, beams)),
-        search.maybe(draw.choice((-1.0, 0.0, 1.0, 2.0)), "float32"),
+        search.number(draw.choice((-1.0, 0.0, 1.0, 2.0)), "float32"),
         search.penalty(),
         search.vocabulary_mask(),
         search.vocabulary_mask(search.batch),
@@ -140,6 +147,4 @@ def beam_search(draw: Draw) -> Call:
     ]
     outputs = draw.integer(1, 3)
     early = draw.maybe(draw.integer(0, 1))
-    return call(
-        operands, outputs, types=[TOKENS, SCORES, SCORES][:outputs], early_stopping=early, **search.attributes()
-    )
+    return call(operands, outputs, types=[TOKENS, SCORES, SCORES][:outputs], early_stopping=early, **search.attributes())

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.record import Record
 from ort_lite.dtypes import Array
+from ort_lite.record import Record
 from ort_lite.testing.generator.arrays import cast, numbers
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
@@ -13,7 +13,16 @@ from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT
 
 _CONVOLUTION_PARAMETERS = {"Relu": 0, "Tanh": 0, "Sigmoid": 0, "LeakyRelu": 1, "Clip": 2, "HardSigmoid": 2}
 """How many parameters an activation has that a convolution is fused with."""
-_PRODUCT_PARAMETERS = {"LeakyRelu": 1, "Elu": 1, "HardSigmoid": 2, "Relu": 0, "Sigmoid": 0, "Softplus": 0, "Softsign": 0, "Tanh": 0}
+_PRODUCT_PARAMETERS = {
+    "LeakyRelu": 1,
+    "Elu": 1,
+    "HardSigmoid": 2,
+    "Relu": 0,
+    "Sigmoid": 0,
+    "Softplus": 0,
+    "Softsign": 0,
+    "Tanh": 0,
+}
 
 
 class Window(Record, eq=False):
@@ -89,7 +98,9 @@ def fused_gemm(draw: Draw) -> Call:
         draw.tensor(2, addend) if draw.chance(0.7) else "",
     ]
     name = draw.choice(sorted(_PRODUCT_PARAMETERS))
-    letters = ("alpha", "beta")[: _PRODUCT_PARAMETERS[name]]
+    parameters: dict[str, Any] = {
+        f"activation_{letter}": draw.integer(1, 8) / 8 for letter in ("alpha", "beta")[: _PRODUCT_PARAMETERS[name]]
+    }
     return call(
         operands,
         transA=turns[0] or draw.maybe(0),
@@ -97,7 +108,7 @@ def fused_gemm(draw: Draw) -> Call:
         alpha=draw.maybe(draw.number()),
         beta=draw.maybe(draw.number()),
         activation=name,
-        **{f"activation_{letter}": draw.integer(1, 8) / 8 for letter in letters},
+        **parameters,
     )
 
 

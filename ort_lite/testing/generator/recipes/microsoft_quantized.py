@@ -40,8 +40,10 @@ def q_linear_binary(draw: Draw) -> Call:
 
 @recipe("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
 def q_linear_unary(draw: Draw) -> Call:
+    """The last zero point, where it is left out, is an empty name: onnxruntime looks for it without counting the inputs."""
     operands = [quantized(draw, 0, draw.shape(0, 4)), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
-    return call(operands, alpha=draw.maybe(draw.number()) if draw.op_type == "QLinearLeakyRelu" else None)
+    alpha = draw.number()
+    return Call(tuple(operands), (True,), {"alpha": alpha} if draw.op_type == "QLinearLeakyRelu" and draw.chance(0.7) else {})
 
 
 @recipe("QLinearSoftmax", domain=MICROSOFT)
@@ -211,8 +213,14 @@ def matmul_n_bits(draw: Draw) -> Call:
         "" if groups is None else draw.array(groups, constant),
         draw.tensor(5, (n,)) if draw.chance(0.3) else "",
     ]
-    given = {"bits": bits if bits != 4 else draw.maybe(4), "accuracy_level": draw.maybe(draw.integer(0, 4), 0.3)}
-    return call(operands, N=n, K=k, block_size=size, **given)
+    return call(
+        operands,
+        N=n,
+        K=k,
+        block_size=size,
+        bits=bits if bits != 4 else draw.maybe(4),
+        accuracy_level=draw.maybe(draw.integer(0, 4), 0.2),
+    )
 
 
 # --- Conversions
@@ -260,7 +268,10 @@ def dynamic_quantize_lstm(draw: Draw) -> Call:
         draw.tensor(7, (both, 3 * size)) if draw.chance(0.3) else "",
     ]
     for index in (8, 10):
-        operands += [draw.tensor(index, parameters, between(0.005, 0.02), True), draw.tensor(index + 1, parameters, WHOLE, True)]
+        operands += [
+            draw.tensor(index, parameters, between(0.005, 0.02), True),
+            draw.tensor(index + 1, parameters, WHOLE, True),
+        ]
     outputs = draw.choice(((True, True, True), (True,), (False, True), (True, False, True)))
     return call(operands, outputs, **_cell(draw, direction, both), hidden_size=size)
 

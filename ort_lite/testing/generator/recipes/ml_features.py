@@ -70,9 +70,7 @@ def feature_vectorizer(draw: Draw) -> Call:
     first = draw.value(0, low=1, high=2)
     assert first.shape is not None
     count = first.shape[0] if first.rank == 2 else 1
-    operands = [first.name]
-    for _ in range(draw.integer(0, 3)):
-        operands.append(draw.tensor(0, (count, draw.size(5))))
+    operands = [first.name, *(draw.tensor(0, (count, draw.size(5))) for _ in range(draw.integer(0, 3)))]
     widths = [draw.integer(1, 6) for _ in operands]
     return call(operands, inputdimensions=widths)
 

@@ -10,11 +10,13 @@ from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
 _PRECISIONS = ("float32", "float16", "bfloat16", "float64")
+_BFLOAT16 = 14
+"""The first opset in which arithmetic has bfloat16."""
 
 
 @recipe("FlexAttention", domain="ai.onnx.preview")
 def flex_attention(draw: Draw) -> Call:
-    """Heads of queries share those of keys and values."""
+    """Heads of queries share those of keys and values. Bodies see float32 unless something else is asked for, or computed."""
     kind = draw.kind(0)
     batch, shared, rows, length, size, width = (draw.integer(1, most) for most in (2, 2, 4, 5, 5, 5))
     heads = shared * draw.integer(1, 2)
@@ -24,14 +26,15 @@ def flex_attention(draw: Draw) -> Call:
         draw.tensor(2, (batch, shared, length, width)),
     ]
     precision = draw.choice((None, None, "float32", *_PRECISIONS))
-    scores = TensorType(precision or kind, (batch, heads, rows, length))
+    scores = TensorType(precision or ("float64" if kind == "float64" else "float32"), (batch, heads, rows, length))
+    bodies = scores.dtype != "bfloat16" or draw.draft.opsets[""] >= _BFLOAT16
     return call(
         operands,
         types=[TensorType(kind, (batch, heads, rows, width))],
         scale=draw.maybe(draw.choice((0.25, 0.5, 1.0))),
         softmax_precision=None if precision is None else to_onnx(precision),
-        score_mod=_body(draw, scores, ("Tanh", "Mul", "Add")) if draw.chance(0.4) else None,
-        prob_mod=_body(draw, scores, ("Mul", "Sqrt")) if draw.chance(0.3) else None,
+        score_mod=_body(draw, scores, ("Tanh", "Mul", "Add")) if bodies and draw.chance(0.4) else None,
+        prob_mod=_body(draw, scores, ("Mul", "Sqrt")) if bodies and draw.chance(0.3) else None,
     )
 
 

@@ -32,5 +32,5 @@ def _attributes(draw: Draw) -> dict[str, Any]:
     attributes = {"norm_coefficient": draw.maybe(small), "epsilon": draw.maybe(draw.choice((1e-6, 1e-3, 0.5)))}
     if draw.op_type == "Adagrad":
         return {**attributes, "decay_factor": draw.maybe(draw.choice((0.0, 0.1, 1.0)))}
-    rates = {"alpha": draw.maybe(draw.choice(fraction)), "beta": draw.maybe(draw.choice(fraction[1:]))}
-    return {**attributes, **rates, "norm_coefficient_post": draw.maybe(small)}
+    attributes |= {"alpha": draw.maybe(draw.choice(fraction)), "beta": draw.maybe(draw.choice(fraction[1:]))}
+    return {**attributes, "norm_coefficient_post": draw.maybe(small)}
