@@ -1,12 +1,13 @@
 """What a recipe draws from: numbers, shapes, and operands of the types that the target binds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ort_lite.dtypes import FLOATS, Array, from_numpy, is_dtype, to_onnx
+from ort_lite.graph.types import Type
 from ort_lite.inference.schema_text import OpSchema
 from ort_lite.testing.generator.arrays import Contents, cast, numbers, special
 from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
@@ -14,6 +15,8 @@ from ort_lite.testing.generator.targets import Target
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
+DEEPEST = 3
+"""The most bodies around a node."""
 MOST_ELEMENTS = 4096
 """The most elements of a value, so that a model runs in milliseconds."""
 
@@ -21,8 +24,10 @@ MOST_ELEMENTS = 4096
 class Draw:
     """Random choices for one node of `target` in `draft`. Operands are named by their position in the schema."""
 
-    def __init__(self, draft: Draft, schema: OpSchema, target: Target, rng: Random) -> None:
-        self.draft, self.schema, self.target, self.rng = draft, schema, target, rng
+    def __init__(
+        self, draft: Draft, schema: OpSchema, target: Target, rng: Random, extend: Callable[[Draft, int], None] | None = None
+    ) -> None:
+        self.draft, self.schema, self.target, self.rng, self._extend = draft, schema, target, rng, extend
         self.types: dict[str, str] = dict(target.types)
 
     # --- the operator's version
@@ -96,7 +101,7 @@ class Draw:
         """A shape that broadcasts with `shape`; `wider`: the result may be larger than it."""
         other = [1 if self.chance(0.25) else n for n in shape]
         if wider:
-            other = [self.size() if n == 1 and self.chance(0.3) else n for n in other]
+            other = [self.size() if own == 1 and self.chance(0.3) else n for n, own in zip(other, shape, strict=True)]
         if self.chance(0.3):
             return tuple(other[self.integer(0, len(other)) :])
         return (self.size(3), *other) if wider and self.chance(0.1) else tuple(other)
@@ -121,14 +126,14 @@ class Draw:
             raise Rejected(f"{dtype} is no tensor")
         if contents is None and constant is None and (found := self._earlier(dtype, sizes)) is not None:
             return found
-        return self.array(self._contents(dtype, sizes, contents), constant)
+        return self.array(self.contents(dtype, sizes) if contents is None else contents(self.rng, sizes, dtype), constant)
 
     def array(self, array: Array, constant: bool | None = None) -> str:
         """An operand with these contents: a feed, a constant, or a Constant node."""
         if constant is None:
             constant = self.chance(0.35)
-        if not constant and self.draft.outer is None:
-            return self.draft.feed(array).name
+        if not constant and (self.draft.outer is None or self.chance(0.3)):
+            return self.draft.outermost.feed(array).name
         if from_numpy(array.dtype) in ("float32", "int64") and self.chance(0.2):
             return self.draft.append("Constant", [], {"value": array})[0].name
         return self.draft.constant(array).name
@@ -171,30 +176,43 @@ class Draw:
         return [known for one in reversed(drafts) for known in one.values.values()]
 
     def container(self, kind: str) -> Known:
-        """A fresh feed of a kind that is no tensor: a sequence, an optional or a map. A body has none. Raises Rejected there."""
-        if self.draft.outer is not None:
-            raise Rejected(f"a body feeds no {kind}")
-        return self.draft.feed(self._container(kind), type_of(kind))
+        """A fresh feed of the model of a kind that is no tensor: a sequence, an optional or a map."""
+        return self.draft.outermost.feed(self.content_of(kind), type_of(kind))
 
-    # --- helpers
-    def _container(self, kind: str) -> Any:
+    def body(self, inputs: Sequence[Type] = ()) -> Draft:
+        """A body with these inputs and a few nodes, which may read outer values. It has no outputs yet. Raises Rejected."""
+        if self.draft.depth >= DEEPEST or self._extend is None:
+            raise Rejected("bodies are nested too deeply")
+        body = Draft(self.draft.opsets, self.rng, self.draft.rules, self.draft)
+        for type_ in inputs:
+            body.formal(type_)
+        self._extend(body, self.integer(0, 4 - self.draft.depth))
+        return body
+
+    def inside(self, body: Draft) -> "Draw":
+        """Choices for the same node, of which operands go into a body."""
+        return Draw(body, self.schema, self.target, self.rng, self._extend)
+
+    def content_of(self, kind: str) -> Any:
+        """What a feed of a kind holds: an array, a list, a dict, or None for an empty optional."""
         head, bracket, inside = kind.partition("(")
         if not bracket:
-            return self._contents(kind, self.shape(0, 3, most=4), None)
+            return self.contents(kind, self.shape(0, 3, most=4))
         inside = inside[:-1]
         if head == "seq":
-            return [self._container(inside) for _ in range(self.integer(0, 3))]
+            return [self.content_of(inside) for _ in range(self.integer(0, 3))]
         if head == "optional":
-            return None if self.chance(0.25) else self._container(inside)
+            return None if self.chance(0.25) else self.content_of(inside)
         key, _, value = inside.partition(",")
-        keys = self._contents(key, (4,), None).tolist()
-        return {one: self._contents(value, (), None).item() for one in keys}
+        keys = self.contents(key, (4,)).tolist()
+        return {one: self.contents(value, ()).item() for one in keys}
 
-    def _contents(self, dtype: str, shape: Shape, contents: Contents | None) -> Array:
-        if contents is not None:
-            return contents(self.rng, shape, dtype)
+    def contents(self, dtype: str, shape: Shape) -> Array:
+        """An array of ordinary numbers; in some drafts NaN, infinities and the like are among them."""
         chosen = special if self.draft.special and self.chance(0.3) else numbers
         return chosen(self.rng, shape, dtype)
+
+    # --- helpers
 
     def _earlier(self, dtype: str, shape: Shape) -> str | None:
         """An earlier value of this type and shape; or one that Reshape, Cast or Expand makes so."""
@@ -229,4 +247,4 @@ def _castable(source: str, target: str) -> bool:
     return source in FLOATS or source in ("int8", "int16", "int32", "int64", "uint8", "bool")
 
 
-__all__ = ["MOST_ELEMENTS", "Draw", "Shape"]
+__all__ = ["DEEPEST", "MOST_ELEMENTS", "Draw", "Shape"]
