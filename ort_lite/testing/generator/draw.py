@@ -1,6 +1,6 @@
 """What a recipe draws from: numbers, shapes, and operands of the types that the target binds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -226,11 +226,18 @@ class Draw:
         moved = [one for one in visible if one.kind == dtype and one.shape is not None and np.prod(one.shape) == size != 0]
         if moved and dtype != "string":
             target = self.ints(*shape, constant=True)
-            return self.draft.append("Reshape", [self.choice(moved).name, target])[0].name
+            return self._moved("Reshape", [self.choice(moved).name, target])
         wider = [one for one in visible if one.shape == shape and _castable(one.kind, dtype)]
         if wider:
-            return self.draft.append("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})[0].name
+            return self._moved("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})
         return None
+
+    def _moved(self, op_type: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None) -> str | None:
+        """The result of a node; None where the opset has no such operator for the type."""
+        try:
+            return self.draft.append(op_type, inputs, attributes)[0].name
+        except Rejected:
+            return None
 
 
 def _castable(source: str, target: str) -> bool:
