@@ -78,6 +78,15 @@ def between(least: float, most: float) -> Contents:
     return contents
 
 
+def among(*values: float) -> Contents:
+    """Numbers of a few values, each held exactly by the element type."""
+
+    def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
+        return cast(_numpy(rng).choice(np.array(values), tuple(shape)), dtype)
+
+    return contents
+
+
 positive = between(0.0625, 4)
 unit = between(0, 1)
 """Probabilities, and what a function of the interval from 0 to 1 takes."""

@@ -96,7 +96,7 @@ class Draw:
         """A shape that broadcasts with `shape`; `wider`: the result may be larger than it."""
         other = [1 if self.chance(0.25) else n for n in shape]
         if wider:
-            other = [self.size() if n == 1 and self.chance(0.3) else n for n in other]
+            other = [self.size() if own == 1 and self.chance(0.3) else n for n, own in zip(other, shape, strict=True)]
         if self.chance(0.3):
             return tuple(other[self.integer(0, len(other)) :])
         return (self.size(3), *other) if wider and self.chance(0.1) else tuple(other)

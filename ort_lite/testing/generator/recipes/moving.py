@@ -23,9 +23,3 @@ def transpose(draw: Draw) -> Call:
     value = draw.value(0)
     permutation = draw.rng.sample(range(value.rank), value.rank)
     return call([value.name], perm=draw.maybe(permutation, 0.8) or None)
-
-
-@recipe("Softmax", "LogSoftmax", "Hardmax")
-def along_axis(draw: Draw) -> Call:
-    value = draw.value(0, low=1)
-    return call([value.name], axis=draw.maybe(draw.axis(value.rank), 0.8))
