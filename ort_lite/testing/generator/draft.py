@@ -11,6 +11,7 @@ from ort_lite.graph.types import SequenceType, TensorType, Type
 from ort_lite.inference import Inference, ShapeRules
 from ort_lite.inference.schema import kind_of
 from ort_lite.record import Record, field
+from ort_lite.testing.generator.arrays import Contents
 
 
 class Rejected(Exception):
@@ -63,6 +64,12 @@ class Draft:
         self.outputs: list[str] = []
         self.special: bool = outer is not None and outer.special
         """Fresh operands may hold NaN, infinities and the like."""
+        self.contents: Contents | None = None
+        """The contents of all fresh operands of floats, instead of those that recipes draw."""
+        self.plain: bool = False
+        """Operands are feeds and initializers alone: no earlier values, and no nodes that make them fit."""
+        self.constant_share: float = 0.35
+        """How many of the fresh operands are constants, the first one aside."""
         self._names: list[int] = [0] if outer is None else outer._names
 
     # --- values
@@ -128,7 +135,7 @@ class Draft:
             if name:
                 if type_ is None:
                     raise Rejected(f"{op_type}: the type of an output is not known")
-                results.append(Known(name, type_, _sizes(type_)))
+                results.append(Known(name, type_, _sizes(type_), node.attributes.get("value") if op_type == "Constant" else None))
         self.values.update((known.name, known) for known in results)
         self.nodes.append(node)
         return results

@@ -1,6 +1,6 @@
 """What a recipe draws from: numbers, shapes, and operands of the types that the target binds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.dtypes import FLOATS, Array, from_numpy, is_dtype, to_onnx
 from ort_lite.inference.schema_text import OpSchema
-from ort_lite.testing.generator.arrays import Contents, cast, numbers, special
+from ort_lite.testing.generator.arrays import Contents, cast, is_float, numbers, special
 from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
 from ort_lite.testing.generator.targets import Target
 
@@ -19,11 +19,18 @@ MOST_ELEMENTS = 4096
 
 
 class Draw:
-    """Random choices for one node of `target` in `draft`. Operands are named by their position in the schema."""
+    """Random choices for one node of `target` in `draft`. Operands are named by their position in the schema.
 
-    def __init__(self, draft: Draft, schema: OpSchema, target: Target, rng: Random) -> None:
+    `operands` names values that the node reads, by position: a recipe that asks for such an operand gets this one, whatever its
+    shape. Where the node is not valid with it, the shape rules refuse it.
+    """
+
+    def __init__(
+        self, draft: Draft, schema: OpSchema, target: Target, rng: Random, operands: Mapping[int, str] | None = None
+    ) -> None:
         self.draft, self.schema, self.target, self.rng = draft, schema, target, rng
         self.types: dict[str, str] = dict(target.types)
+        self._operands = dict(operands or {})
 
     # --- the operator's version
     @property
@@ -108,6 +115,8 @@ class Draw:
         Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
         is a feed or a constant (`constant`: which of the two).
         """
+        if index in self._operands:
+            return self._operands.pop(index)
         return self.tensor_of(self.kind(index), shape, contents, constant)
 
     def tensor_of(
@@ -119,17 +128,17 @@ class Draw:
             raise Rejected(f"{sizes} has too many elements")
         if not is_dtype(dtype):
             raise Rejected(f"{dtype} is no tensor")
-        if contents is None and constant is None and (found := self._earlier(dtype, sizes)) is not None:
+        if contents is None and constant is None and not self.draft.plain and (found := self._earlier(dtype, sizes)) is not None:
             return found
         return self.array(self._contents(dtype, sizes, contents), constant)
 
     def array(self, array: Array, constant: bool | None = None) -> str:
         """An operand with these contents: a feed, a constant, or a Constant node."""
         if constant is None:
-            constant = self.chance(0.35)
+            constant = bool(self.draft.inputs) and self.chance(self.draft.constant_share)
         if not constant and self.draft.outer is None:
             return self.draft.feed(array).name
-        if from_numpy(array.dtype) in ("float32", "int64") and self.chance(0.2):
+        if from_numpy(array.dtype) in ("float32", "int64") and not self.draft.plain and self.chance(0.2):
             return self.draft.append("Constant", [], {"value": array})[0].name
         return self.draft.constant(array).name
 
@@ -144,16 +153,20 @@ class Draw:
         """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
+        if index in self._operands:
+            return self._given(index, low, high, least, open_shape)
         return self.value_of(self.kind(index), low, high, least, open_shape)
+
+    def _given(self, index: int, low: int, high: int, least: int, open_shape: bool) -> Known:
+        known = self.draft.known(self._operands.pop(index))
+        if not _fits(known, self.kind(index), low, high, least, open_shape):
+            raise Rejected(f"{known.name} does not fit operand {index}")
+        return known
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
         """As `value`, of any kind."""
-        fitting = [
-            known
-            for known in self.visible()
-            if known.kind == kind
-            and (open_shape if known.shape is None else low <= known.rank <= high and all(n >= least for n in known.shape))
-        ]
+        visible = () if self.draft.plain else self.visible()
+        fitting = [known for known in visible if _fits(known, kind, low, high, least, open_shape)]
         if fitting and self.chance(0.75):
             recent = fitting[-4:] if self.chance(0.6) else fitting
             return self.choice(recent)
@@ -191,6 +204,8 @@ class Draw:
         return {one: self._contents(value, (), None).item() for one in keys}
 
     def _contents(self, dtype: str, shape: Shape, contents: Contents | None) -> Array:
+        if self.draft.contents is not None and is_float(dtype):
+            return self.draft.contents(self.rng, shape, dtype)
         if contents is not None:
             return contents(self.rng, shape, dtype)
         chosen = special if self.draft.special and self.chance(0.3) else numbers
@@ -213,6 +228,12 @@ class Draw:
         if wider:
             return self.draft.append("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})[0].name
         return None
+
+
+def _fits(known: Known, kind: str, low: int, high: int, least: int, open_shape: bool) -> bool:
+    if known.kind != kind or known.shape is None:
+        return known.kind == kind and open_shape
+    return low <= known.rank <= high and all(n >= least for n in known.shape)
 
 
 def _castable(source: str, target: str) -> bool:

@@ -89,13 +89,20 @@ class Generator:
                 return draft.nodes[mark[0] :]
         return []
 
-    def propose(self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
-        """Add a node of the target as its recipe draws it. Raises Rejected."""
+    def propose(
+        self,
+        draft: Draft,
+        target: Target,
+        rng: Random,
+        covered: list[tuple[Target, Mapping[str, Any]]],
+        operands: Mapping[int, str] | None = None,
+    ) -> None:
+        """Add a node of the target as its recipe draws it, with `operands` at their positions. Raises Rejected."""
         version = draft.opsets[target.domain]
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
             raise Rejected(f"{target} has no schema")
-        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng))
+        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng, operands))
         draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
         covered.append((target, drawn.attributes))
 
