@@ -18,7 +18,8 @@ from ort_lite.testing.generator import Generator
 from tests.generated import saved
 from tests.generated.claims import claimed_targets, generator
 from tests.generated.journal import Journal
-from tests.generated.run import Run, Settings
+from tests.generated.reducing import reduce_failure
+from tests.generated.run import REDUCED, Run, Settings
 from tests.generated.summary import missing, summary
 from tests.generated.verdict import DIFFERENT, EXPLAINED
 from tests.generated.workers import Task, Worker
@@ -29,7 +30,7 @@ FAILURES = Path("build/generated")
 def main() -> int:
     arguments = _arguments()
     if arguments.repeat is not None:
-        return _repeat(arguments.repeat)
+        return _repeat(arguments.repeat, arguments.reduce)
     source = generator(arguments.seed)
     operators = _operators(arguments.operators, source)
     journal = Journal(arguments.journal, {"seed": arguments.seed, "operators": sorted(operators)})
@@ -45,6 +46,8 @@ def main() -> int:
     run = Run(source, journal, settings)
     try:
         _follow(run, Console(stderr=True))
+        for failure in run.reductions():
+            sys.stdout.write(f"{failure.folder}: {failure.target}, reduced to {len(failure.model.graph.node)} nodes\n")
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
     journal.close()
@@ -75,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--stop-at-first", action="store_true", help="end at the first unexplained difference")
     parser.add_argument("--minutes", type=float, metavar="M", help="start no more models after this time")
     parser.add_argument("--coverage", action="store_true", help="list what operator versions and types no model has, and why")
+    parser.add_argument("--reduce", action="store_true", help="with --repeat: reduce the model, and write it into DIR/reduced")
     parser.add_argument("--repeat", type=Path, metavar="DIR", help="judge a saved failure again: its folder or its model file")
     return parser.parse_args()
 
@@ -104,12 +108,16 @@ def _follow(run: Run, console: Console) -> None:
             )
 
 
-def _repeat(path: Path) -> int:
+def _repeat(path: Path, reduced: bool) -> int:
     model, feeds = saved.load(path)
     worker = Worker()
     verdict = worker.judge(Task(0, model.SerializeToString(), feeds, thorough=True))
     worker.stop()
     sys.stdout.write(saved.describe(model, verdict, path))
+    if reduced and verdict.status == DIFFERENT:
+        small, inputs, verdict = reduce_failure(model, feeds, verdict)
+        saved.save(path / REDUCED, small, inputs, verdict)
+        sys.stdout.write(saved.describe(small, verdict, path / REDUCED))
     return 1 if verdict.status == DIFFERENT else 0
 
 

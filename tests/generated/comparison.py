@@ -141,3 +141,8 @@ def _same_bits(one: Any, other: Any) -> bool:
 
 def _text(element: Any) -> str:
     return repr(element.item() if isinstance(element, np.generic) and element.dtype.kind in "fciub" else element)
+
+
+def only_form(mismatch: Mismatch) -> bool:
+    """Return True if structure, element type or shape differ, not elements."""
+    return mismatch.where is None

@@ -5,13 +5,16 @@ at a time, results of float16 are as good as those of float64, and neither fused
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 from ort_lite.dtypes import Array, from_numpy, from_ort_name, is_dtype, to_numpy
+from tests.generated.ports import find_port
 
 PROMOTED = ("float16", "bfloat16", "float32")
 AS_IT_IS = frozenset({"BitCast", "Range", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
@@ -19,7 +22,11 @@ AS_IT_IS = frozenset({"BitCast", "Range", "RandomNormalLike", "RandomUniformLike
 
 
 class ExactEvaluator(ReferenceEvaluator):
-    """As ReferenceEvaluator, with the nodes of bodies and functions too."""
+    """As ReferenceEvaluator, with our own definitions of some operators. Nodes of bodies and functions are computed alike."""
+
+    def _load_impl(self, node: onnx.NodeProto, input_types: Any = None) -> Any:
+        function = find_port(node.domain, node.op_type, self.opsets.get(node.domain, 1))
+        return super()._load_impl(node, input_types) if function is None else partial(_Ported, function)
 
     def _init(self) -> None:
         super()._init()
@@ -32,6 +39,20 @@ class ExactEvaluator(ReferenceEvaluator):
                 and not _writes_text(node.onnx_node)
             ):
                 node.run = _exact(node.run, schema)
+
+
+class _Ported(OpRun):
+    """A node that a port computes."""
+
+    def __init__(self, function: Callable[..., Any], node: onnx.NodeProto, run_params: dict[str, Any]) -> None:
+        super().__init__(node, run_params)
+        self._function = function
+        self._named = {one.name for one in node.attribute}
+
+    def _run(self, *inputs: Any, **attributes: Any) -> tuple[Any, ...]:
+        """Attributes that the node does not have come with their defaults of the newest version."""
+        result = self._function(*inputs, **{name: value for name, value in attributes.items() if name in self._named})
+        return result if isinstance(result, tuple) else (result,)
 
 
 def _schema(node: onnx.NodeProto, opset: int) -> Any:

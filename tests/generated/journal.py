@@ -29,6 +29,8 @@ class Entry(NamedTuple):
     differences: tuple[tuple[str, str], ...] = ()
     """The oracle and the text of each difference without an explanation."""
     covered: tuple[tuple[str, Mapping[str, str]], ...] = ()
+    invalid: str = ""
+    """The reason if the model is not valid, which is a mistake of a recipe."""
 
 
 class Journal:
@@ -91,6 +93,7 @@ def entry_of(model: GeneratedModel, verdict: Verdict, seconds: float) -> Entry:
             (str(target), {name: attribute_class(value) for name, value in attributes.items()})
             for target, attributes in model.covered
         ),
+        invalid=verdict.invalid[:TEXT],
     )
 
 

@@ -116,12 +116,15 @@ def session(
     level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL,
     threads: int = 1,
     providers: Sequence[Any] = ("CPUExecutionProvider",),
+    config: Mapping[str, str] | None = None,
     **options: Any,
 ) -> InferenceSession:
-    """A session of ort-lite."""
+    """A session of ort-lite. `config` are config entries, `options` attributes of SessionOptions."""
     chosen = SessionOptions()
     chosen.graph_optimization_level = level
     chosen.intra_op_num_threads = threads
     for name, value in options.items():
         setattr(chosen, name, value)
+    for name, value in (config or {}).items():
+        chosen.add_session_config_entry(name, value)
     return InferenceSession(model, chosen, providers=list(providers))

@@ -5,31 +5,48 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import onnx
+
 from ort_lite.testing.generator import GeneratedModel, Generator
-from tests.generated import saved, stand_in
+from tests.generated import saved
 from tests.generated.journal import NONE, Entry, Journal, entry_of, restore
-from tests.generated.verdict import DIFFERENT
+from tests.generated.judge import judge as judge_model
+from tests.generated.reducing import reduce_failure, signature
+from tests.generated.verdict import DIFFERENT, INVALID, Verdict
 from tests.generated.workers import Judge, Result, Task, judge_all
+
+REDUCED = "reduced"
+"""The folder of the reduced model in that of the failure."""
 
 
 class Settings(NamedTuple):
     """What a run does. `operators`: each model has one of them; all operators if it is empty."""
 
     models: int
+    failures: Path
     operators: Collection[str] = ()
     jobs: int = 2
-    failures: Path | None = None
     thorough_every: int = 10
     stop_at_first: bool = False
     minutes: float | None = None
 
 
-class Run:
-    """Judge models 0, 1, 2, ... but those that the journal has. `failed` lists folders of new failures."""
+class Failure(NamedTuple):
+    """A model with an unexplained difference, and the folder that holds it."""
 
-    def __init__(self, generator: Generator, journal: Journal, settings: Settings, judge: Judge = stand_in.judge) -> None:
+    folder: Path
+    target: str
+    model: onnx.ModelProto
+    feeds: Mapping[str, Any]
+    verdict: Verdict
+
+
+class Run:
+    """Judge models 0, 1, 2, ... but those that the journal has."""
+
+    def __init__(self, generator: Generator, journal: Journal, settings: Settings, judge: Judge = judge_model) -> None:
         self.generator, self.journal, self.settings, self._judge = generator, journal, settings, judge
-        self.failed: list[Path] = []
+        self.failures: list[Failure] = []
         self._pending: dict[int, GeneratedModel] = {}
         restore(generator.coverage, iter(journal.entries.values()))
 
@@ -38,7 +55,7 @@ class Run:
         for result in judge_all(self._tasks(), self.settings.jobs, self._judge):
             entry = entry_of(self._pending.pop(result.task.number), result.verdict, result.seconds)
             self.journal.add(entry)
-            if entry.status == DIFFERENT:
+            if entry.status in (DIFFERENT, INVALID):
                 self._save(result, entry)
             yield entry
             if entry.status == DIFFERENT and self.settings.stop_at_first:
@@ -58,20 +75,22 @@ class Run:
             self._pending[number] = model
             yield task_of(model, number % self.settings.thorough_every == 0)
 
+    def reductions(self) -> Iterator[Failure]:
+        """Reduce the failures of this run, one of each target and kind, and save the small models beside the others."""
+        for failure in {(one.target, signature(one.verdict)): one for one in reversed(self.failures)}.values():
+            model, feeds, verdict = reduce_failure(failure.model, failure.feeds, failure.verdict, self._judge)
+            folder = failure.folder / REDUCED
+            saved.save(folder, model, feeds, verdict)
+            yield Failure(folder, failure.target, model, feeds, verdict)
+
     def _save(self, result: Result, entry: Entry) -> None:
-        if self.settings.failures is not None:
-            folder = self.settings.failures / f"{entry.number:06}-{entry.target.split(' ', 1)[0]}"
-            model, feeds = unpack(result.task)
-            saved.save(folder, model, feeds, result.verdict)
-            self.failed.append(folder)
+        name = f"{entry.number:06}-{entry.target.split(' ', 1)[0]}"
+        model = onnx.ModelProto.FromString(result.task.model)
+        folder = self.settings.failures / (name if entry.status == DIFFERENT else f"{INVALID}-{name}")
+        saved.save(folder, model, result.task.feeds, result.verdict)
+        if entry.status == DIFFERENT:
+            self.failures.append(Failure(folder, entry.target, model, result.task.feeds, result.verdict))
 
 
 def task_of(model: GeneratedModel, thorough: bool) -> Task:
     return Task(model.number, model.model.SerializeToString(), model.feeds, thorough)
-
-
-def unpack(task: Task) -> tuple[Any, Mapping[str, Any]]:
-    """Return the model of a task as a ModelProto, and its feeds."""
-    import onnx
-
-    return onnx.ModelProto.FromString(task.model), task.feeds

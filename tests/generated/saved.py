@@ -45,6 +45,7 @@ def describe(model: onnx.ModelProto, verdict: Verdict, folder: Path) -> str:
     """Write the differences, the command line, and the model as text."""
     lines = [f"python -m tests.generated --repeat {folder}", f"status: {verdict.status}"]
     lines += [f"{one.oracle}{f' ({one.explanation})' if one.explanation else ''}: {one.text}" for one in verdict.differences]
+    lines += [f"not valid: {verdict.invalid}"] if verdict.invalid else []
     lines += [f"{name} refused: {text}" for name, text in verdict.refusals.items()]
     return "\n".join([*lines, "", onnx.printer.to_text(model), ""])
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ort_lite.testing.generator import Generator, Target
 from tests.generated.journal import NONE, Entry
-from tests.generated.verdict import DIFFERENT, EXPLAINED, SAME
+from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME
 
 SLOWEST = 5
 REASONS = 2
@@ -17,12 +17,13 @@ def summary(entries: Collection[Entry], generator: Generator, claimed: Collectio
     judged = [entry for entry in entries if entry.status != NONE]
     lines = [f"{len(judged)} models with {sum(entry.nodes for entry in judged)} nodes"]
     counts = Counter(entry.status for entry in entries)
-    lines += [f"{counts[status]:8}  {status}" for status in (SAME, EXPLAINED, DIFFERENT)]
+    lines += [f"{counts[status]:8}  {status}" for status in (SAME, EXPLAINED, DIFFERENT, INVALID)]
     lines += [f"{counts[NONE]:8}  numbers without a model"] if counts[NONE] else []
     lines += _explanations(judged)
     lines += _refusals(judged)
     lines += _slowest(judged)
     lines += ["", _share(generator, claimed)]
+    lines += _invalid(judged)
     lines += _differences(judged)
     return "\n".join(lines) + "\n"
 
@@ -53,6 +54,14 @@ def _slowest(entries: Iterable[Entry]) -> Iterator[str]:
     yield "\nslowest models, in seconds"
     for entry in sorted(entries, key=lambda entry: -entry.seconds)[:SLOWEST]:
         yield f"{entry.seconds:8.2f}  {entry.number} {entry.target}"
+
+
+def _invalid(entries: Iterable[Entry]) -> Iterator[str]:
+    invalid = [entry for entry in entries if entry.status == INVALID]
+    if invalid:
+        yield "\nmodels that are not valid"
+    for entry in invalid:
+        yield f"{entry.number:8}  {entry.target}: {' '.join(entry.invalid.split())[:160]}"
 
 
 def _differences(entries: Iterable[Entry]) -> Iterator[str]:

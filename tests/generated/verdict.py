@@ -25,6 +25,8 @@ class Verdict(NamedTuple):
     oracles: tuple[str, ...]
     refusals: Mapping[str, str]
     invalid: str = ""
+    unjudged: tuple[str, ...] = ()
+    """Operators, with the types of their inputs, that no other oracle than ort-lite itself computes."""
 
     @property
     def status(self) -> str:

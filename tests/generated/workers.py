@@ -13,7 +13,7 @@ import onnx
 
 from tests.fuzz import crash
 from tests.fuzz.runner import announce_compiling, warm
-from tests.generated import stand_in
+from tests.generated.judge import judge as judge_model
 from tests.generated.verdict import Difference, Verdict
 
 BATCH = 1000
@@ -26,7 +26,8 @@ DYING_S = 0.5
 MEMORY = 6 << 30
 """Bytes that a process may map beside those it starts with."""
 
-Judge = Callable[[onnx.ModelProto, Mapping[str, Any], bool], Verdict]
+Judge = Callable[[onnx.ModelProto, Mapping[str, Any], bool], Any]
+"""(model, feeds, thorough) -> a verdict, or another result of a worker."""
 
 
 class Task(NamedTuple):
@@ -39,15 +40,18 @@ class Task(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The verdict of a task. A process that died or hung gives one with a difference from the oracle "process"."""
+    """The verdict of a task, or what else the judge returned.
+
+    A process that died or hung gives a verdict with a difference from the oracle "process", a judge that raises one from "judge".
+    """
 
     task: Task
-    verdict: Verdict
+    verdict: Any
     seconds: float
 
 
 def judge_all(
-    tasks: Iterable[Task], jobs: int = 1, judge: Judge = stand_in.judge, patience_s: float = PATIENCE_S
+    tasks: Iterable[Task], jobs: int = 1, judge: Judge = judge_model, patience_s: float = PATIENCE_S
 ) -> Iterator[Result]:
     """Judge the tasks in `jobs` processes, and yield results as they come."""
     source = iter(tasks)
@@ -72,14 +76,14 @@ def judge_all(
 class Worker:
     """A process that judges one task at a time, replaced by another when it ends."""
 
-    def __init__(self, judge: Judge = stand_in.judge, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, judge: Judge = judge_model, patience_s: float = PATIENCE_S) -> None:
         warm()
         self._judge, self._patience_s = judge, patience_s
         self.task: Task | None = None
         self._start()
 
-    def judge(self, task: Task) -> Verdict:
-        """Judge a task and wait for the verdict."""
+    def judge(self, task: Task) -> Any:
+        """Judge a task and wait for the result."""
         self.begin(task)
         while (result := self.poll()) is None:
             wait([self.connection], 0.5)
@@ -101,8 +105,8 @@ class Worker:
         try:
             while self.connection.poll():
                 message = self.connection.recv()
-                if isinstance(message, Verdict):
-                    return self._end(message)
+                if isinstance(message, tuple):
+                    return self._end(message[0])
                 patience_s = COMPILING_S if message == "compiling" else self._patience_s
                 self._deadline = time.monotonic() + patience_s
         except (EOFError, ConnectionResetError):
@@ -136,7 +140,7 @@ class Worker:
         self._start()
         return self._end(Verdict((Difference("process", f"{text}\n{note}".rstrip()),), (), {}))
 
-    def _end(self, verdict: Verdict) -> Result:
+    def _end(self, verdict: Any) -> Result:
         task, self.task = self.task, None
         assert task is not None
         return Result(task, verdict, time.monotonic() - self._began)
@@ -161,7 +165,7 @@ def _serve(connection: Connection, judge: Judge, note: crash.Note) -> None:
             verdict = judge(onnx.ModelProto.FromString(task.model), task.feeds, task.thorough)
         except Exception as error:  # noqa: BLE001  a judge that raises is a failure of its model
             verdict = Verdict((Difference("judge", f"{type(error).__name__}: {error}"),), (), {})
-        connection.send(verdict)
+        connection.send((verdict,))
 
 
 def _limit_memory() -> None:

@@ -1,12 +1,13 @@
 """What a recipe draws from: numbers, shapes, and operands of the types that the target binds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ort_lite.dtypes import FLOATS, Array, from_numpy, is_dtype, to_onnx
+from ort_lite.graph.types import Type
 from ort_lite.inference.schema_text import OpSchema
 from ort_lite.testing.generator.arrays import Contents, cast, is_float, numbers, special
 from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
@@ -14,6 +15,8 @@ from ort_lite.testing.generator.targets import Target
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
+DEEPEST = 3
+"""The most bodies around a node."""
 MOST_ELEMENTS = 4096
 """The most elements of a value, so that a model runs in milliseconds."""
 
@@ -26,11 +29,17 @@ class Draw:
     """
 
     def __init__(
-        self, draft: Draft, schema: OpSchema, target: Target, rng: Random, operands: Mapping[int, str] | None = None
+        self,
+        draft: Draft,
+        schema: OpSchema,
+        target: Target,
+        rng: Random,
+        extend: Callable[[Draft, int], None] | None = None,
+        operands: Mapping[int, str] | None = None,
     ) -> None:
-        self.draft, self.schema, self.target, self.rng = draft, schema, target, rng
-        self.types: dict[str, str] = dict(target.types)
+        self.draft, self.schema, self.target, self.rng, self._extend = draft, schema, target, rng, extend
         self._operands = dict(operands or {})
+        self.types: dict[str, str] = dict(target.types)
 
     # --- the operator's version
     @property
@@ -128,16 +137,18 @@ class Draw:
             raise Rejected(f"{sizes} has too many elements")
         if not is_dtype(dtype):
             raise Rejected(f"{dtype} is no tensor")
-        if contents is None and constant is None and not self.draft.plain and (found := self._earlier(dtype, sizes)) is not None:
+        if contents is None and constant is None and (found := self._earlier(dtype, sizes)) is not None:
             return found
-        return self.array(self._contents(dtype, sizes, contents), constant)
+        if contents is None or (self.draft.contents is not None and is_float(dtype)):
+            return self.array(self.contents(dtype, sizes), constant)
+        return self.array(contents(self.rng, sizes, dtype), constant)
 
     def array(self, array: Array, constant: bool | None = None) -> str:
         """An operand with these contents: a feed, a constant, or a Constant node."""
         if constant is None:
             constant = bool(self.draft.inputs) and self.chance(self.draft.constant_share)
-        if not constant and self.draft.outer is None:
-            return self.draft.feed(array).name
+        if not constant and (self.draft.outer is None or self.chance(0.3)):
+            return self.draft.outermost.feed(array).name
         if from_numpy(array.dtype) in ("float32", "int64") and not self.draft.plain and self.chance(0.2):
             return self.draft.append("Constant", [], {"value": array})[0].name
         return self.draft.constant(array).name
@@ -154,19 +165,15 @@ class Draw:
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
         if index in self._operands:
-            return self._given(index, low, high, least, open_shape)
+            known = self.draft.known(self._operands.pop(index))
+            if not _fits(known, self.kind(index), low, high, least, open_shape):
+                raise Rejected(f"{known.name} does not fit operand {index}")
+            return known
         return self.value_of(self.kind(index), low, high, least, open_shape)
-
-    def _given(self, index: int, low: int, high: int, least: int, open_shape: bool) -> Known:
-        known = self.draft.known(self._operands.pop(index))
-        if not _fits(known, self.kind(index), low, high, least, open_shape):
-            raise Rejected(f"{known.name} does not fit operand {index}")
-        return known
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
         """As `value`, of any kind."""
-        visible = () if self.draft.plain else self.visible()
-        fitting = [known for known in visible if _fits(known, kind, low, high, least, open_shape)]
+        fitting = [known for known in self.visible() if _fits(known, kind, low, high, least, open_shape)]
         if fitting and self.chance(0.75):
             recent = fitting[-4:] if self.chance(0.6) else fitting
             return self.choice(recent)
@@ -175,7 +182,9 @@ class Draw:
         return self.draft.known(self.tensor_of(kind, self.shape(low, min(high, 4) if low <= 4 else high, least=least)))
 
     def visible(self) -> list[Known]:
-        """Values that a node may read, outer ones first."""
+        """Values that a node may read, outer ones first; a plain draft has none."""
+        if self.draft.plain:
+            return []
         drafts = []
         draft: Draft | None = self.draft
         while draft is not None:
@@ -184,32 +193,45 @@ class Draw:
         return [known for one in reversed(drafts) for known in one.values.values()]
 
     def container(self, kind: str) -> Known:
-        """A fresh feed of a kind that is no tensor: a sequence, an optional or a map. A body has none. Raises Rejected there."""
-        if self.draft.outer is not None:
-            raise Rejected(f"a body feeds no {kind}")
-        return self.draft.feed(self._container(kind), type_of(kind))
+        """A fresh feed of the model of a kind that is no tensor: a sequence, an optional or a map."""
+        return self.draft.outermost.feed(self.content_of(kind), type_of(kind))
 
-    # --- helpers
-    def _container(self, kind: str) -> Any:
+    def body(self, inputs: Sequence[Type] = ()) -> Draft:
+        """A body with these inputs and a few nodes, which may read outer values. It has no outputs yet. Raises Rejected."""
+        if self.draft.depth >= DEEPEST or self._extend is None:
+            raise Rejected("bodies are nested too deeply")
+        body = Draft(self.draft.opsets, self.rng, self.draft.rules, self.draft)
+        for type_ in inputs:
+            body.formal(type_)
+        self._extend(body, self.integer(0, 4 - self.draft.depth))
+        return body
+
+    def inside(self, body: Draft) -> "Draw":
+        """Choices for the same node, of which operands go into a body."""
+        return Draw(body, self.schema, self.target, self.rng, self._extend)
+
+    def content_of(self, kind: str) -> Any:
+        """What a feed of a kind holds: an array, a list, a dict, or None for an empty optional."""
         head, bracket, inside = kind.partition("(")
         if not bracket:
-            return self._contents(kind, self.shape(0, 3, most=4), None)
+            return self.contents(kind, self.shape(0, 3, most=4))
         inside = inside[:-1]
         if head == "seq":
-            return [self._container(inside) for _ in range(self.integer(0, 3))]
+            return [self.content_of(inside) for _ in range(self.integer(0, 3))]
         if head == "optional":
-            return None if self.chance(0.25) else self._container(inside)
+            return None if self.chance(0.25) else self.content_of(inside)
         key, _, value = inside.partition(",")
-        keys = self._contents(key, (4,), None).tolist()
-        return {one: self._contents(value, (), None).item() for one in keys}
+        keys = self.contents(key, (4,)).tolist()
+        return {one: self.contents(value, ()).item() for one in keys}
 
-    def _contents(self, dtype: str, shape: Shape, contents: Contents | None) -> Array:
+    def contents(self, dtype: str, shape: Shape) -> Array:
+        """An array of ordinary numbers; in some drafts NaN, infinities and the like are among them."""
         if self.draft.contents is not None and is_float(dtype):
             return self.draft.contents(self.rng, shape, dtype)
-        if contents is not None:
-            return contents(self.rng, shape, dtype)
         chosen = special if self.draft.special and self.chance(0.3) else numbers
         return chosen(self.rng, shape, dtype)
+
+    # --- helpers
 
     def _earlier(self, dtype: str, shape: Shape) -> str | None:
         """An earlier value of this type and shape; or one that Reshape, Cast or Expand makes so."""
@@ -243,4 +265,4 @@ def _castable(source: str, target: str) -> bool:
     return source in FLOATS or source in ("int8", "int16", "int32", "int64", "uint8", "bool")
 
 
-__all__ = ["MOST_ELEMENTS", "Draw", "Shape"]
+__all__ = ["DEEPEST", "MOST_ELEMENTS", "Draw", "Shape"]

@@ -10,7 +10,7 @@ from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
-from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.draw import DEEPEST, Draw
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.recipe import Recipe
 from ort_lite.testing.generator.targets import Target
@@ -48,7 +48,7 @@ class Generator:
         self.rules, self.recipes, self.seed = rules, recipes, seed
         self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and _reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
-        self._alive: dict[tuple[str, int], list[Target]] = {}
+        self._alive: dict[tuple[str, int, bool], list[Target]] = {}
 
     def model(self, number: int, operators: Collection[str] | None = None) -> GeneratedModel | None:
         """Generate model `number`. With `operators` it has one of them, and their company is simple.
@@ -102,23 +102,35 @@ class Generator:
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
             raise Rejected(f"{target} has no schema")
-        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng, operands))
+        inner: list[tuple[Target, Mapping[str, Any]]] = []
+
+        def extend(body: Draft, count: int) -> None:
+            for _ in range(count):
+                self._extend(body, self._companion(body, rng), rng, inner)
+
+        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng, extend, operands))
         draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
-        covered.append((target, drawn.attributes))
+        covered.extend([(target, drawn.attributes), *inner])
 
     def _companion(self, draft: Draft, rng: Random) -> Target:
         """Another target of the draft's opsets: the rarest of a few."""
         domain = "" if rng.random() < 0.8 else rng.choice(sorted(draft.opsets))
-        alive = self._of_opset(domain, draft.opsets[domain]) or self._of_opset("", draft.opsets[""])
+        flat = draft.depth >= DEEPEST or rng.random() < 0.5
+        alive = self._of_opset(domain, draft.opsets[domain], flat) or self._of_opset("", draft.opsets[""], flat)
         few = [rng.choice(alive) for _ in range(12)]
         return self.coverage.next(rng, few)
 
-    def _of_opset(self, domain: str, opset: int) -> list[Target]:
-        if (domain, opset) not in self._alive:
-            self._alive[domain, opset] = [
-                one for one in self.coverage.targets if one.domain == domain and one.since <= opset < one.until
-            ]
-        return self._alive[domain, opset]
+    def _of_opset(self, domain: str, opset: int, flat: bool) -> list[Target]:
+        """The targets of an opset; `flat`: without those of operators that have bodies."""
+        key = (domain, opset, flat)
+        if key not in self._alive:
+            alive = [one for one in self.coverage.targets if one.domain == domain and one.since <= opset < one.until]
+            self._alive[key] = [one for one in alive if not (flat and self._has_bodies(one))]
+        return self._alive[key]
+
+    def _has_bodies(self, target: Target) -> bool:
+        schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=target.since))
+        return schema is not None and "GRAPH" in schema.attributes.values()
 
     def _opsets(self, target: Target, rng: Random) -> dict[str, int]:
         most = USUAL_NEWEST if rng.random() < 0.85 else NEWEST

@@ -41,7 +41,7 @@ def global_pool(draw: Draw) -> Call:
 
 @recipe("MaxUnpool")
 def max_unpool(draw: Draw) -> Call:
-    """The positions count in the result, and are different."""
+    """The positions are different ones of the result without `output_shape`, which only adds to its end."""
     shape = image(draw).shape
     assert shape is not None
     kernel = [draw.integer(1, 3) for _ in shape[2:]]
@@ -50,16 +50,14 @@ def max_unpool(draw: Draw) -> Call:
     before = [draw.integer(0, min(k, n) - 1) if draw.chance(0.2) else 0 for k, n in zip(kernel, full, strict=True)]
     pads = [*before, *[0] * len(full)]
     sizes = [n - b for n, b in zip(full, before, strict=True)]
-    explicit = draw.chance(0.3)
-    if explicit:
-        sizes = [n + draw.integer(0, 2) for n in sizes]
     result = (*shape[:2], *sizes)
     count = prod(shape)
     if count > prod(result):
         shape = (0, *shape[1:])
         result, count = (0, *result[1:]), 0
     places = np.array(draw.rng.sample(range(prod(result)), count), np.int64).reshape(shape)
-    operands = [draw.tensor(0, shape), draw.array(places), draw.ints(*result) if explicit else ""]
+    larger = [*result[:2], *(n + draw.integer(0, 2) for n in sizes)]
+    operands = [draw.tensor(0, shape), draw.array(places), draw.ints(*larger) if draw.chance(0.3) else ""]
     return call(
         operands,
         kernel_shape=kernel,

@@ -4,37 +4,51 @@ from typing import Any
 
 from ort_lite.testing.generator.arrays import Contents, between, is_integer, numbers
 from ort_lite.testing.generator.draft import Known
-from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
-SUMS = ("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceProd")
-ROOTS = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
+SUMS = ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd")
+LOGARITHMS = ("ReduceLogSum", "ReduceLogSumExp")
+EXTREMES = ("ReduceMax", "ReduceMin")
 
 
-@recipe(*SUMS, *ROOTS, "ReduceMean", "ReduceMax", "ReduceMin")
+@recipe(*SUMS, *LOGARITHMS, *EXTREMES, "ReduceMean")
 def reduce(draw: Draw) -> Call:
-    """Axes are an attribute or, in later versions, an input. Nothing says what integers come of no elements' mean, log or extreme."""
+    """Axes are an attribute or, in later versions, an input."""
     value = _operand(draw)
+    several = draw.op_type == "ReduceLogSumExp" and is_integer(draw.kind(0))
     keepdims = draw.maybe(draw.integer(0, 1), 0.7)
-    listed = draw.axes(value.rank, negative=draw.version >= 11)
+    listed = draw.axes(value.rank, least=int(several), negative=draw.version >= 11)
     if draw.has_attribute("axes"):
         return call([value.name], axes=draw.maybe(listed, 0.8) or None, keepdims=keepdims)
     axes = draw.ints(*listed) if draw.chance(0.8) else ""
-    return call([value.name, axes], keepdims=keepdims, noop_with_empty_axes=draw.maybe(draw.integer(0, 1)))
+    return call([value.name, axes], keepdims=keepdims, noop_with_empty_axes=None if several else draw.maybe(draw.integer(0, 1)))
 
 
 def _operand(draw: Draw) -> Known:
-    """Logarithms and roots of integers need moderate positive ones, since results beyond the type have no meaning."""
-    counts = is_integer(draw.kind(0)) or draw.kind(0) == "bool"
-    if draw.op_type in SUMS or (draw.op_type == "ReduceL2" and not counts):
-        return draw.value(0)
-    least = 1 if counts or draw.op_type in ("ReduceMax", "ReduceMin") else 0
-    contents: Contents | None = None
-    if draw.op_type in ROOTS and (counts or draw.chance(0.5)):
-        contents = between(1, 9) if counts else between(0.25, 4)
-    if contents is None:
-        return draw.value(0, least=least)
-    return draw.draft.known(draw.tensor(0, draw.shape(least=least), contents))
+    """Integers are moderate: sums beyond the type have no meaning, nor have logarithms and roots of negative ones.
+
+    The logarithm of a sum of exponentials of one integer is that integer, or rounded down the one before: it has several.
+    """
+    kind = draw.kind(0)
+    if is_integer(kind):
+        if draw.op_type == "ReduceLogSumExp":
+            return _known(draw, draw.shape(1, 4, least=2), between(1, 9))
+        positive = draw.op_type == "ReduceLogSum"
+        if positive or draw.draft.special or draw.op_type in ("ReduceL2", "ReduceMean"):
+            return _known(draw, draw.shape(least=0 if draw.op_type in SUMS else 1), between(1, 9) if positive else numbers)
+    elif draw.op_type in LOGARITHMS and draw.chance(0.5):
+        return _known(draw, draw.shape(), between(0.25, 4))
+    return draw.value(0, least=_least(draw))
+
+
+def _least(draw: Draw) -> int:
+    """The least size of an axis: nothing defines the mean of no elements, nor before version 20 their extremes."""
+    return int(draw.op_type == "ReduceMean" or (draw.op_type in EXTREMES and draw.version < 20))
+
+
+def _known(draw: Draw, shape: Shape, contents: Contents) -> Known:
+    return draw.draft.known(draw.tensor(0, shape, contents))
 
 
 @recipe("ArgMax", "ArgMin")
@@ -47,7 +61,7 @@ def extreme_index(draw: Draw) -> Call:
 
 def _fresh(draw: Draw) -> Known:
     """A fresh operand without NaN, which no order holds for."""
-    return draw.draft.known(draw.tensor(0, draw.shape(1, 4, least=1), numbers))
+    return _known(draw, draw.shape(1, 4, least=1), numbers)
 
 
 @recipe("TopK")

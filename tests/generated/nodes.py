@@ -1,0 +1,127 @@
+"""Every node of a model by itself: the oracles compute it from the values that ort-lite found before it.
+
+An operator that an oracle lacks then costs it one node, not the model; errors do not add up on the way; and where oracles
+disagree, the node that they disagree about is known, and what it was given.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import onnx
+
+from tests.generated.comparison import mismatches, only_form
+from tests.generated.conditioning import Conditioning
+from tests.generated.known import ONNXRUNTIME, REFERENCE, find_defect
+from tests.generated.oracles import Answer, Feeds, of_onnxruntime, of_reference
+from tests.generated.verdict import Difference
+from tests.generated.walk import Site, Values, feeds, reads, single, sites
+
+CONDITIONING = "conditioning"
+ORACLES: Mapping[str, Callable[[onnx.ModelProto, Feeds], Answer]] = {ONNXRUNTIME: of_onnxruntime, REFERENCE: of_reference}
+_RANDOM = frozenset(
+    {
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "Bernoulli",
+        "Multinomial",
+        "com.microsoft.Sampling",
+    }
+)
+_refused: dict[tuple[str, str], str] = {}
+"""By oracle and kind of node: why the oracle has no kernel for it, so that it is asked once."""
+
+
+class NodeJudge:
+    """The nodes of one model. `refusals` are by oracle and operator, `unjudged` the operators that no oracle computes."""
+
+    def __init__(self, model: onnx.ModelProto, values: Values, types: Mapping[str, str]) -> None:
+        self.model, self.values, self.types = model, values, types
+        self.refusals: dict[str, str] = {}
+        self.answered: set[str] = set()
+        self.unjudged: list[str] = []
+        self.defects: dict[str, dict[str, str]] = {}
+        """By oracle: the outputs of nodes that it computes wrongly, with the names of the defects."""
+
+    def differences(self) -> Iterator[Difference]:
+        """Compare node after node."""
+        for number, node in enumerate(self.model.graph.node):
+            if node.op_type == "Constant" and not node.domain:
+                continue
+            try:
+                model = single(self.model, node, self.values, self.types)
+                given = feeds(model, self.values)
+            except KeyError as error:
+                self.refusals[node.op_type] = f"a value of unknown type: {error}"
+                continue
+            answers = {name: self._ask(name, model, given) for name in ORACLES}
+            if all(isinstance(one, str) for one in answers.values()):
+                self.unjudged.append(_kind(node, self.values, self.types))
+            for name, expected in answers.items():
+                if isinstance(expected, str):
+                    self.refusals[f"{name}, {node.domain}.{node.op_type}"] = expected
+                else:
+                    self.answered.add(name)
+                    yield from self._compare(name, number, model, given, expected)
+
+    def _ask(self, oracle: str, model: onnx.ModelProto, given: Feeds) -> Answer:
+        kind = _kind(model.graph.node[0], given, self.types) + str([(one.domain, one.version) for one in model.opset_import])
+        if reason := _refused.get((oracle, kind)):
+            return reason
+        found = ORACLES[oracle](model, given)
+        if isinstance(found, str) and found.startswith("NotImplemented"):
+            _refused[oracle, kind] = found
+        return found
+
+    def _compare(
+        self, oracle: str, number: int, model: onnx.ModelProto, given: Feeds, expected: list[Any]
+    ) -> Iterator[Difference]:
+        node = model.graph.node[0]
+        got = [self.values[name] for name in node.output if name]
+        found = mismatches(got, expected)
+        if is_random(model, given):
+            found = [one for one in found if only_form(one)]
+        if not found:
+            return
+        values = {**self.values, **given}
+        defect = find_defect(model, values, oracle)
+        if defect:
+            self.defects.setdefault(oracle, {}).update(dict.fromkeys(node.output, defect))
+        conditioning = Conditioning(model, given)
+        for mismatch in found:
+            explanation = defect or (CONDITIONING if conditioning.explains(mismatch) else "")
+            yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
+
+
+def is_random(model: onnx.ModelProto, values: Values) -> bool:
+    """Return True if a node of the model draws random numbers."""
+    return any(site.operator in _RANDOM or _drops(site) for site in sites(model, values))
+
+
+def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
+    """The names of values that depend on random numbers."""
+    found: set[str] = set()
+    for node in model.graph.node:
+        one = onnx.ModelProto(opset_import=model.opset_import, functions=model.functions)
+        one.graph.node.append(node)
+        if found & reads(node) or is_random(one, values):
+            found.update(name for name in node.output if name)
+    return found
+
+
+def _drops(site: Site) -> bool:
+    if site.operator != "Dropout":
+        return site.operator in ("com.microsoft.BiasDropout", "com.microsoft.BitmaskDropout")
+    if site.opset < 12:
+        return site.opset < 7 and not site.attribute("is_test", 0)
+    mode = site.operand(2)
+    return bool(mode is not None and mode) or (mode is None and len(site.node.input) > 2 and bool(site.node.input[2]))
+
+
+def _kind(node: onnx.NodeProto, values: Values, types: Mapping[str, str]) -> str:
+    """The operator with the types of its inputs."""
+    inputs = (
+        str(values[name].dtype) if hasattr(values.get(name), "dtype") else types.get(name, "?") for name in node.input if name
+    )
+    return f"{node.domain}{'.' if node.domain else ''}{node.op_type}({', '.join(inputs)})"
