@@ -89,8 +89,15 @@ class Generator:
                 return draft.nodes[mark[0] :]
         return []
 
-    def propose(self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
-        """Add a node of the target as its recipe draws it. Raises Rejected."""
+    def propose(
+        self,
+        draft: Draft,
+        target: Target,
+        rng: Random,
+        covered: list[tuple[Target, Mapping[str, Any]]],
+        operands: Mapping[int, str] | None = None,
+    ) -> None:
+        """Add a node of the target as its recipe draws it, with `operands` at their positions. Raises Rejected."""
         version = draft.opsets[target.domain]
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
@@ -101,7 +108,7 @@ class Generator:
             for _ in range(count):
                 self._extend(body, self._companion(body, rng), rng, inner)
 
-        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng, extend))
+        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng, extend, operands))
         draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
         covered.extend([(target, drawn.attributes), *inner])
 
