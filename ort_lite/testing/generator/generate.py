@@ -83,10 +83,9 @@ class Generator:
         at = rng.randrange(length)
         for position in range(length):
             if position == at:
-                if not self._extend(draft, target, rng, covered):
+                grown = self._extend(draft, target, rng, covered)
+                if not grown or (transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered)):
                     self.coverage.failures[target] += 1
-                    return None
-                if transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered):
                     return None
             elif patterns and rng.random() < PATTERN_SHARE:
                 self._add_pattern(draft, rng.choice(patterns), rng, covered)
@@ -117,11 +116,18 @@ class Generator:
                 return draft.nodes[mark[0] :]
         return []
 
-    def propose(self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
-        """Add a node of the target as its recipe draws it. Raises Rejected."""
-        self._take(self._draw(draft, target, rng), covered)
+    def propose(
+        self,
+        draft: Draft,
+        target: Target,
+        rng: Random,
+        covered: list[tuple[Target, Mapping[str, Any]]],
+        operands: Mapping[int, str] | None = None,
+    ) -> None:
+        """Add a node of the target as its recipe draws it, with `operands` at their positions. Raises Rejected."""
+        self._take(self._draw(draft, target, rng, operands), covered)
 
-    def _draw(self, draft: Draft, target: Target, rng: Random) -> Draw:
+    def _draw(self, draft: Draft, target: Target, rng: Random, operands: Mapping[int, str] | None = None) -> Draw:
         version = draft.opsets[target.domain]
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
@@ -132,7 +138,7 @@ class Generator:
             for _ in range(count):
                 self._extend(body, self._companion(body, rng), rng, inner)
 
-        draw = Draw(draft, schema, target, rng, extend)
+        draw = Draw(draft, schema, target, rng, extend, operands)
         draw.covered = inner
         return draw
 
@@ -147,9 +153,9 @@ class Generator:
     ) -> bool:
         """Add the nodes of a pattern; nothing where its recipes take other operands each time."""
 
-        def draws(domain: str, op_type: str) -> list[Draw]:
+        def draws(domain: str, op_type: str, operands: Mapping[int, str]) -> list[Draw]:
             alive = self._of_opset(domain, draft.opsets.get(domain, 0), False)
-            return [self._draw(draft, target, rng) for target in alive if target.op_type == op_type]
+            return [self._draw(draft, target, rng, operands) for target in alive if target.op_type == op_type]
 
         for _ in range(PATTERN_ATTEMPTS):
             mark, count = draft.mark(), len(covered)

@@ -4,7 +4,7 @@ Inner nodes come first. The recipe of a node is told which operands it has to ta
 Nodes without attributes are added as the pattern has them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 import numpy as np
@@ -22,8 +22,8 @@ PLAIN = frozenset(
 CONSTANTS = {"low": 0.0, "high": 6.0, "epsilon": 1e-5}
 """Numbers that transforms look for in constants with these names."""
 
-Draws = Callable[[str, str], list[Draw]]
-"""(domain, operator) -> a Draw for each target of that operator in the draft's opset."""
+Draws = Callable[[str, str, Mapping[int, str]], list[Draw]]
+"""(domain, operator, operands) -> a Draw for each target of that operator in the draft's opset."""
 Propose = Callable[[Draw], None]
 """Adds a node to the draft by its recipe."""
 
@@ -70,7 +70,6 @@ class PatternDraft:
 
     def _by_recipe(self, op_type: str, pattern: Pattern, operands: Sequence[Operand], inner: dict[int, str]) -> Known:
         draw = self._draw(op_type, pattern.domain, inner)
-        draw.preferred = dict(inner)
         draw.fixed = {
             index: isinstance(operand, ConstantOperand) or (isinstance(operand, Pattern) and index > 0)
             for index, operand in enumerate(operands)
@@ -90,7 +89,7 @@ class PatternDraft:
 
     def _draw(self, op_type: str, domain: str, inner: dict[int, str]) -> Draw:
         """A Draw of a target that takes the operands; mostly of one with float32."""
-        draws = self._draws(domain, op_type)
+        draws = self._draws(domain, op_type, inner)
         self._rng.shuffle(draws)
         if self._rng.random() < 0.8:
             draws.sort(key=lambda draw: "float32" not in draw.types.values())
