@@ -13,6 +13,7 @@ from ort_lite.graph.types import SequenceType, TensorType, Type
 from ort_lite.inference import UNKNOWN, Inference, Info, ShapeRules
 from ort_lite.inference.schema import kind_of
 from ort_lite.record import Record, field
+from ort_lite.testing.generator.arrays import Contents
 
 SMALL = 64
 """The most elements of a feed that shape rules may read."""
@@ -38,7 +39,9 @@ class Known(Record, eq=False):
 
     @property
     def rank(self) -> int:
-        assert self.shape is not None
+        """The number of axes. Raises Rejected where the shape is not known."""
+        if self.shape is None:
+            raise Rejected(f"the shape of {self.name} is not known")
         return len(self.shape)
 
 
@@ -68,6 +71,12 @@ class Draft:
         self.outputs: list[str] = []
         self.special: bool = outer is not None and outer.special
         """Fresh operands may hold NaN, infinities and the like."""
+        self.contents: Contents | None = None
+        """The contents of all fresh operands of floats, instead of those that recipes draw."""
+        self.plain: bool = False
+        """Operands are feeds and initializers alone: no earlier values, and no nodes that make them fit."""
+        self.constant_share: float = 0.35
+        """How many of the fresh operands are constants, if it is left open. A model feeds at least one."""
         self._names: list[int] = [0] if outer is None else outer._names
 
     @property
@@ -138,7 +147,7 @@ class Draft:
         named = (True,) * outputs if isinstance(outputs, int) else tuple(outputs)
         names = tuple(self.name("v") if one else "" for one in named)
         node = NodeDraft(op_type, domain, tuple(inputs), names, {k: v for k, v in (attributes or {}).items() if v is not None})
-        infos = [Info(type_) for type_ in types] if types is not None and bodies(node) else self._inferred(node)
+        infos = [Info(type_) for type_ in types] if types is not None and _has_bodies(node) else self._inferred(node)
         found = _merged([info.type for info in infos], types)
         results = []
         for name, type_, info in zip(names, found, infos, strict=True):
@@ -194,6 +203,13 @@ class Draft:
 def bodies(node: NodeDraft) -> list[Draft]:
     """Return the bodies among the attributes of the node."""
     return [value for value in node.attributes.values() if isinstance(value, Draft)]
+
+
+def _has_bodies(node: NodeDraft) -> bool:
+    """Return True for a node with a body, a draft or a whole GraphProto."""
+    from onnx import GraphProto
+
+    return any(isinstance(value, Draft | GraphProto) for value in node.attributes.values())
 
 
 def captures(node: NodeDraft) -> Iterable[str]:
