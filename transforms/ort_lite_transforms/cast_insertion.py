@@ -75,9 +75,7 @@ class _Casts:
 
     def _node(self, source: Value, target: Value, dtype: DType, beside: Node) -> Node:
         name = self._names(f"{beside.name}_to_{dtype}")
-        version = (
-            13 if beside.domain else max(beside.version, 13)
-        )  # before 13 it has no bfloat16, which older operators may have
+        version = 13 if beside.domain else beside.version
         cast = Node("Cast", [source], [target], {"to": to_onnx(dtype)}, version=version, name=name)
         self.made.append(cast)
         return cast
