@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from ort_lite import GraphOptimizationLevel, InferenceSession, SessionOptions
-from ort_lite.dtypes import from_ort_name, to_numpy
+from ort_lite.dtypes import from_onnx, from_ort_name, to_numpy
 from tests.generated.exact import ExactEvaluator
 
 Answer = list[Any] | str
@@ -98,7 +98,21 @@ def _typed(value: Any, type_: str) -> Any:
 
 def of_reference(model: onnx.ModelProto, feeds: Feeds) -> Answer:
     """Run the model in onnx.reference, each node in float64."""
-    return answer(lambda: [_plain(value) for value in ExactEvaluator(model).run(None, dict(feeds))])
+    return answer(lambda: _run_reference(model, feeds))
+
+
+def _run_reference(model: onnx.ModelProto, feeds: Feeds) -> list[Any]:
+    """The element types are those that onnx infers: implementations take little care of them."""
+    results = [_plain(value) for value in ExactEvaluator(model).run(None, dict(feeds))]
+    outputs = onnx.shape_inference.infer_shapes(model).graph.output
+    return [_as_declared(value, declared.type) for value, declared in zip(results, outputs, strict=True)]
+
+
+def _as_declared(value: Any, declared: onnx.TypeProto) -> Any:
+    code = declared.tensor_type.elem_type
+    if not isinstance(value, np.ndarray) or not code or value.dtype == object or value.dtype == to_numpy(from_onnx(code)):
+        return value
+    return value.astype(to_numpy(from_onnx(code)))
 
 
 def _plain(value: Any) -> Any:
