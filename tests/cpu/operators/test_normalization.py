@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 from ort_lite import InferenceSession
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, from_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, run_op
@@ -178,9 +178,15 @@ def test_attributes_that_do_not_fit_are_refused(op: str, inputs: list[Shape], at
         op_program(op, [ramp(shape) for shape in inputs], attributes, opset=23)
 
 
-def test_statistics_of_a_type_without_kernels_are_refused() -> None:
-    with pytest.raises(NotSupported, match=r"LayerNormalization 'node' .*output 1 of bfloat16"):
-        op_program("LayerNormalization", [ramp((2, 3)), ramp((3,))], {"stash_type": 16}, outputs=2)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_statistics_are_rounded_to_the_type_that_stash_type_says(dtype: str) -> None:
+    x = ramp((2, 3), dtype)
+    _, mean, inverse = run_op("LayerNormalization", [x, ramp((3,), dtype)], {"stash_type": 16}, outputs=3)
+    wide = x.astype(np.float64)
+    wanted = wide.mean(-1, keepdims=True), 1 / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    for got, want in zip((mean, inverse), wanted, strict=True):
+        assert from_numpy(got.dtype) == "bfloat16"
+        assert_close(got, want.astype(np.float32).astype(got.dtype), 1e-2, 0, "statistics")
 
 
 def test_channels_without_items_are_normalised() -> None:

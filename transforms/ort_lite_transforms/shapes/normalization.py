@@ -46,12 +46,16 @@ def _scale_type(op: Op) -> str:
     return op.dtype(0 if op.node.op_type == "LayerNormalization" and op.version >= 17 else 1)
 
 
-@shape_rule("LayerNormalization", "SimplifiedLayerNormalization", types=(_scale_type, "float32"))
+def _statistics_type(op: Op) -> str:
+    return from_onnx(op.attr("stash_type", 1))
+
+
+@shape_rule("LayerNormalization", "SimplifiedLayerNormalization", types=(_scale_type, _statistics_type))
 def layer_normalization(op: Op) -> list[Info]:
     """y like x; mean and inverse deviation with 1 from `axis` on. Spec: ONNX LayerNormalization-17."""
     shape = op.shape(0)
     axis = op.axis(op.attr("axis", -1), len(shape))
-    statistics = op.tensor(from_onnx(op.attr("stash_type", 1)), [*shape[:axis], *[1] * (len(shape) - axis)])
+    statistics = op.tensor(_statistics_type(op), [*shape[:axis], *[1] * (len(shape) - axis)])
     return [op.tensor(_scale_type(op), shape), statistics, statistics]
 
 
