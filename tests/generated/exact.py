@@ -14,11 +14,14 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from ort_lite.dtypes import Array, from_numpy, from_ort_name, is_dtype, to_numpy
-from tests.generated.ports import find_port
+from tests.generated.ports import REFUSED, StackingLoop, find_port
 
 PROMOTED = ("float16", "bfloat16", "float32")
-AS_IT_IS = frozenset({"BitCast", "Range", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"})
-"""Operators that depend on the type itself: its bits, the number of steps, random numbers."""
+AS_IT_IS = frozenset({
+    "BitCast", "Range", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
+    "SequenceConstruct", "SequenceInsert", "SplitToSequence", "SequenceMap", "ConcatFromSequence",
+})  # fmt: skip
+"""Operators that depend on the type itself: its bits, the number of steps, random numbers; and those of sequences."""
 
 
 class ExactEvaluator(ReferenceEvaluator):
@@ -29,6 +32,10 @@ class ExactEvaluator(ReferenceEvaluator):
         function = find_port(node.domain, node.op_type, opset)
         if function is not None:
             return partial(_Ported, function)
+        if reason := REFUSED.get((node.domain, node.op_type)):
+            raise NotImplementedError(f"{node.op_type}: {reason}")
+        if node.op_type == "Loop" and not node.domain:
+            return StackingLoop
         if (node.domain, node.op_type) not in self.functions_ and _schema(node, opset) is None:
             raise NotImplementedError(f"{node.op_type} of opset {opset}: the reference has a later version")
         return super()._load_impl(node, input_types)

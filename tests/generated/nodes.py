@@ -94,11 +94,11 @@ class NodeJudge:
         if not found:
             return
         values = {**self.values, **given}
-        defect = find_defect(model, values, oracle)
-        if defect:
-            self.defects.setdefault(oracle, {}).update(dict.fromkeys(node.output, defect))
         conditioning = Conditioning(model, given)
         for mismatch in found:
+            defect = find_defect(model, values, oracle, mismatch)
+            if defect:
+                self.defects.setdefault(oracle, {}).update(dict.fromkeys(node.output, defect))
             explanation = defect or (CONDITIONING if conditioning.explains(mismatch) else "")
             yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
         if conditioning.failure:

@@ -131,8 +131,9 @@ def conv_transpose(x: Array, w: Array, b: Array | None = None, group: int = 1, *
             slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in zip(tap, dilations, strides, x.shape[2:], strict=True)
         )
         y[_last(*into)] += np.einsum("ngc...,gco->ngo...", parts, kernels[_last(*tap)])
-    y = y.reshape(x.shape[0], -1, *y.shape[3:])[_last(*(slice(k, k + m) for k, m in zip(low, sizes, strict=True)))]
-    return y if b is None else y + b.reshape(-1, *(1,) * count)
+    cut = _last(*(slice(k, k + m) for k, m in zip(low, sizes, strict=True)))
+    result: Array = y.reshape(x.shape[0], -1, *y.shape[3:])[cut]
+    return result if b is None else np.asarray(result + b.reshape(-1, *(1,) * count))
 
 
 def _borders(x: Array, whole: Sequence[int], strides: Sequence[int], how: dict[str, Any]) -> tuple[list[int], list[int]]:

@@ -68,7 +68,8 @@ def _functions(op_type: str, directions: int, how: dict[str, Any]) -> list[Activ
 
 def _run(op_type: str, gates: int, step: Callable[..., tuple[Array, Array]], inputs: Sequence[Any], how: dict[str, Any]) -> Any:
     """Run the steps of all directions over the sequences. Returns Y, Y_h and Y_c."""
-    x, w, r, b, lengths, state, cell, peepholes = (*inputs, *(None,) * (8 - len(inputs)))
+    operands: list[Any] = [*inputs, *[None] * (8 - len(inputs))]
+    x, w, r, b, lengths, state, cell, peepholes = operands
     if how.get("layout", 0):
         x = x.swapaxes(0, 1)
         state, cell = (None if one is None else one.swapaxes(0, 1) for one in (state, cell))

@@ -33,15 +33,19 @@ def axes(
     found = []
     for k, size in enumerate(sizes):
         reach = dilations[k] * (kernel[k] - 1) + 1
-        low, high, windows = _padding(size, reach, strides[k], pads[k], pads[k + count], auto_pad, ceil_mode)
+        low, high, windows = _padding(size, reach, strides[k], pads[k], pads[k + count], auto_pad, ceil_mode, dilations[k] > 1)
         starts = np.arange(windows) * strides[k] - low
         found.append(Axis(starts[:, None] + np.arange(kernel[k]) * dilations[k], low, high))
     return found
 
 
-def _padding(size: int, reach: int, stride: int, low: int, high: int, auto_pad: str, ceil_mode: int) -> tuple[int, int, int]:
+def _padding(
+    size: int, reach: int, stride: int, low: int, high: int, auto_pad: str, ceil_mode: int, dilated: bool
+) -> tuple[int, int, int]:
     """The padding in front and behind, and the number of windows."""
     if auto_pad.startswith("SAME"):
+        if dilated:
+            raise NotImplementedError("ONNX does not say what automatic padding of dilated windows is")
         windows = -(-size // stride)
         total = max((windows - 1) * stride + reach - size, 0)
         low = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
