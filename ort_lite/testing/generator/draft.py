@@ -13,6 +13,7 @@ from ort_lite.graph.types import SequenceType, TensorType, Type
 from ort_lite.inference import UNKNOWN, Inference, Info, ShapeRules
 from ort_lite.inference.schema import kind_of
 from ort_lite.record import Record, field
+from ort_lite.testing.generator.arrays import Contents
 
 SMALL = 64
 """The most elements of a feed that shape rules may read."""
@@ -38,7 +39,9 @@ class Known(Record, eq=False):
 
     @property
     def rank(self) -> int:
-        assert self.shape is not None
+        """The number of axes. Raises Rejected where the shape is not known."""
+        if self.shape is None:
+            raise Rejected(f"the shape of {self.name} is not known")
         return len(self.shape)
 
 
@@ -68,6 +71,12 @@ class Draft:
         self.outputs: list[str] = []
         self.special: bool = outer is not None and outer.special
         """Fresh operands may hold NaN, infinities and the like."""
+        self.contents: Contents | None = None
+        """The contents of all fresh operands of floats, instead of those that recipes draw."""
+        self.plain: bool = False
+        """Operands are feeds and initializers alone: no earlier values, and no nodes that make them fit."""
+        self.constant_share: float = 0.35
+        """How many of the fresh operands are constants, if it is left open. A model feeds at least one."""
         self._names: list[int] = [0] if outer is None else outer._names
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from ort_lite.dtypes import FLOATS, Array, from_numpy, is_dtype, to_onnx
 from ort_lite.graph.types import Type
 from ort_lite.inference.schema_text import OpSchema
-from ort_lite.testing.generator.arrays import Contents, cast, numbers, special
+from ort_lite.testing.generator.arrays import Contents, cast, is_float, numbers, special
 from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
 from ort_lite.testing.generator.targets import Target
 
@@ -22,13 +22,28 @@ MOST_ELEMENTS = 4096
 
 
 class Draw:
-    """Random choices for one node of `target` in `draft`. Operands are named by their position in the schema."""
+    """Random choices for one node of `target` in `draft`. Operands are named by their position in the schema.
+
+    `operands` names values that the node reads, by position: a recipe that asks for such an operand gets this one, whatever its
+    shape. Where the node is not valid with it, the shape rules refuse it.
+    """
 
     def __init__(
-        self, draft: Draft, schema: OpSchema, target: Target, rng: Random, extend: Callable[[Draft, int], None] | None = None
+        self,
+        draft: Draft,
+        schema: OpSchema,
+        target: Target,
+        rng: Random,
+        extend: Callable[[Draft, int], None] | None = None,
+        operands: Mapping[int, str] | None = None,
     ) -> None:
         self.draft, self.schema, self.target, self.rng, self._extend = draft, schema, target, rng, extend
+        self._operands = dict(operands or {})
         self.types: dict[str, str] = dict(target.types)
+        self.fixed: dict[int, bool] = {}
+        """Whether a fresh operand that `tensor` or `value` makes for an input is a constant."""
+        self.covered: list[Any] = []
+        """Targets of nodes in bodies, with their attributes."""
 
     # --- the operator's version
     @property
@@ -113,7 +128,9 @@ class Draw:
         Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
         is a feed or a constant (`constant`: which of the two).
         """
-        return self.tensor_of(self.kind(index), shape, contents, constant)
+        if index in self._operands:
+            return self._operands.pop(index)
+        return self.tensor_of(self.kind(index), shape, contents, self.fixed.get(index) if constant is None else constant)
 
     def tensor_of(
         self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None
@@ -126,15 +143,17 @@ class Draw:
             raise Rejected(f"{dtype} is no tensor")
         if contents is None and constant is None and (found := self._earlier(dtype, sizes)) is not None:
             return found
-        return self.array(self.contents(dtype, sizes) if contents is None else contents(self.rng, sizes, dtype), constant)
+        if contents is None or (self.draft.contents is not None and is_float(dtype)):
+            return self.array(self.contents(dtype, sizes), constant)
+        return self.array(contents(self.rng, sizes, dtype), constant)
 
     def array(self, array: Array, constant: bool | None = None) -> str:
         """An operand with these contents: a feed, a constant, or a Constant node."""
         if constant is None:
-            constant = self.chance(0.35)
+            constant = bool(self.draft.inputs) and self.chance(self.draft.constant_share)
         if not constant and (self.draft.outer is None or self.chance(0.3)):
             return self.draft.outermost.feed(array).name
-        if from_numpy(array.dtype) in ("float32", "int64") and self.chance(0.2):
+        if from_numpy(array.dtype) in ("float32", "int64") and not self.draft.plain and self.chance(0.2):
             return self.draft.append("Constant", [], {"value": array})[0].name
         return self.draft.constant(array).name
 
@@ -149,16 +168,19 @@ class Draw:
         """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
+        if index in self._operands:
+            known = self.draft.known(self._operands.pop(index))
+            if not _fits(known, self.kind(index), low, high, least, open_shape):
+                raise Rejected(f"{known.name} does not fit operand {index}")
+            return known
+        if index in self.fixed and is_dtype(self.kind(index)):
+            shape = self.shape(low, max(low, min(high, 4)), least=least)
+            return self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
         return self.value_of(self.kind(index), low, high, least, open_shape)
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
         """As `value`, of any kind."""
-        fitting = [
-            known
-            for known in self.visible()
-            if known.kind == kind
-            and (open_shape if known.shape is None else low <= known.rank <= high and all(n >= least for n in known.shape))
-        ]
+        fitting = [known for known in self.visible() if _fits(known, kind, low, high, least, open_shape)]
         if fitting and self.chance(0.75):
             recent = fitting[-4:] if self.chance(0.6) else fitting
             return self.choice(recent)
@@ -167,7 +189,9 @@ class Draw:
         return self.draft.known(self.tensor_of(kind, self.shape(low, min(high, 4) if low <= 4 else high, least=least)))
 
     def visible(self) -> list[Known]:
-        """Values that a node may read, outer ones first."""
+        """Values that a node may read, outer ones first; a plain draft has none."""
+        if self.draft.plain:
+            return []
         drafts = []
         draft: Draft | None = self.draft
         while draft is not None:
@@ -209,11 +233,12 @@ class Draw:
 
     def contents(self, dtype: str, shape: Shape) -> Array:
         """An array of ordinary numbers; in some drafts NaN, infinities and the like are among them."""
+        if self.draft.contents is not None and is_float(dtype):
+            return self.draft.contents(self.rng, shape, dtype)
         chosen = special if self.draft.special and self.chance(0.3) else numbers
         return chosen(self.rng, shape, dtype)
 
     # --- helpers
-
     def _earlier(self, dtype: str, shape: Shape) -> str | None:
         """An earlier value of this type and shape; or one that Reshape, Cast or Expand makes so."""
         visible = [known for known in self.visible() if known.shape is not None]
@@ -238,6 +263,12 @@ class Draw:
             return self.draft.append(op_type, inputs, attributes)[0].name
         except Rejected:
             return None
+
+
+def _fits(known: Known, kind: str, low: int, high: int, least: int, open_shape: bool) -> bool:
+    if known.kind != kind or known.shape is None:
+        return known.kind == kind and open_shape
+    return low <= known.rank <= high and all(n >= least for n in known.shape)
 
 
 def _castable(source: str, target: str) -> bool:

@@ -11,9 +11,13 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import DEEPEST, Draw
+from ort_lite.testing.generator.functions import outline
+from ort_lite.testing.generator.patterns import PatternDraft, patterns_of
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.recipe import Recipe
 from ort_lite.testing.generator.targets import Target
+from ort_lite.transform.contract import Transform
+from ort_lite.transform.patterns import Pattern
 
 OLDEST, NEWEST, USUAL_NEWEST = 7, 28, 24
 """Opsets of ai.onnx that models import; most import no later one than the last."""
@@ -21,6 +25,12 @@ OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 
 """Other domains and their newest versions."""
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
+FUNCTIONS = 0.15
+"""How often a model has a function, and one more."""
+PATTERN_ATTEMPTS = 12
+KIN_SHARE = 0.3
+PATTERN_SHARE = 0.1
+"""The share of nodes that come with a pattern of a transform."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
 
@@ -39,40 +49,63 @@ class GeneratedModel(Record, eq=False):
 class Generator:
     """Generates models of `targets`, whose operators need recipes. The same seed and the same calls give the same models.
 
+    Some nodes come as the patterns of `transforms` have them.
     `rejections` counts proposals of recipes that the schemas or shape rules refused, by target and reason.
     """
 
     def __init__(
-        self, rules: ShapeRules, targets: Iterable[Target], recipes: Mapping[tuple[str, str], Recipe], seed: int = 0
+        self,
+        rules: ShapeRules,
+        targets: Iterable[Target],
+        recipes: Mapping[tuple[str, str], Recipe],
+        seed: int = 0,
+        transforms: Iterable[Transform] = (),
     ) -> None:
         self.rules, self.recipes, self.seed = rules, recipes, seed
         self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and _reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
+        self.patterns = patterns_of(transforms)
+        """The patterns of each transform that has some, by its name."""
         self._alive: dict[tuple[str, int, bool], list[Target]] = {}
 
-    def model(self, number: int, operators: Collection[str] | None = None) -> GeneratedModel | None:
+    def model(
+        self, number: int, operators: Collection[str] | None = None, transforms: Collection[str] | None = None
+    ) -> GeneratedModel | None:
         """Generate model `number`. With `operators` it has one of them, and their company is simple.
 
-        Returns None where the recipe of its target failed.
+        With `transforms` it has the nodes of a pattern of one of them. Returns None where the recipe of its target failed.
         """
         rng = Random(f"{self.seed}/{number}")
-        candidates = None if operators is None else [one for one in self.coverage.targets if one.operator in operators]
+        patterns = [one for name in (transforms or self.patterns) for one in self.patterns[name]]
+        candidates = self._candidates(operators, patterns if transforms else ())
         target = self.coverage.next(rng, candidates)
         draft = Draft(self._opsets(target, rng), rng, self.rules)
         draft.special = rng.random() < 0.1
-        length = rng.randint(*rng.choice(LENGTHS if operators is None else LENGTHS[:3]))
         covered: list[tuple[Target, Mapping[str, Any]]] = []
+        length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)
         for position in range(length):
-            if position == at and not self._extend(draft, target, rng, covered):
-                self.coverage.failures[target] += 1
-                return None
-            if position != at:
-                self._extend(draft, self._companion(draft, rng), rng, covered)
+            if position == at:
+                grown = self._extend(draft, target, rng, covered)
+                if not grown or (transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered)):
+                    self.coverage.failures[target] += 1
+                    return None
+            elif patterns and rng.random() < PATTERN_SHARE:
+                self._add_pattern(draft, rng.choice(patterns), rng, covered)
+            else:
+                self._extend(draft, self._kin(draft, candidates or (), rng) or self._companion(draft, rng), rng, covered)
         draft.outputs = self._outputs(draft, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
-        return GeneratedModel(number, target, model_proto(draft, rng), draft.feeds, tuple(covered))
+        model = model_proto(draft, rng)
+        while rng.random() < FUNCTIONS:
+            outline(model, rng)
+        return GeneratedModel(number, target, model, draft.feeds, tuple(covered))
+
+    def _candidates(self, operators: Collection[str] | None, patterns: Collection[Pattern]) -> list[Target] | None:
+        """The targets of the operators, or of those that the patterns end in; None for all."""
+        names = {*(operators or ()), *(name for one in patterns for name in one.op_types)}
+        return [one for one in self.coverage.targets if one.operator in names] or None
 
     def _extend(
         self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
@@ -89,8 +122,18 @@ class Generator:
                 return draft.nodes[mark[0] :]
         return []
 
-    def propose(self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
-        """Add a node of the target as its recipe draws it. Raises Rejected."""
+    def propose(
+        self,
+        draft: Draft,
+        target: Target,
+        rng: Random,
+        covered: list[tuple[Target, Mapping[str, Any]]],
+        operands: Mapping[int, str] | None = None,
+    ) -> None:
+        """Add a node of the target as its recipe draws it, with `operands` at their positions. Raises Rejected."""
+        self._take(self._draw(draft, target, rng, operands), covered)
+
+    def _draw(self, draft: Draft, target: Target, rng: Random, operands: Mapping[int, str] | None = None) -> Draw:
         version = draft.opsets[target.domain]
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
@@ -101,9 +144,40 @@ class Generator:
             for _ in range(count):
                 self._extend(body, self._companion(body, rng), rng, inner)
 
-        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng, extend))
-        draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
-        covered.extend([(target, drawn.attributes), *inner])
+        draw = Draw(draft, schema, target, rng, extend, operands)
+        draw.covered = inner
+        return draw
+
+    def _take(self, draw: Draw, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
+        target = draw.target
+        drawn = self.recipes[target.domain, target.op_type](draw)
+        draw.draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
+        covered.extend([(target, drawn.attributes), *draw.covered])
+
+    def _add_pattern(
+        self, draft: Draft, pattern: Pattern, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
+    ) -> bool:
+        """Add the nodes of a pattern; nothing where its recipes take other operands each time."""
+
+        def draws(domain: str, op_type: str, operands: Mapping[int, str]) -> list[Draw]:
+            alive = self._of_opset(domain, draft.opsets.get(domain, 0), False)
+            return [self._draw(draft, target, rng, operands) for target in alive if target.op_type == op_type]
+
+        for _ in range(PATTERN_ATTEMPTS):
+            mark, count = draft.mark(), len(covered)
+            try:
+                PatternDraft(draft, rng, draws, lambda draw: self._take(draw, covered)).add(pattern)
+            except Rejected:
+                draft.reset(mark)
+                del covered[count:]
+            else:
+                return True
+        return False
+
+    def _kin(self, draft: Draft, candidates: Collection[Target], rng: Random) -> Target | None:
+        """At times another of the targets that a model is steered at."""
+        alive = [one for one in candidates if one.since <= draft.opsets.get(one.domain, 0) < one.until]
+        return rng.choice(alive) if alive and rng.random() < KIN_SHARE else None
 
     def _companion(self, draft: Draft, rng: Random) -> Target:
         """Another target of the draft's opsets: the rarest of a few."""
