@@ -1,5 +1,7 @@
+from ort_lite.plugins import plugins
+from ort_lite.transform.transform import transform
 from ort_lite_transforms.norm_affine import fuse_norm_affine
-from tests.text_graphs import check
+from tests.text_graphs import check, model
 
 CONSTANTS = """<float[3] s = {1, 2, 0.5}, float[3] t = {0.1, 0.2, 0.3}, float[3] m = {1, -1, 0}, float[3] v = {1, 4, 0.25},
   float[3,1,1] c = {2, -1, 3}, float[3] rows = {1, 2, 3}>"""
@@ -14,3 +16,12 @@ def test_scale_and_shift_are_taken() -> None:
 def test_does_not_fire_on_a_constant_along_another_axis() -> None:
     before = "{ a = BatchNormalization(x, s, t, m, v) z = Mul(a, rows) }"
     check(fuse_norm_affine, SIGNATURE, before, constants=CONSTANTS, skip="rows is not one number for each channel")
+
+
+def test_does_not_fire_on_a_constant_of_a_wider_type() -> None:
+    """From version 15 on the scale may have another type than the input. onnxruntime runs no such model."""
+    before = "{ a = BatchNormalization(x, s, t, m, v) z = Add(a, wide) }"
+    constants = CONSTANTS[:-1] + ", double[3,1,1] wide = {2, -1, 3}>"
+    found = model(SIGNATURE.replace("float", "double"), before, constants)
+    (skipped,) = transform(found, [fuse_norm_affine], "all", rules=plugins.shape_rules()).skipped
+    assert "wide is float64, which the float32 of s does not hold" in skipped.reason
