@@ -30,7 +30,8 @@ def by_parts(op: NodeLowering) -> None:
     if op.attr("reduction", "none") != "none":
         native.lower(op)
         return
-    values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype in COMPLEX]
+    given = {value: op.raw(k) for k, value in enumerate(node.inputs) if value is not None}
+    values = [value for value, tensor in given.items() if tensor.dtype in COMPLEX]
     whole = {value: lowering.stored(lowering.tensor(value)) for value in values}
     infos = {value: lowering.inference.of(value) for value in values}
     parts: list[list[Tensor | None]] = []

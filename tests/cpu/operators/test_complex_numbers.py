@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
+import ort_lite
 from ort_lite.dtypes import Array
 from tests.cpu.check import check_op, ints, ramp, reference
 
@@ -45,6 +47,14 @@ def test_elements_of_sixteen_bytes_are_moved(
     op: str, inputs: tuple[Array | None, ...], constants: tuple[int, ...], attributes: dict[str, Any]
 ) -> None:
     check_op(op, *inputs, constants=constants, **attributes)
+
+
+def test_operands_of_unknown_rank() -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (complex128[2] values, int64[2] k) => (complex128[2,3] y) { three = Constant<value_int=3>() y = OneHot(k, three, values) }""")
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    [got] = ort_lite.InferenceSession(proto.SerializeToString()).run(None, {"values": np.array([1j, 2]), "k": ints(1, 0)})
+    np.testing.assert_array_equal(got, [[1j, 2, 1j], [2, 1j, 1j]])
 
 
 def test_pieces() -> None:

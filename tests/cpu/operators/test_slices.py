@@ -215,3 +215,7 @@ def test_parts_that_cannot_be_are_an_error_of_the_run() -> None:
     program = op_program("Split", [ramp((5,))], {"num_outputs": 4}, outputs=4, opset=18, fixed=True)
     with pytest.raises(InvalidArgument, match=r"Split 'node' .*: 5 elements cannot be cut into parts of 2, 2, 2, -1"):
         program([ramp((5,))])
+
+
+def test_a_scalar_whose_contents_are_known_has_no_axis_to_cut() -> None:
+    check_op("Slice", np.array(7), ints(), ints(), constants=[0, 1, 2], expected=np.array(7))
