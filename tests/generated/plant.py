@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import onnx
 
@@ -80,12 +80,12 @@ class Trial:
             new = [entry for entry in self._entries() if entry["status"] == DIFFERENT and entry["number"] not in known]
             if not new:
                 return 0, "", 0, done.stderr[-300:] if done.returncode > 1 else f"not found in {self._models} models"
-            entry = min(new, key=lambda entry: int(entry["number"]))
+            entry = min(new, key=lambda entry: entry["number"])
             [folder] = self._folder.glob(f"{entry['number']:06}-*")
             if self._run(ROOT, "--repeat", str(folder), "--no-reduce").returncode == 0:
                 nodes = self._reduced(folder)
                 oracle, text = entry["differences"][0]
-                return int(entry["number"]) + 1, str(oracle), nodes, " ".join(str(text).split())[:120]
+                return entry["number"] + 1, oracle, nodes, " ".join(text.split())[:120]
             known.add(int(entry["number"]))
         return 0, "", 0, f"{FALSE_ALARMS} models fail without the fault"
 
@@ -104,7 +104,7 @@ class Trial:
         model = onnx.load(path)
         return _nodes(model.graph) + sum(len(one.node) for one in model.functions)
 
-    def _entries(self) -> list[dict[str, object]]:
+    def _entries(self) -> list[dict[str, Any]]:
         if not self._journal.exists():
             return []
         lines = self._journal.read_text(encoding="utf-8").splitlines()[1:]
