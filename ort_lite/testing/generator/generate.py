@@ -11,6 +11,7 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import DEEPEST, Draw
+from ort_lite.testing.generator.functions import outline
 from ort_lite.testing.generator.patterns import PatternDraft, patterns_of
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.recipe import Recipe
@@ -24,6 +25,8 @@ OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 
 """Other domains and their newest versions."""
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
+FUNCTIONS = 0.15
+"""How often a model has a function, and one more."""
 PATTERN_ATTEMPTS = 12
 KIN_SHARE = 0.3
 PATTERN_SHARE = 0.1
@@ -94,7 +97,10 @@ class Generator:
         draft.outputs = self._outputs(draft, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
-        return GeneratedModel(number, target, model_proto(draft, rng), draft.feeds, tuple(covered))
+        model = model_proto(draft, rng)
+        while rng.random() < FUNCTIONS:
+            outline(model, rng)
+        return GeneratedModel(number, target, model, draft.feeds, tuple(covered))
 
     def _candidates(self, operators: Collection[str] | None, patterns: Collection[Pattern]) -> list[Target] | None:
         """The targets of the operators, or of those that the patterns end in; None for all."""
