@@ -14,3 +14,9 @@ def test_scale_and_shift_are_taken() -> None:
 def test_does_not_fire_on_a_constant_along_another_axis() -> None:
     before = "{ a = BatchNormalization(x, s, t, m, v) z = Mul(a, rows) }"
     check(fuse_norm_affine, SIGNATURE, before, constants=CONSTANTS, skip="rows is not one number for each channel")
+
+
+def test_does_not_fire_on_a_scale_of_another_type() -> None:
+    before = "{ a = BatchNormalization(x, s, t, m, v) z = Mul(a, c) }"
+    constants = CONSTANTS.replace("float[3] s", "double[3] s").replace("float[3] t", "double[3] t")
+    check(fuse_norm_affine, SIGNATURE, before, constants=constants, skip="s, t and c have not one type")

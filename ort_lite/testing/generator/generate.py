@@ -1,7 +1,7 @@
 """The generator: model number n, steered at what earlier models lack."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -9,8 +9,9 @@ from ort_lite.graph.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
 from ort_lite.testing.generator.coverage import Coverage
-from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
+from ort_lite.testing.generator.draft import Draft, Known, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.patterns import Chain, Pattern, patterns
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.recipe import Recipe
 from ort_lite.testing.generator.targets import Target
@@ -21,6 +22,8 @@ OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 
 """Other domains and their newest versions."""
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
+PATTERNS = 0.12
+"""How often a chain of nodes that a transform matches comes instead of a node."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
 
@@ -48,28 +51,36 @@ class Generator:
         self.rules, self.recipes, self.seed = rules, recipes, seed
         self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and _reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
+        self.patterns: Mapping[str, Pattern] = patterns()
         self._alive: dict[tuple[str, int], list[Target]] = {}
 
-    def model(self, number: int, operators: Collection[str] | None = None) -> GeneratedModel | None:
-        """Generate model `number`. With `operators` it has one of them, and their company is simple.
+    def model(
+        self, number: int, operators: Collection[str] | None = None, transforms: Collection[str] = ()
+    ) -> GeneratedModel | None:
+        """Generate model `number`. With `operators` it has one of them, and their company is simple; with `transforms` it has nodes
+        that one of these transforms matches, if there is a pattern of it.
 
-        Returns None where the recipe of its target failed.
+        Returns None where the recipe of its target, or the pattern, failed.
         """
         rng = Random(f"{self.seed}/{number}")
         candidates = None if operators is None else [one for one in self.coverage.targets if one.operator in operators]
         target = self.coverage.next(rng, candidates)
         draft = Draft(self._opsets(target, rng), rng, self.rules)
         draft.special = rng.random() < 0.1
-        length = rng.randint(*rng.choice(LENGTHS if operators is None else LENGTHS[:3]))
+        length = rng.randint(*rng.choice(LENGTHS if operators is None and not transforms else LENGTHS[:3]))
         covered: list[tuple[Target, Mapping[str, Any]]] = []
         at = rng.randrange(length)
         for position in range(length):
             if position == at and not self._extend(draft, target, rng, covered):
                 self.coverage.failures[target] += 1
                 return None
-            if position != at:
+            if position != at and rng.random() < PATTERNS:
+                self._insert(draft, list(self.patterns), rng, covered)
+            elif position != at:
                 self._extend(draft, self._companion(draft, rng), rng, covered)
-        draft.outputs = self._outputs(draft, rng)
+        if transforms and not self._insert(draft, [name for name in self.patterns if name in transforms], rng, covered):
+            return None
+        draft.outputs = self._outputs(draft, target, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
         return GeneratedModel(number, target, model_proto(draft, rng), draft.feeds, tuple(covered))
@@ -99,6 +110,31 @@ class Generator:
         draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
         covered.append((target, drawn.attributes))
 
+    def _insert(self, draft: Draft, names: Sequence[str], rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]) -> bool:
+        """Add the nodes of one of the patterns. Returns False where none of them fits."""
+        identity = Target("", "Identity", 1)
+        schema = self.rules.schemas.find(Node("Identity", [], [], version=draft.opsets[""]))
+        assert schema is not None
+
+        def by_recipe(draft: Draft, op_type: str, types: Mapping[str, str]) -> Known:
+            alive = [one for one in self._of_opset("", draft.opsets[""]) if one.op_type == op_type]
+            fitting = [one for one in alive if types.items() <= dict(one.types).items()]
+            if not fitting:
+                raise Rejected(f"no target is {op_type} of {types}")
+            self.propose(draft, fitting[0], rng, covered)
+            return draft.known(draft.nodes[-1].outputs[0])
+
+        for _ in range(ATTEMPTS if names else 0):
+            mark, count = draft.mark(), len(covered)
+            try:
+                self.patterns[rng.choice(names)](Chain(draft, Draw(draft, schema, identity, rng), by_recipe, rng))
+            except Rejected:
+                draft.reset(mark)
+                del covered[count:]
+            else:
+                return True
+        return False
+
     def _companion(self, draft: Draft, rng: Random) -> Target:
         """Another target of the draft's opsets: the rarest of a few."""
         domain = "" if rng.random() < 0.8 else rng.choice(sorted(draft.opsets))
@@ -124,11 +160,16 @@ class Generator:
             opsets[target.domain] = min(target.until - 1, max(target.since, opsets.get(target.domain, target.since)))
         return opsets
 
-    def _outputs(self, draft: Draft, rng: Random) -> list[str]:
-        """All results that no node reads, and a few of the others."""
-        leaves = draft.leaves()
+    def _outputs(self, draft: Draft, target: Target, rng: Random) -> list[str]:
+        """All results that no node reads, and in a third of the models a few of the others. At times one that is left out makes
+        nodes without use, but not the target.
+        """
+        leaves, share = draft.leaves(), rng.choice((0.0, 0.0, 0.1))
         results = [name for node in draft.nodes for name in node.outputs if name and name not in leaves]
-        return [*leaves, *(name for name in results if rng.random() < 0.1)]
+        others = [name for node in draft.nodes if node.op_type != target.op_type for name in node.outputs if name in leaves]
+        if len(others) > 1 and rng.random() < 0.1:
+            leaves.remove(rng.choice(others))
+        return [*leaves, *(name for name in results if rng.random() < share)]
 
 
 def _reachable(target: Target) -> bool:
