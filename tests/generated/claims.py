@@ -6,7 +6,7 @@ from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Model, Node
 from ort_lite.options import SessionOptions
 from ort_lite.pipeline.pipeline import assigned
-from ort_lite.plugins import shape_rules
+from ort_lite.plugins import fusions, shape_rules, transforms
 from ort_lite.testing.generator import Generator, Target, recipes, targets
 from ort_lite_cpu.provider import CPUExecutionProvider
 
@@ -28,5 +28,6 @@ def claimed_targets() -> tuple[Target, ...]:
 
 
 def generator(seed: int = 0) -> Generator:
-    """A generator of models that the CPU provider runs."""
-    return Generator(shape_rules(), claimed_targets(), recipes(), seed)
+    """A generator of models that the CPU provider runs, with nodes that transforms look for."""
+    rewrites = [*transforms(), *fusions()]
+    return Generator(shape_rules(), claimed_targets(), recipes(), seed, rewrites)

@@ -37,7 +37,7 @@ def numbers(rng: Random, shape: Sequence[int], dtype: str) -> Array:
     if dtype == "string":
         return _objects(shape, lambda: rng.choice(_WORDS))
     if dtype.startswith("complex"):
-        return (numbers(rng, shape, "float64") + 1j * numbers(rng, shape, "float64")).astype(to_numpy(dtype))
+        return np.asarray(numbers(rng, shape, "float64") + 1j * numbers(rng, shape, "float64")).astype(to_numpy(dtype))
     if is_integer(dtype) or dtype == "bool":
         least, most = limits(dtype)
         return between(max(least, -6), min(most, 9))(rng, shape, dtype)
@@ -74,6 +74,15 @@ def between(least: float, most: float) -> Contents:
                 to_numpy(dtype)
             )
         return cast(generator.uniform(least, most, tuple(shape)), dtype)
+
+    return contents
+
+
+def among(*values: float) -> Contents:
+    """Numbers of a few values, each held exactly by the element type."""
+
+    def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
+        return cast(_numpy(rng).choice(np.array(values), tuple(shape)), dtype)
 
     return contents
 

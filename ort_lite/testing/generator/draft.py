@@ -4,13 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from ort_lite.dtypes import Array, from_numpy, is_dtype
+import numpy as np
+
+from ort_lite.dtypes import Array, from_numpy, is_dtype, to_numpy
 from ort_lite.errors import InvalidGraph, OrtLiteError
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.types import SequenceType, TensorType, Type
-from ort_lite.inference import Inference, ShapeRules
+from ort_lite.inference import UNKNOWN, Inference, Info, ShapeRules
 from ort_lite.inference.schema import kind_of
 from ort_lite.record import Record, field
+from ort_lite.testing.generator.arrays import Contents
+
+SMALL = 64
+"""The most elements of a feed that shape rules may read."""
 
 
 class Rejected(Exception):
@@ -24,7 +30,7 @@ class Known(Record, eq=False):
     type: Type
     shape: tuple[int, ...] | None
     array: Array | None = None
-    """The contents of a constant."""
+    """Contents that are known: those of a constant, of a small feed, of what shape rules compute. Other shapes follow from them."""
 
     @property
     def kind(self) -> str:
@@ -33,7 +39,9 @@ class Known(Record, eq=False):
 
     @property
     def rank(self) -> int:
-        assert self.shape is not None
+        """The number of axes. Raises Rejected where the shape is not known."""
+        if self.shape is None:
+            raise Rejected(f"the shape of {self.name} is not known")
         return len(self.shape)
 
 
@@ -63,7 +71,23 @@ class Draft:
         self.outputs: list[str] = []
         self.special: bool = outer is not None and outer.special
         """Fresh operands may hold NaN, infinities and the like."""
+        self.contents: Contents | None = None
+        """The contents of all fresh operands of floats, instead of those that recipes draw."""
+        self.plain: bool = False
+        """Operands are feeds and initializers alone: no earlier values, and no nodes that make them fit."""
+        self.constant_share: float = 0.35
+        """How many of the fresh operands are constants, if it is left open. A model feeds at least one."""
         self._names: list[int] = [0] if outer is None else outer._names
+
+    @property
+    def depth(self) -> int:
+        """The number of bodies around the draft, itself included: 0 for a model."""
+        return 0 if self.outer is None else 1 + self.outer.depth
+
+    @property
+    def outermost(self) -> "Draft":
+        """The draft of the model."""
+        return self if self.outer is None else self.outer.outermost
 
     # --- values
     def name(self, prefix: str) -> str:
@@ -74,7 +98,8 @@ class Draft:
     def feed(self, contents: Any, type_: Type | None = None) -> Known:
         """Add a graph input that is fed with `contents`. The type of what is no array must be given."""
         name = self.name("x")
-        known = Known(name, *_typed(contents, type_))
+        small = type_ is None and isinstance(contents, np.ndarray) and contents.size <= SMALL
+        known = Known(name, *_typed(contents, type_), contents if small else None)
         self.values[name] = known
         self.inputs.append(name)
         self.feeds[name] = contents
@@ -115,25 +140,26 @@ class Draft:
         domain: str = "",
         types: Sequence[Type | None] | None = None,
     ) -> list[Known]:
-        """Add a node and return its outputs. Their types come from the shape rules, or are `types` where a recipe knows them.
+        """Add a node and return its outputs. Their types come from the shape rules, and from `types` where a recipe knows more.
 
-        `outputs` says how many there are, or of each whether the node names it. Raises Rejected.
+        `outputs` says how many there are, or of each whether the node names it. Raises Rejected, also where both disagree.
         """
         named = (True,) * outputs if isinstance(outputs, int) else tuple(outputs)
         names = tuple(self.name("v") if one else "" for one in named)
         node = NodeDraft(op_type, domain, tuple(inputs), names, {k: v for k, v in (attributes or {}).items() if v is not None})
-        found = self._inferred(node) if types is None else list(types)
+        infos = [Info(type_) for type_ in types] if types is not None and _has_bodies(node) else self._inferred(node)
+        found = _merged([info.type for info in infos], types)
         results = []
-        for name, type_ in zip(names, found, strict=True):
+        for name, type_, info in zip(names, found, infos, strict=True):
             if name:
                 if type_ is None:
                     raise Rejected(f"{op_type}: the type of an output is not known")
-                results.append(Known(name, type_, _sizes(type_)))
+                results.append(Known(name, type_, _sizes(type_), _contents(info)))
         self.values.update((known.name, known) for known in results)
         self.nodes.append(node)
         return results
 
-    def _inferred(self, node: NodeDraft) -> list[Type | None]:
+    def _inferred(self, node: NodeDraft) -> list[Info]:
         operands = [self._value(name) if name else None for name in node.inputs]
         outputs = [Value(name) if name else None for name in node.outputs]
         attributes = [_attribute(name, value) for name, value in node.attributes.items()]
@@ -146,8 +172,7 @@ class Draft:
             found = Inference(self.rules, inferred=True, checked=True).node(question)
         except OrtLiteError as error:
             raise Rejected(str(error)) from error
-        types = [info.type for info in found]
-        return [*types, *[None] * (len(outputs) - len(types))]
+        return [*found, *[UNKNOWN] * (len(outputs) - len(found))]
 
     def _value(self, name: str) -> Value:
         known = self.known(name)
@@ -175,15 +200,26 @@ class Draft:
         return [name for node in self.nodes for name in node.outputs if name and name not in read]
 
 
+def bodies(node: NodeDraft) -> list[Draft]:
+    """Return the bodies among the attributes of the node."""
+    return [value for value in node.attributes.values() if isinstance(value, Draft)]
+
+
+def _has_bodies(node: NodeDraft) -> bool:
+    """Return True for a node with a body, a draft or a whole GraphProto."""
+    from onnx import GraphProto
+
+    return any(isinstance(value, Draft | GraphProto) for value in node.attributes.values())
+
+
 def captures(node: NodeDraft) -> Iterable[str]:
     """List the names that bodies of the node read from outside."""
-    for value in node.attributes.values():
-        if isinstance(value, Draft):
-            for inner in value.nodes:
-                for name in (*inner.inputs, *captures(inner)):
-                    if name and name not in value.values:
-                        yield name
-            yield from (name for name in value.outputs if name not in value.values)
+    for body in bodies(node):
+        for inner in body.nodes:
+            for name in (*inner.inputs, *captures(inner)):
+                if name and name not in body.values:
+                    yield name
+        yield from (name for name in body.outputs if name not in body.values)
 
 
 def _typed(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | None]:
@@ -192,6 +228,26 @@ def _typed(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | N
     if isinstance(contents, list):
         return SequenceType(TensorType(from_numpy(contents[0].dtype))), None
     return TensorType(from_numpy(contents.dtype), contents.shape), tuple(contents.shape)
+
+
+def _merged(found: list[Type | None], types: Sequence[Type | None] | None) -> list[Type | None]:
+    """The types that a recipe knows in place of those that the shape rules found. Raises Rejected where they disagree."""
+    if types is None:
+        return found
+    for first, second in zip(found, types, strict=True):
+        sizes = None if first is None or second is None else (_sizes(first), _sizes(second))
+        if sizes is not None and (kind_of(first) != kind_of(second) or (None not in sizes and sizes[0] != sizes[1])):
+            raise Rejected(f"the recipe foretells {second}, the shape rules {first}")
+    return [first if second is None else second for first, second in zip(found, types, strict=True)]
+
+
+def _contents(info: Info) -> Array | None:
+    if info.constant is not None:
+        return info.constant
+    shape = None if info.type is None else _sizes(info.type)
+    if info.contents is None or info.dtype is None or shape is None or not all(isinstance(n, int) for n in info.contents):
+        return None
+    return np.array(info.contents, to_numpy(info.dtype)).reshape(shape)
 
 
 def _sizes(type_: Type) -> tuple[int, ...] | None:

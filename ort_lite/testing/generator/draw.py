@@ -1,29 +1,49 @@
 """What a recipe draws from: numbers, shapes, and operands of the types that the target binds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ort_lite.dtypes import FLOATS, Array, from_numpy, is_dtype, to_onnx
+from ort_lite.graph.types import Type
 from ort_lite.inference.schema_text import OpSchema
-from ort_lite.testing.generator.arrays import Contents, cast, numbers, special
+from ort_lite.testing.generator.arrays import Contents, cast, is_float, numbers, special
 from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
 from ort_lite.testing.generator.targets import Target
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
+DEEPEST = 3
+"""The most bodies around a node."""
 MOST_ELEMENTS = 4096
 """The most elements of a value, so that a model runs in milliseconds."""
 
 
 class Draw:
-    """Random choices for one node of `target` in `draft`. Operands are named by their position in the schema."""
+    """Random choices for one node of `target` in `draft`. Operands are named by their position in the schema.
 
-    def __init__(self, draft: Draft, schema: OpSchema, target: Target, rng: Random) -> None:
-        self.draft, self.schema, self.target, self.rng = draft, schema, target, rng
+    `operands` names values that the node reads, by position: a recipe that asks for such an operand gets this one, whatever its
+    shape. Where the node is not valid with it, the shape rules refuse it.
+    """
+
+    def __init__(
+        self,
+        draft: Draft,
+        schema: OpSchema,
+        target: Target,
+        rng: Random,
+        extend: Callable[[Draft, int], None] | None = None,
+        operands: Mapping[int, str] | None = None,
+    ) -> None:
+        self.draft, self.schema, self.target, self.rng, self._extend = draft, schema, target, rng, extend
+        self._operands = dict(operands or {})
         self.types: dict[str, str] = dict(target.types)
+        self.fixed: dict[int, bool] = {}
+        """Whether a fresh operand that `tensor` or `value` makes for an input is a constant."""
+        self.covered: list[Any] = []
+        """Targets of nodes in bodies, with their attributes."""
 
     # --- the operator's version
     @property
@@ -96,7 +116,7 @@ class Draw:
         """A shape that broadcasts with `shape`; `wider`: the result may be larger than it."""
         other = [1 if self.chance(0.25) else n for n in shape]
         if wider:
-            other = [self.size() if n == 1 and self.chance(0.3) else n for n in other]
+            other = [self.size() if own == 1 and self.chance(0.3) else n for n, own in zip(other, shape, strict=True)]
         if self.chance(0.3):
             return tuple(other[self.integer(0, len(other)) :])
         return (self.size(3), *other) if wider and self.chance(0.1) else tuple(other)
@@ -108,7 +128,9 @@ class Draw:
         Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
         is a feed or a constant (`constant`: which of the two).
         """
-        return self.tensor_of(self.kind(index), shape, contents, constant)
+        if index in self._operands:
+            return self._operands.pop(index)
+        return self.tensor_of(self.kind(index), shape, contents, self.fixed.get(index) if constant is None else constant)
 
     def tensor_of(
         self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None
@@ -121,15 +143,17 @@ class Draw:
             raise Rejected(f"{dtype} is no tensor")
         if contents is None and constant is None and (found := self._earlier(dtype, sizes)) is not None:
             return found
-        return self.array(self._contents(dtype, sizes, contents), constant)
+        if contents is None or (self.draft.contents is not None and is_float(dtype)):
+            return self.array(self.contents(dtype, sizes), constant)
+        return self.array(contents(self.rng, sizes, dtype), constant)
 
     def array(self, array: Array, constant: bool | None = None) -> str:
         """An operand with these contents: a feed, a constant, or a Constant node."""
         if constant is None:
-            constant = self.chance(0.35)
-        if not constant and self.draft.outer is None:
-            return self.draft.feed(array).name
-        if from_numpy(array.dtype) in ("float32", "int64") and self.chance(0.2):
+            constant = bool(self.draft.inputs) and self.chance(self.draft.constant_share)
+        if not constant and (self.draft.outer is None or self.chance(0.3)):
+            return self.draft.outermost.feed(array).name
+        if from_numpy(array.dtype) in ("float32", "int64") and not self.draft.plain and self.chance(0.2):
             return self.draft.append("Constant", [], {"value": array})[0].name
         return self.draft.constant(array).name
 
@@ -144,16 +168,19 @@ class Draw:
         """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
+        if index in self._operands:
+            known = self.draft.known(self._operands.pop(index))
+            if not _fits(known, self.kind(index), low, high, least, open_shape):
+                raise Rejected(f"{known.name} does not fit operand {index}")
+            return known
+        if index in self.fixed and is_dtype(self.kind(index)):
+            shape = self.shape(low, max(low, min(high, 4)), least=least)
+            return self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
         return self.value_of(self.kind(index), low, high, least, open_shape)
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
         """As `value`, of any kind."""
-        fitting = [
-            known
-            for known in self.visible()
-            if known.kind == kind
-            and (open_shape if known.shape is None else low <= known.rank <= high and all(n >= least for n in known.shape))
-        ]
+        fitting = [known for known in self.visible() if _fits(known, kind, low, high, least, open_shape)]
         if fitting and self.chance(0.75):
             recent = fitting[-4:] if self.chance(0.6) else fitting
             return self.choice(recent)
@@ -162,7 +189,9 @@ class Draw:
         return self.draft.known(self.tensor_of(kind, self.shape(low, min(high, 4) if low <= 4 else high, least=least)))
 
     def visible(self) -> list[Known]:
-        """Values that a node may read, outer ones first."""
+        """Values that a node may read, outer ones first; a plain draft has none."""
+        if self.draft.plain:
+            return []
         drafts = []
         draft: Draft | None = self.draft
         while draft is not None:
@@ -171,31 +200,45 @@ class Draw:
         return [known for one in reversed(drafts) for known in one.values.values()]
 
     def container(self, kind: str) -> Known:
-        """A fresh feed of a kind that is no tensor: a sequence, an optional or a map. A body has none. Raises Rejected there."""
-        if self.draft.outer is not None:
-            raise Rejected(f"a body feeds no {kind}")
-        return self.draft.feed(self._container(kind), type_of(kind))
+        """A fresh feed of the model of a kind that is no tensor: a sequence, an optional or a map."""
+        return self.draft.outermost.feed(self.content_of(kind), type_of(kind))
 
-    # --- helpers
-    def _container(self, kind: str) -> Any:
+    def body(self, inputs: Sequence[Type] = ()) -> Draft:
+        """A body with these inputs and a few nodes, which may read outer values. It has no outputs yet. Raises Rejected."""
+        if self.draft.depth >= DEEPEST or self._extend is None:
+            raise Rejected("bodies are nested too deeply")
+        body = Draft(self.draft.opsets, self.rng, self.draft.rules, self.draft)
+        for type_ in inputs:
+            body.formal(type_)
+        self._extend(body, self.integer(0, 4 - self.draft.depth))
+        return body
+
+    def inside(self, body: Draft) -> "Draw":
+        """Choices for the same node, of which operands go into a body."""
+        return Draw(body, self.schema, self.target, self.rng, self._extend)
+
+    def content_of(self, kind: str) -> Any:
+        """What a feed of a kind holds: an array, a list, a dict, or None for an empty optional."""
         head, bracket, inside = kind.partition("(")
         if not bracket:
-            return self._contents(kind, self.shape(0, 3, most=4), None)
+            return self.contents(kind, self.shape(0, 3, most=4))
         inside = inside[:-1]
         if head == "seq":
-            return [self._container(inside) for _ in range(self.integer(0, 3))]
+            return [self.content_of(inside) for _ in range(self.integer(0, 3))]
         if head == "optional":
-            return None if self.chance(0.25) else self._container(inside)
+            return None if self.chance(0.25) else self.content_of(inside)
         key, _, value = inside.partition(",")
-        keys = self._contents(key, (4,), None).tolist()
-        return {one: self._contents(value, (), None).item() for one in keys}
+        keys = self.contents(key, (4,)).tolist()
+        return {one: self.contents(value, ()).item() for one in keys}
 
-    def _contents(self, dtype: str, shape: Shape, contents: Contents | None) -> Array:
-        if contents is not None:
-            return contents(self.rng, shape, dtype)
+    def contents(self, dtype: str, shape: Shape) -> Array:
+        """An array of ordinary numbers; in some drafts NaN, infinities and the like are among them."""
+        if self.draft.contents is not None and is_float(dtype):
+            return self.draft.contents(self.rng, shape, dtype)
         chosen = special if self.draft.special and self.chance(0.3) else numbers
         return chosen(self.rng, shape, dtype)
 
+    # --- helpers
     def _earlier(self, dtype: str, shape: Shape) -> str | None:
         """An earlier value of this type and shape; or one that Reshape, Cast or Expand makes so."""
         visible = [known for known in self.visible() if known.shape is not None]
@@ -208,11 +251,24 @@ class Draw:
         moved = [one for one in visible if one.kind == dtype and one.shape is not None and np.prod(one.shape) == size != 0]
         if moved and dtype != "string":
             target = self.ints(*shape, constant=True)
-            return self.draft.append("Reshape", [self.choice(moved).name, target])[0].name
+            return self._moved("Reshape", [self.choice(moved).name, target])
         wider = [one for one in visible if one.shape == shape and _castable(one.kind, dtype)]
         if wider:
-            return self.draft.append("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})[0].name
+            return self._moved("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})
         return None
+
+    def _moved(self, op_type: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None) -> str | None:
+        """The result of a node; None where the opset has no such operator for the type."""
+        try:
+            return self.draft.append(op_type, inputs, attributes)[0].name
+        except Rejected:
+            return None
+
+
+def _fits(known: Known, kind: str, low: int, high: int, least: int, open_shape: bool) -> bool:
+    if known.kind != kind or known.shape is None:
+        return known.kind == kind and open_shape
+    return low <= known.rank <= high and all(n >= least for n in known.shape)
 
 
 def _castable(source: str, target: str) -> bool:
@@ -222,4 +278,4 @@ def _castable(source: str, target: str) -> bool:
     return source in FLOATS or source in ("int8", "int16", "int32", "int64", "uint8", "bool")
 
 
-__all__ = ["MOST_ELEMENTS", "Draw", "Shape"]
+__all__ = ["DEEPEST", "MOST_ELEMENTS", "Draw", "Shape"]

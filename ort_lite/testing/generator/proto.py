@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import to_onnx
+from ort_lite.graph.graph import Attr
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.testing.generator.draft import Draft, Known, NodeDraft
 
@@ -87,6 +88,8 @@ def _sorted(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def _attribute(name: str, value: Any, rng: Random) -> Any:
     from onnx import AttributeProto, helper, numpy_helper
 
+    if isinstance(value, Attr):
+        return helper.make_attribute(name, value.value, attr_type=AttributeProto.AttributeType.Value(value.type))
     if isinstance(value, np.ndarray):
         value = numpy_helper.from_array(value)
     elif isinstance(value, Draft):

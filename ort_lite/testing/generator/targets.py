@@ -48,11 +48,44 @@ def targets(schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Call
 
 
 def combinations(schema: OpSchema) -> Iterator[Mapping[str, str]]:
-    """Bind the type variables of a schema: all to usual types, then each to each of its other types."""
-    usual = {name: next((one for one in USUAL if one in kinds), min(kinds)) for name, kinds in schema.types.items()}
-    yield usual
-    for name, kinds in sorted(schema.types.items()):
-        yield from ({**usual, name: kind} for kind in sorted(kinds) if kind != usual[name])
+    """Bind the type variables of a schema: all to usual types, then each to each of its other types.
+
+    A variable that follows from another one (`FOLLOWS`) has the type that fits.
+    """
+    follower, leader, function = FOLLOWS.get((schema.domain, schema.op_type), ("", "", str))
+    free = {name: kinds for name, kinds in schema.types.items() if name != follower}
+    usual = {name: next((one for one in USUAL if one in kinds), min(kinds)) for name, kinds in free.items()}
+    for types in (
+        usual,
+        *({**usual, name: kind} for name in sorted(free) for kind in sorted(free[name]) if kind != usual[name]),
+    ):
+        if not follower:
+            yield types
+        elif (kind := function(types[leader])) in schema.types[follower]:
+            yield {**types, follower: kind}
+
+
+def _sequence(kind: str) -> str:
+    return f"seq({kind})"
+
+
+def _optional(kind: str) -> str:
+    return f"optional({kind})"
+
+
+def _element(kind: str) -> str:
+    return kind.removeprefix("optional(")[:-1] if kind.startswith("optional(") else kind
+
+
+FOLLOWS: Mapping[tuple[str, str], tuple[str, str, Callable[[str], str]]] = {
+    **{
+        ("", op_type): ("S", "T", _sequence)
+        for op_type in ("SequenceConstruct", "SequenceInsert", "SequenceAt", "SplitToSequence", "ConcatFromSequence")
+    },
+    ("", "Optional"): ("O", "V", _optional),
+    ("", "OptionalGetElement"): ("V", "O", _element),
+}
+"""Operators with a type variable that follows from another one, and how."""
 
 
 def question(schema: OpSchema, types: Mapping[str, str]) -> Node:

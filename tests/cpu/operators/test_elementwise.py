@@ -93,6 +93,13 @@ def test_attributes_have_the_defaults_of_the_specification() -> None:
         check_op(op, ramp((24,)))
 
 
+@pytest.mark.parametrize(("op", "attributes"), [("LeakyRelu", {"alpha": 0.01}), ("HardSigmoid", {"alpha": 0.2, "beta": 0.5})])
+def test_a_default_is_the_number_of_32_bits_that_a_model_would_store(op: str, attributes: dict[str, float]) -> None:
+    x = ramp((9,)).astype(np.float64)
+    stored = {name: float(np.float32(value)) for name, value in attributes.items()}
+    assert np.array_equal(run_op(op, [x])[0], run_op(op, [x], stored)[0])
+
+
 @pytest.mark.parametrize(("domain", "attributes"), [("", {}), ("", {"approximate": "tanh"}), ("com.microsoft", {})])
 def test_gelu_is_exact_or_by_tanh(domain: str, attributes: dict[str, Any]) -> None:
     def oracle(x: Array, approximate: str = "none") -> Any:

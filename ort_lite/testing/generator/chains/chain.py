@@ -1,4 +1,4 @@
-"""What a pattern writes nodes with, and the list of patterns by the transform that matches them."""
+"""What writes the nodes that a transform matches, and the list of chains by the name of the transform."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -13,15 +13,15 @@ from ort_lite.testing.generator.arrays import cast, numbers
 from ort_lite.testing.generator.draft import Draft, Known, Rejected
 from ort_lite.testing.generator.draw import Draw
 
-Recipes = Callable[[Draft, str, Mapping[str, str]], Known]
-"""Add a node of an operator to a draft, as its recipe draws it; returns its first output. Raises Rejected."""
+ByRecipe = Callable[[str, Mapping[str, str]], Known]
+"""(operator, types) -> the first output of a new node that its recipe draws. Raises Rejected."""
 
 
 class Chain:
     """Writes nodes into a draft one after the other. All methods raise Rejected where a node is not valid."""
 
-    def __init__(self, draft: Draft, draw: Draw, recipes: Recipes, rng: Random) -> None:
-        self.draft, self.draw, self.rng, self._recipes = draft, draw, rng, recipes
+    def __init__(self, draft: Draft, draw: Draw, by_recipe: ByRecipe, rng: Random) -> None:
+        self.draft, self.draw, self.rng, self._by_recipe = draft, draw, rng, by_recipe
 
     @property
     def opset(self) -> int:
@@ -41,7 +41,7 @@ class Chain:
         return shape
 
     def skip(self, reason: str) -> None:
-        """Leave the pattern out of this model."""
+        """Leave the chain out of this model."""
         raise Rejected(reason)
 
     # --- nodes
@@ -58,7 +58,7 @@ class Chain:
 
     def by_recipe(self, op_type: str, **types: str) -> str:
         """A node as the recipe of its operator draws it. `types` binds type variables; the others have usual types."""
-        return self._recipes(self.draft, op_type, types).name
+        return self._by_recipe(op_type, types).name
 
     # --- operands
     def value(self, low: int = 0, high: int = 4, kind: str = "float32", least: int = 0) -> str:
@@ -100,26 +100,26 @@ class Chain:
         return self.fresh(self.draw.broadcastable(self.shape(name), wider=False), self.known(name).kind)
 
 
-Pattern = Callable[[Chain], None]
-_PATTERNS: dict[str, Pattern] = {}
+Writer = Callable[[Chain], None]
+_WRITERS: dict[str, Writer] = {}
 
 
-def pattern(*transforms: str) -> Callable[[Pattern], Pattern]:
+def chain_for(*transforms: str) -> Callable[[Writer], Writer]:
     """Register a function that writes the nodes that these transforms match."""
 
-    def register(function: Pattern) -> Pattern:
+    def register(function: Writer) -> Writer:
         for name in transforms:
-            if name in _PATTERNS:
-                raise ValueError(f"{name} has two patterns")
-            _PATTERNS[name] = function
+            if name in _WRITERS:
+                raise ValueError(f"{name} has two chains")
+            _WRITERS[name] = function
         return function
 
     return register
 
 
-def patterns() -> Mapping[str, Pattern]:
-    """Return all patterns by the name of the transform; imports the families."""
-    package = import_module("ort_lite.testing.generator.patterns")
+def chains() -> Mapping[str, Writer]:
+    """Return what writes chains by the name of the transform; imports the families."""
+    package = import_module("ort_lite.testing.generator.chains")
     for module in iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
-    return dict(sorted(_PATTERNS.items()))
+    return dict(sorted(_WRITERS.items()))

@@ -1,35 +1,6 @@
 """Activations and layer normalization, written out as exporters do."""
 
-import math
-
-from ort_lite.testing.generator.patterns.chain import Chain, pattern
-
-
-@pattern("compose_gelu")
-def gelu(chain: Chain) -> None:
-    """x / 2 * (1 + Erf(x / sqrt(2))), its factors in any order."""
-    if chain.opset < 9:
-        chain.skip("Erf is of opset 9")
-    x = chain.value(1)
-    root = math.sqrt(2)
-    inner = (
-        chain.node("Div", x, chain.scalar(root)) if chain.chance(0.5) else chain.either_way("Mul", x, chain.scalar(1 / root))
-    )
-    gate = chain.either_way("Add", chain.node("Erf", inner), chain.scalar(1))
-    half = chain.scalar(0.5)
-    order = chain.rng.choice(("last", "first", "gate"))
-    if order == "last":
-        chain.either_way("Mul", chain.either_way("Mul", x, gate), half)
-    elif order == "first":
-        chain.either_way("Mul", chain.either_way("Mul", x, half), gate)
-    else:
-        chain.either_way("Mul", x, chain.either_way("Mul", gate, half))
-
-
-@pattern("compose_swish")
-def swish(chain: Chain) -> None:
-    x = chain.value()
-    chain.either_way("Mul", x, chain.node("Sigmoid", x))
+from ort_lite.testing.generator.chains.chain import Chain, chain_for
 
 
 def clipped(chain: Chain, x: str) -> str:
@@ -47,18 +18,18 @@ def sixth(chain: Chain, x: str) -> None:
         chain.either_way("Mul", x, chain.scalar(1 / 6))
 
 
-@pattern("compose_hard_sigmoid")
+@chain_for("compose_hard_sigmoid")
 def hard_sigmoid(chain: Chain) -> None:
     sixth(chain, clipped(chain, chain.value(1)))
 
 
-@pattern("compose_hard_swish")
+@chain_for("compose_hard_swish")
 def hard_swish(chain: Chain) -> None:
     x = chain.value(1)
     sixth(chain, chain.either_way("Mul", x, clipped(chain, x)))
 
 
-@pattern("compose_gated_hard_swish")
+@chain_for("compose_gated_hard_swish")
 def gated_hard_swish(chain: Chain) -> None:
     x = chain.value(1)
     chain.either_way("Mul", x, chain.node("HardSigmoid", x, alpha=1 / 6, beta=0.5))
@@ -71,7 +42,7 @@ def mean(chain: Chain, x: str, axes: list[int]) -> str:
     return chain.node("ReduceMean", x, axes=axes)
 
 
-@pattern("compose_layer_norm", "fuse_layer_norm_bias")
+@chain_for("compose_layer_norm", "fuse_layer_norm_bias")
 def layer_norm(chain: Chain) -> None:
     """(x - mean) / sqrt(variance + epsilon) * scale, and mostly a bias."""
     x = chain.value(1, least=1)

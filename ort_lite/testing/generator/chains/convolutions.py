@@ -1,7 +1,7 @@
 """Convolutions and products with what becomes part of them: normalization, constants per channel, sums, activations."""
 
 from ort_lite.testing.generator.arrays import positive
-from ort_lite.testing.generator.patterns.chain import Chain, pattern
+from ort_lite.testing.generator.chains.chain import Chain, chain_for
 
 GEMM_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")
 CONV_ACTIVATIONS = (*GEMM_ACTIVATIONS, "Clip", "HardSwish")
@@ -35,14 +35,14 @@ def convolution(chain: Chain) -> str:
     return chain.by_recipe("Conv" if chain.chance(0.7) else "ConvTranspose")
 
 
-@pattern("fuse_conv_batch_norm")
+@chain_for("fuse_conv_batch_norm")
 def conv_batch_norm(chain: Chain) -> None:
     y = batch_norm(chain, convolution(chain))
     if chain.chance(0.5):
         activation(chain, y, CONV_ACTIVATIONS)
 
 
-@pattern("fuse_gemm_batch_norm")
+@chain_for("fuse_gemm_batch_norm")
 def gemm_batch_norm(chain: Chain) -> None:
     """Normalize the columns of a product with constant weights."""
     a = chain.value(2, 2, least=1)
@@ -54,7 +54,7 @@ def gemm_batch_norm(chain: Chain) -> None:
     batch_norm(chain, chain.node("Gemm", *operands, transB=flip, beta=chain.rng.choice([1.0, 0.5])))
 
 
-@pattern("fuse_conv_scale")
+@chain_for("fuse_conv_scale")
 def conv_scale(chain: Chain) -> None:
     y = convolution(chain)
     if chain.chance(0.3):
@@ -63,7 +63,7 @@ def conv_scale(chain: Chain) -> None:
         chain.either_way("Mul", y, chain.constant(chain.channel_shape(y)))
 
 
-@pattern("fuse_conv_bias")
+@chain_for("fuse_conv_bias")
 def conv_bias(chain: Chain) -> None:
     y = convolution(chain)
     if chain.chance(0.3):
@@ -72,7 +72,7 @@ def conv_bias(chain: Chain) -> None:
         chain.either_way("Add", y, chain.constant(chain.channel_shape(y)))
 
 
-@pattern("fuse_norm_affine")
+@chain_for("fuse_norm_affine")
 def norm_affine(chain: Chain) -> None:
     """A normalization without a convolution in front, scaled and shifted."""
     y = batch_norm(chain, chain.value(3, 4, least=1))
@@ -80,7 +80,7 @@ def norm_affine(chain: Chain) -> None:
         y = chain.either_way(op_type, y, chain.constant(chain.channel_shape(y)))
 
 
-@pattern("fuse_conv_sum")
+@chain_for("fuse_conv_sum")
 def conv_sum(chain: Chain) -> None:
     """A convolution, what is added to it, and perhaps an activation of both."""
     y = chain.by_recipe("Conv")
@@ -89,17 +89,12 @@ def conv_sum(chain: Chain) -> None:
         activation(chain, total, CONV_ACTIVATIONS)
 
 
-@pattern("fuse_conv_activation")
+@chain_for("fuse_conv_activation")
 def conv_activation(chain: Chain) -> None:
     activation(chain, chain.by_recipe("Conv"), CONV_ACTIVATIONS)
 
 
-@pattern("fuse_gemm_activation")
-def gemm_activation(chain: Chain) -> None:
-    activation(chain, chain.by_recipe("Gemm"), GEMM_ACTIVATIONS)
-
-
-@pattern("fuse_matmul_bias")
+@chain_for("fuse_matmul_bias")
 def matmul_bias(chain: Chain) -> None:
     a = chain.value(2, 2)
     product = chain.node("MatMul", a, chain.fresh((chain.shape(a)[1], chain.draw.integer(1, 6))))
@@ -108,7 +103,7 @@ def matmul_bias(chain: Chain) -> None:
         activation(chain, y, GEMM_ACTIVATIONS)
 
 
-@pattern("fuse_gemm_bias")
+@chain_for("fuse_gemm_bias")
 def gemm_bias(chain: Chain) -> None:
     """An Add behind a Gemm without a bias, or with a constant one."""
     a = chain.value(2, 2)

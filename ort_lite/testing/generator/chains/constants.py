@@ -4,11 +4,11 @@ import numpy as np
 
 from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import indices, numbers
+from ort_lite.testing.generator.chains.chain import Chain, chain_for
 from ort_lite.testing.generator.draft import Draft
-from ort_lite.testing.generator.patterns.chain import Chain, pattern
 
 
-@pattern("constants_to_initializers")
+@chain_for("constants_to_initializers")
 def constant_node(chain: Chain) -> None:
     x = chain.value(1)
     shape = chain.draw.broadcastable(chain.shape(x), wider=False)
@@ -16,7 +16,7 @@ def constant_node(chain: Chain) -> None:
     chain.node("Add", x, chain.node("Constant", value=value))
 
 
-@pattern("fold_constants")
+@chain_for("fold_constants")
 def constant_nodes(chain: Chain) -> None:
     """Nodes of constants, whose result something computed meets."""
     x = chain.value(1)
@@ -25,7 +25,7 @@ def constant_nodes(chain: Chain) -> None:
     chain.node("Add", x, chain.node(chain.rng.choice(("Neg", "Abs", "Relu")), total))
 
 
-@pattern("merge_duplicate_initializers")
+@chain_for("merge_duplicate_initializers")
 def same_constants(chain: Chain) -> None:
     x = chain.value(1)
     array = numbers(chain.rng, chain.draw.broadcastable(chain.shape(x), wider=False), "float32")
@@ -33,7 +33,7 @@ def same_constants(chain: Chain) -> None:
     chain.node("Mul", chain.node("Add", x, first), second)
 
 
-@pattern("merge_common_subexpressions")
+@chain_for("merge_common_subexpressions")
 def same_nodes(chain: Chain) -> None:
     x = chain.value(1)
     op_type = chain.rng.choice(("Relu", "Sigmoid", "Neg", "Tanh", "Exp"))
@@ -41,13 +41,13 @@ def same_nodes(chain: Chain) -> None:
     chain.node("Add", first, chain.node("Abs", second))
 
 
-@pattern("fold_shapes")
+@chain_for("fold_shapes")
 def shape_of_value(chain: Chain) -> None:
     x = chain.value(1, least=1)
     chain.node("Add", x, chain.node("Cast", chain.node("Size", chain.node("Shape", x)), to=1))
 
 
-@pattern("fold_known_contents")
+@chain_for("fold_known_contents")
 def shape_arithmetic(chain: Chain) -> None:
     """Shape, Gather of some sizes, Concat, Reshape."""
     x = chain.value(1, least=1)
@@ -56,7 +56,7 @@ def shape_arithmetic(chain: Chain) -> None:
     chain.node("Reshape", x, chain.node("Concat", first, chain.ints(-1), axis=0))
 
 
-@pattern("gather_before_computing")
+@chain_for("gather_before_computing")
 def gather_of_computed(chain: Chain) -> None:
     """Rows of a table of small integers that becomes floats: it is folded only where the table is small."""
     rows, columns = chain.rng.choice([(16, 8), (64, 16), (400, 10)])
@@ -74,7 +74,7 @@ def branch(chain: Chain, x: str, op_type: str) -> Draft:
     return body
 
 
-@pattern("inline_known_if")
+@chain_for("inline_known_if")
 def known_if(chain: Chain) -> None:
     """An If with a constant condition."""
     x = chain.value(1)
@@ -84,7 +84,7 @@ def known_if(chain: Chain) -> None:
     chain.draft.append("If", [condition], attributes, 1, types=[known.type])
 
 
-@pattern("hoist_loop_invariants")
+@chain_for("hoist_loop_invariants")
 def loop_invariants(chain: Chain) -> None:
     """A Loop that adds a value to its state which it computes anew in each turn."""
     x = chain.value(1)

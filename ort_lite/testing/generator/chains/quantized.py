@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.testing.generator.arrays import between, numbers
-from ort_lite.testing.generator.patterns.chain import Chain, pattern
+from ort_lite.testing.generator.chains.chain import Chain, chain_for
 
 
 class Scale:
@@ -34,7 +34,7 @@ def bytes_of(chain: Chain, shape: tuple[int, ...], kind: str) -> str:
     return chain.draw.tensor_of(kind, shape, numbers, constant=False)
 
 
-@pattern("keep_integers")
+@chain_for("keep_integers")
 def there_and_back(chain: Chain) -> None:
     """Quantized as it was before it was dequantized, perhaps with a move in between."""
     own = scale(chain)
@@ -42,7 +42,7 @@ def there_and_back(chain: Chain) -> None:
     own.quantized(_move(chain, x) if chain.chance(0.5) else x)
 
 
-@pattern("move_integers")
+@chain_for("move_integers")
 def moved(chain: Chain) -> None:
     own = scale(chain)
     x = own.dequantized(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
@@ -58,7 +58,7 @@ def _move(chain: Chain, x: str) -> str:
     return chain.node("Reshape", x, chain.ints(-1))
 
 
-@pattern("join_integers")
+@chain_for("join_integers")
 def joined(chain: Chain) -> None:
     own = scale(chain)
     shape = chain.draw.shape(1, 3, least=1)
@@ -66,7 +66,7 @@ def joined(chain: Chain) -> None:
     own.quantized(chain.node("Concat", *parts, axis=0))
 
 
-@pattern("saturate_once")
+@chain_for("saturate_once")
 def saturated(chain: Chain) -> None:
     """A limit that the zero point has already."""
     if chain.opset < 10:
@@ -76,7 +76,7 @@ def saturated(chain: Chain) -> None:
     chain.node("QuantizeLinear", limit, step, chain.array(np.array(0, np.uint8)))
 
 
-@pattern("multiply_integers")
+@chain_for("multiply_integers")
 def product(chain: Chain) -> None:
     """MatMul, Gemm or Conv of dequantized bytes, with a QuantizeLinear behind it or without."""
     left = scale(chain)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ort_lite.dtypes import to_onnx
-from ort_lite.testing.generator.patterns.chain import Chain, pattern
+from ort_lite.testing.generator.chains.chain import Chain, chain_for
 
 UNARY = ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Exp", "Floor", "Ceil", "Elu", "LeakyRelu", "Softplus", "Softsign")
 BINARY = ("Add", "Sub", "Mul", "Div", "Less", "Greater", "Equal")
@@ -14,7 +14,7 @@ def permutation(chain: Chain, x: str) -> list[int]:
     return chain.rng.sample(range(rank), rank)
 
 
-@pattern("merge_transposes")
+@chain_for("merge_transposes")
 def transposes(chain: Chain) -> None:
     """Two in a row, of which the second undoes the first at times."""
     x = chain.value(2)
@@ -24,7 +24,7 @@ def transposes(chain: Chain) -> None:
     chain.node("Transpose", y, perm=undo if chain.chance(0.4) else permutation(chain, y))
 
 
-@pattern("sink_transpose_below_unary")
+@chain_for("sink_transpose_below_unary")
 def transpose_unary(chain: Chain) -> None:
     """A Transpose, activations, and mostly a Transpose back."""
     x = chain.value(2)
@@ -39,7 +39,7 @@ def comparable(chain: Chain) -> str:
     return chain.rng.choice(BINARY if chain.opset >= 11 else BINARY[:4])
 
 
-@pattern("sink_two_transposes")
+@chain_for("sink_two_transposes")
 def two_transposes(chain: Chain) -> None:
     a = chain.value(2)
     b = chain.fresh(chain.shape(a))
@@ -48,7 +48,7 @@ def two_transposes(chain: Chain) -> None:
     chain.node(comparable(chain), left, right)
 
 
-@pattern("sink_transpose_below_constant")
+@chain_for("sink_transpose_below_constant")
 def transpose_constant(chain: Chain) -> None:
     x = chain.value(2)
     y = chain.node("Transpose", x, perm=permutation(chain, x))
@@ -56,7 +56,7 @@ def transpose_constant(chain: Chain) -> None:
     chain.node(comparable(chain), *((y, other) if chain.chance(0.6) else (other, y)))
 
 
-@pattern("merge_reshapes")
+@chain_for("merge_reshapes")
 def reshapes(chain: Chain) -> None:
     """A change of shape, and a Reshape to another one."""
     x = chain.value(1, least=1)
@@ -71,7 +71,7 @@ def reshapes(chain: Chain) -> None:
     chain.node("Reshape", y, chain.ints(*chain.rng.choice([shape, shape[::-1], (-1,), (1, -1)])))
 
 
-@pattern("merge_casts")
+@chain_for("merge_casts")
 def casts(chain: Chain) -> None:
     """A Cast to a wider type, and one from there."""
     kind, wider = chain.rng.choice(
@@ -90,7 +90,7 @@ def casts(chain: Chain) -> None:
     chain.node("Cast", y, to=to_onnx(chain.rng.choice([kind, "float32"])))
 
 
-@pattern("remove_no_op")
+@chain_for("remove_no_op")
 def no_op(chain: Chain) -> None:
     """Between two others, since a graph keeps the names of its inputs and outputs."""
     x = chain.node("Relu", chain.value(1))
@@ -104,7 +104,7 @@ def no_op(chain: Chain) -> None:
     chain.node("Neg", y)
 
 
-@pattern("remove_same_shape")
+@chain_for("remove_same_shape")
 def same_shape(chain: Chain) -> None:
     x = chain.node("Relu", chain.value(1, least=1))
     shape = chain.shape(x)
@@ -124,7 +124,7 @@ def same_shape(chain: Chain) -> None:
     chain.node("Neg", y)
 
 
-@pattern("remove_neutral_operand")
+@chain_for("remove_neutral_operand")
 def neutral(chain: Chain) -> None:
     x = chain.node("Relu", chain.value(1))
     op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
@@ -133,7 +133,7 @@ def neutral(chain: Chain) -> None:
     chain.node("Neg", y)
 
 
-@pattern("replace_sum_of_two")
+@chain_for("replace_sum_of_two")
 def sum_of_two(chain: Chain) -> None:
     if chain.opset < 8:
         chain.skip("Sum does not broadcast before opset 8")
