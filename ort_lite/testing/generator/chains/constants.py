@@ -6,6 +6,7 @@ from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import indices, numbers
 from ort_lite.testing.generator.chains.chain import Chain, chain_for
 from ort_lite.testing.generator.draft import Draft
+from ort_lite.transform.rewriter import FOLD_LIMIT
 
 
 @chain_for("constants_to_initializers")
@@ -58,8 +59,8 @@ def shape_arithmetic(chain: Chain) -> None:
 
 @chain_for("gather_before_computing")
 def gather_of_computed(chain: Chain) -> None:
-    """Rows of a table of small integers that becomes floats: it is folded only where the table is small."""
-    rows, columns = chain.rng.choice([(16, 8), (64, 16), (400, 10)])
+    """Rows of a table of bytes that becomes floats, too many of them to be folded."""
+    rows, columns = FOLD_LIMIT // (4 * 64) + 1, 64
     table = chain.array(numbers(chain.rng, (rows, columns), "int8"))
     wide = chain.node("Cast", table, to=1)
     scaled = chain.node("Mul", wide, chain.constant((rows, 1)) if chain.chance(0.5) else chain.scalar(0.125))

@@ -39,7 +39,7 @@ def there_and_back(chain: Chain) -> None:
     """Quantized as it was before it was dequantized, perhaps with a move in between."""
     own = scale(chain)
     x = own.dequantized(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
-    own.quantized(_move(chain, x) if chain.chance(0.5) else x)
+    own.dequantized(own.quantized(_move(chain, x) if chain.chance(0.5) else x))
 
 
 @chain_for("move_integers")
