@@ -70,6 +70,8 @@ class _Trial:
         return self._finished(tuple(nodes.unjudged))
 
     def _finished(self, unjudged: tuple[str, ...] = ()) -> Verdict:
+        if self.conditioning.failure:
+            self.refusals[CONDITIONING] = self.conditioning.failure
         return Verdict(tuple(self.differences), tuple(sorted(self.oracles)), self.refusals, unjudged=unjudged)
 
     def _refused(self, error: Exception) -> Verdict:
@@ -126,11 +128,7 @@ class _Trial:
         return next(found, "")
 
     def _conditioning(self, mismatch: Mismatch) -> str:
-        try:
-            return CONDITIONING if self.conditioning.explains(mismatch) else ""
-        except Exception as error:  # noqa: BLE001  no explanation, and a reason to look at
-            self.refusals[CONDITIONING] = f"{type(error).__name__}: {error}"
-            return ""
+        return CONDITIONING if self.conditioning.explains(mismatch) else ""
 
     def _report(self, oracle: str, text: str, explanation: str = "") -> None:
         self.differences.append(Difference(oracle, text, explanation))

@@ -23,11 +23,11 @@ def fuse_norm_affine(
         return Skip(f"{norm} trains, is not spatial, or the rank of {x.name} is not known")
     s, t, array = rewriter.array(scale), rewriter.array(shift), rewriter.array(other)
     assert s is not None and t is not None and array is not None
-    if np.result_type(s, array) != s.dtype:
-        return Skip(f"{other.name} is {array.dtype}, which the {s.dtype} of {scale.name} does not hold")
     c = per_channel(array, len(x.shape), s.size)
     if c is None:
         return Skip(f"{other.name} is not one number for each channel")
+    if not s.dtype == t.dtype == c.dtype:
+        return Skip(f"{scale.name}, {shift.name} and {other.name} have not one type")
     if root.op_type == "Mul":
         new_scale, new_shift = rewriter.constant(np.asarray(s * c), scale.name), np.asarray(t * c)
     else:
