@@ -87,7 +87,9 @@ def test_journal_goes_on(tmp_path: Path) -> None:
     assert again.entries == {4: entry}
     again.add(entry._replace(number=5))
     again.close()
-    assert sorted(Journal(path, SETTINGS).entries) == [4, 5]
+    last = Journal(path, SETTINGS)
+    last.close()
+    assert sorted(last.entries) == [4, 5]
 
 
 def test_journal_of_another_run_is_refused(tmp_path: Path) -> None:
