@@ -28,14 +28,13 @@ def group_query_attention(draw: Draw) -> Call:
     heads, past, rows = shared * groups, draw.choice((None, draw.integer(1, 6))), positive_size(draw, 3)
     before = past or 0
     total = before + rows if past is None or past < rows or draw.chance(0.5) else draw.integer(rows, before)
-    later = rows < total
     cache = (batch, shared, before, size)
     together = draw.chance(0.3)
     operands = [
         draw.tensor(0, (batch, rows, size * (heads + 2 * shared if together else heads))),
         *("" if together else draw.tensor(index, (batch, rows, shared * size)) for index in (1, 2)),
         *("" if past is None else draw.tensor(index, cache) for index in (3, 4)),
-        draw.tensor(5, (batch,), between(rows - 1 if later else 0, total - 1)),
+        draw.tensor(5, (batch,), between(*_last_keys(draw, rows, total))),
         draw.scalar(total if draw.chance(0.5) else [total], "int32"),
         *_rotation(draw, batch, rows, total, size),
         scores_bias(draw, 10, batch, heads, rows, total) if draw.chance(0.25) else "",
@@ -52,6 +51,12 @@ def group_query_attention(draw: Draw) -> Call:
         qk_output=scores or draw.maybe(0),
         **_rules(draw),
     )
+
+
+def _last_keys(draw: Draw, rows: int, total: int) -> tuple[int, int]:
+    """The range of the position of a sequence's last key. Rows of a prompt behind it are padding, whose results are any."""
+    whole = rows == total and draw.chance(0.8)
+    return (total - 1 if whole else 0 if rows == total else rows - 1), total - 1
 
 
 def _rules(draw: Draw) -> dict[str, Any]:

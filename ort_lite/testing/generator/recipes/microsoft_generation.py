@@ -44,7 +44,9 @@ class _Search:
     """
 
     def __init__(self, draw: Draw) -> None:
-        self.draw, self.vocabulary = draw, draw.integer(4, 9)
+        self.draw, self.vocabulary = draw, draw.integer(6, 9)
+        self.masked = draw.chance(0.4)
+        """Some tokens are forbidden. Repetitions are not then: there has to be a token left."""
         self.batch, self.steps = draw.integer(1, 3), draw.integer(1, 3)
         self.longest = self.steps + draw.integer(1, 5)
         self.prompt = draw.tensor_of("int32", (self.batch, self.steps), between(0, self.vocabulary - 1))
@@ -63,7 +65,7 @@ class _Search:
         return self.maybe(self.draw.choice((0.5, 1.0, 1.5)), "float32")
 
     def vocabulary_mask(self, *shape: int) -> str:
-        if self.draw.chance(0.7):
+        if not self.masked or self.draw.chance(0.4):
             return ""
         mask = FLAGS(self.draw.rng, (*shape, self.vocabulary), "int32")
         mask[..., self.draw.integer(0, self.vocabulary - 1)] = 1
@@ -80,7 +82,7 @@ class _Search:
         return {
             "eos_token_id": draw.integer(0, self.vocabulary - 1),
             "pad_token_id": draw.integer(0, self.vocabulary - 1),
-            "no_repeat_ngram_size": draw.maybe(draw.integer(0, 2), 0.4),
+            "no_repeat_ngram_size": draw.maybe(0 if self.masked else draw.choice((0, 2, 3)), 0.5),
             "vocab_size": draw.maybe(self.vocabulary, 0.2),
             "model_type": draw.maybe(0, 0.2),
             **bodies,

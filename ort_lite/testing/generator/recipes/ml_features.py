@@ -67,7 +67,8 @@ def binarizer(draw: Draw) -> Call:
 
 @recipe("FeatureVectorizer", domain=ML)
 def feature_vectorizer(draw: Draw) -> Call:
-    first = draw.value(0, low=1, high=2)
+    """There is a row at least: without any onnxruntime ends the process."""
+    first = draw.value(0, low=1, high=2, least=1)
     assert first.shape is not None
     count = first.shape[0] if first.rank == 2 else 1
     operands = [first.name, *(draw.tensor(0, (count, draw.size(5))) for _ in range(draw.integer(0, 3)))]
@@ -172,14 +173,19 @@ def svm_regressor(draw: Draw) -> Call:
 
 @recipe("SVMClassifier", domain=ML)
 def svm_classifier(draw: Draw) -> Call:
-    """Each pair of classes votes, with probabilities or without; or a linear model has a row of coefficients for each class."""
+    """Each pair of classes votes, with probabilities or without; or a linear model has a row of coefficients for each class.
+
+    PROBIT makes no sense of two classes that share a score.
+    """
     x, classes = rows(draw), draw.integer(2, 4)
-    attributes = {**labels(draw, 0, "classlabels_ints", classes), "post_transform": post_transform(draw)}
+    attributes: dict[str, Any] = labels(draw, 0, "classlabels_ints", classes)
     if draw.chance(0.25):
+        attributes |= {"post_transform": post_transform(draw)}
         coefficients = floats(draw, classes * features(x))
         return call([x.name], 2, coefficients=coefficients, rho=floats(draw, 1), **_kernel(draw, linear=True), **attributes)
     counts = [draw.integer(1, 3) for _ in range(classes)]
     pairs = classes * (classes - 1) // 2
+    attributes |= {"post_transform": post_transform(draw, probit=classes > 2)}
     if draw.chance(0.4):
         attributes |= {"prob_a": floats(draw, pairs, -2, -0.1), "prob_b": floats(draw, pairs)}
     return call(

@@ -112,14 +112,14 @@ def tree_ensemble_regressor(draw: Draw) -> Call:
 
 @recipe("TreeEnsembleClassifier", domain=ML)
 def tree_ensemble_classifier(draw: Draw) -> Call:
-    """Of two classes one may have all the weights."""
+    """Of two classes one may have all the weights; PROBIT makes no sense of its score."""
     x, classes = rows(draw), draw.integer(2, 4)
     outputs = 1 if classes == 2 and draw.chance(0.5) else classes
     forest = _Forest(draw, features(x), outputs, len(MODES), single=draw.chance(0.3))
     attributes = _by_id(draw, forest.trees, "class")
     attributes |= {"base_values": floats(draw, outputs)} if draw.chance(0.4) else {}
     named = labels(draw, 0, "classlabels_int64s", classes)
-    return call([x.name], 2, post_transform=post_transform(draw), **named, **_as_tensors(draw, attributes))
+    return call([x.name], 2, post_transform=post_transform(draw, probit=classes > 2), **named, **_as_tensors(draw, attributes))
 
 
 @recipe("TreeEnsemble", domain=ML)
