@@ -140,6 +140,10 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(REFERENCE, "ai.onnx.ml.SVMClassifier", "computes scores in another way"),
     Defect(REFERENCE, "ai.onnx.ml.LabelEncoder", "finds no NaN among the keys", has_attribute("keys_floats")),
     Defect(REFERENCE, "Resize Upsample", "drops the imaginary part", dtype(0, "complex")),
+    Defect(
+        REFERENCE, "Resize Upsample", "rounds the scale before it divides by it, which decides ties of the nearest pixel",
+        attribute("mode", "nearest", default="nearest"),
+    ),
     Defect(REFERENCE, "RoiAlign", "interpolates maxima in another way", attribute("mode", "max")),
     Defect(REFERENCE, "RoiAlign", "has the coordinates of version 16 before it", lambda site, mismatch: site.opset < 16),
     Defect(
