@@ -80,6 +80,17 @@ def nearly(relative: float) -> Applies:
     return near
 
 
+def below(most: float) -> Applies:
+    """Floats that are this far off at most."""
+
+    def near(site: Site, mismatch: Mismatch) -> bool:
+        if mismatch.where is None or mismatch.got.dtype.kind != "f":
+            return False
+        return bool(np.all(np.abs(mismatch.got.astype(np.float64) - mismatch.expected)[mismatch.where] <= most))
+
+    return near
+
+
 def within(steps: int) -> Applies:
     """Integers that are a few steps off."""
 

@@ -53,6 +53,12 @@ def batch_normalization(op: NodeLowering) -> None:
     define(op, "fma(({0} - {3}) / sqrt({4} + {s0}), {1}, {2})", [x, *views], [epsilon], 1.0)
 
 
+@native
+def _inverse_of_root(x: Ptr, square: object) -> object:
+    """1 / sqrt(square), of infinity too: the estimate that fast arithmetic takes makes NaN of it."""
+    return like(x, 1) / sqrt(square)
+
+
 @native(fastmath=REDUCE)
 @extents(
     x="rows * n",
@@ -95,7 +101,7 @@ def normalise(
         for i in range(n):
             d = x[p + i] - centre
             total += d * d
-        factor = like(x, 1) / sqrt(total / like(x, n) + like(x, epsilon))
+        factor = _inverse_of_root(x, total / like(x, n) + like(x, epsilon))
         if not null(mean):
             mean[row] = centre
         if not null(inverse):
