@@ -140,7 +140,8 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(REFERENCE, "ai.onnx.ml.DictVectorizer ai.onnx.ml.LinearRegressor", "gives a vector in place of a row", form),
     Defect(REFERENCE, "ai.onnx.ml.FeatureVectorizer", "takes each element of a vector as a row", form),
     Defect(
-        REFERENCE, "ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor ai.onnx.ml.Scaler ai.onnx.ml.LinearRegressor", "computes in the integers of its input",
+        REFERENCE, "ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor ai.onnx.ml.Scaler ai.onnx.ml.LinearRegressor",
+        "computes in the integers of its input",
         dtype(0, "int"),
     ),
     Defect(REFERENCE, "ai.onnx.ml.SVMClassifier", "computes scores in another way"),
