@@ -44,6 +44,14 @@ def test_one_node_is_surrounded() -> None:
     expect("{ z = Softplus(x) }", "{ a = Cast<to=1>(x) b = Softplus(a) z = Cast<to=10>(b) }", ("Softplus",))
 
 
+def test_a_cast_of_bfloat16_is_of_a_version_that_takes_it() -> None:
+    """Whatever the version of the node: onnxruntime's LayerNormalization is of opset 1."""
+    found = model("(bfloat16[2,4] x, float[4] s) => (float[2,4] z)", "{ z = LayerNormalization(x, s) }", opset=9)
+    annotate(found.graph, plugins.shape_rules())
+    wants = dict.fromkeys(found.graph.all_nodes(), "float32")
+    assert [cast.version for cast in insert_casts(found.graph, wants, {"bfloat16"})] == [13]
+
+
 def test_every_result_of_a_chain_is_rounded() -> None:
     before = "{ a = Exp(x) z = Tanh(a) }"
     after = "{ x1 = Cast<to=1>(x) a1 = Exp(x1) a = Cast<to=10>(a1) a2 = Cast<to=1>(a) z1 = Tanh(a2) z = Cast<to=10>(z1) }"

@@ -55,6 +55,16 @@ def test_layer_normalization_tells_mean_and_inverse_deviation() -> None:
     check_op("LayerNormalization", x, ramp((5,), "float64"), axis=1, expected=want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("big", [3e19, 1e30])
+def test_a_variance_beyond_the_largest_number_gives_zeros(big: float) -> None:
+    x = np.array([[1, 2, big, -3, 4] * 8, [1, 2, 3, 4, 5] * 8], np.float32)
+    [y] = run_op("LayerNormalization", [x, np.ones(40, np.float32)], {}, opset=17)
+    assert np.array_equal(y[0], np.zeros(40, np.float32))
+    assert np.isfinite(y[1]).all()
+    [y] = run_op("RMSNormalization", [x, np.ones(40, np.float32)], {}, opset=23)
+    assert np.array_equal(y[0], np.zeros(40, np.float32))
+
+
 def test_scales_of_a_layer_are_broadcast() -> None:
     x, scale, bias = ramp((2, 3, 4)), ramp((4,)), ramp((3, 1))
     want = (normal(x, [1, 2]) * scale + bias).astype("f")
