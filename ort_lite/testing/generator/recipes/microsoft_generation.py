@@ -117,7 +117,10 @@ def greedy_search(draw: Draw) -> Call:
 
 @recipe("Sampling", domain=MICROSOFT)
 def sampling(draw: Draw) -> Call:
-    """A seed makes the draws those of every run. Tokens that are present cost something: in onnxruntime the first of them alone."""
+    """A seed makes the draws those of every run. Tokens that are present cost something: in onnxruntime the first of them alone.
+
+    With the default top_p, 0, rounding decides whether any token is left.
+    """
     search = _Search(draw)
     present = draw.chance(0.3)
     operands = [
@@ -134,7 +137,7 @@ def sampling(draw: Draw) -> Call:
     return call(
         operands,
         types=[TOKENS],
-        top_p=draw.maybe(draw.choice((0.2, 0.5, 0.9))),
+        top_p=draw.choice((0.2, 0.5, 0.9)),
         temperature=draw.maybe(draw.choice((0.5, 1.0, 3.0))),
         min_tokens_to_keep=draw.maybe(draw.integer(0, 3), 0.3),
         presence_penalty=draw.maybe(1.5, 0.1 if present else 0.3),
