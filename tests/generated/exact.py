@@ -43,6 +43,7 @@ class ExactEvaluator(ReferenceEvaluator):
     def _init(self) -> None:
         super()._init()
         for node in self.rt_nodes_:
+            _widen_attributes(node)
             schema = _schema(node.onnx_node, self.opsets.get(node.domain, 1))
             if (
                 schema is not None
@@ -51,6 +52,16 @@ class ExactEvaluator(ReferenceEvaluator):
                 and not _writes_text(node.onnx_node)
             ):
                 node.run = _exact(node.run, schema)
+
+
+def _widen_attributes(node: OpRun) -> None:
+    """Make floats of attributes Python's, which computations with float64 do not round."""
+    for name in node.attributes_names_:
+        value = getattr(node, name)
+        if isinstance(value, np.float32):
+            setattr(node, name, float(value))
+        elif isinstance(value, list) and value and isinstance(value[0], np.float32):
+            setattr(node, name, [float(one) for one in value])
 
 
 class _Ported(OpRun):

@@ -157,6 +157,11 @@ def test_pad_continues_the_input(mode: str, shape: Shape, pads: list[int]) -> No
     check_op("Pad", ramp(shape), ints(*pads), mode=mode, constants=[1], expected=padded)
 
 
+@pytest.mark.parametrize(("pads", "want"), [([3, -1], [0, 1, 2, 0, 1, 2]), ([-2, 3], [2, 3, 2, 3, 2])], ids=str)
+def test_what_a_cut_leaves_is_wrapped(pads: list[int], want: list[int]) -> None:
+    check_op("Pad", np.arange(4), ints(*pads), mode="wrap", constants=[1], expected=np.array(want))
+
+
 def test_pad_of_a_scalar_is_the_scalar() -> None:
     check_op("Pad", ramp(()), ints(), constants=[1], expected=ramp(()))
 
