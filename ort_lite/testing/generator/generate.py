@@ -8,8 +8,9 @@ from typing import Any
 from ort_lite.graph.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
+from ort_lite.testing.generator.chains import Chain, Writer, chains
 from ort_lite.testing.generator.coverage import Coverage
-from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
+from ort_lite.testing.generator.draft import Draft, Known, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import DEEPEST, Draw
 from ort_lite.testing.generator.functions import outline
 from ort_lite.testing.generator.patterns import PatternDraft, patterns_of
@@ -64,8 +65,8 @@ class Generator:
         self.rules, self.recipes, self.seed = rules, recipes, seed
         self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and _reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
-        self.patterns = patterns_of(transforms)
-        """The patterns of each transform that has some, by its name."""
+        self.patterns = _patterns(transforms)
+        """What adds nodes that a transform matches, by its name: its patterns, and a chain."""
         self._alive: dict[tuple[str, int, bool], list[Target]] = {}
 
     def model(
@@ -94,7 +95,7 @@ class Generator:
                 self._add_pattern(draft, rng.choice(patterns), rng, covered)
             else:
                 self._extend(draft, self._kin(draft, candidates or (), rng) or self._companion(draft, rng), rng, covered)
-        draft.outputs = self._outputs(draft, rng)
+        draft.outputs = self._outputs(draft, target, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
         model = model_proto(draft, rng)
@@ -102,9 +103,9 @@ class Generator:
             outline(model, rng)
         return GeneratedModel(number, target, model, draft.feeds, tuple(covered))
 
-    def _candidates(self, operators: Collection[str] | None, patterns: Collection[Pattern]) -> list[Target] | None:
+    def _candidates(self, operators: Collection[str] | None, patterns: Collection[Pattern | Writer]) -> list[Target] | None:
         """The targets of the operators, or of those that the patterns end in; None for all."""
-        names = {*(operators or ()), *(name for one in patterns for name in one.op_types)}
+        names = {*(operators or ()), *(name for one in patterns if isinstance(one, Pattern) for name in one.op_types)}
         return [one for one in self.coverage.targets if one.operator in names] or None
 
     def _extend(
@@ -155,18 +156,28 @@ class Generator:
         covered.extend([(target, drawn.attributes), *draw.covered])
 
     def _add_pattern(
-        self, draft: Draft, pattern: Pattern, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
+        self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
     ) -> bool:
-        """Add the nodes of a pattern; nothing where its recipes take other operands each time."""
+        """Add the nodes of a pattern or chain; nothing where its recipes take other operands each time."""
 
         def draws(domain: str, op_type: str, operands: Mapping[int, str]) -> list[Draw]:
             alive = self._of_opset(domain, draft.opsets.get(domain, 0), False)
             return [self._draw(draft, target, rng, operands) for target in alive if target.op_type == op_type]
 
+        def by_recipe(op_type: str, types: Mapping[str, str]) -> Known:
+            fitting = [draw for draw in draws("", op_type, {}) if types.items() <= draw.types.items()]
+            if not fitting:
+                raise Rejected(f"no target is {op_type} of {types}")
+            self._take(fitting[0], covered)
+            return draft.known(draft.nodes[-1].outputs[0])
+
         for _ in range(PATTERN_ATTEMPTS):
             mark, count = draft.mark(), len(covered)
             try:
-                PatternDraft(draft, rng, draws, lambda draw: self._take(draw, covered)).add(pattern)
+                if isinstance(pattern, Pattern):
+                    PatternDraft(draft, rng, draws, lambda draw: self._take(draw, covered)).add(pattern)
+                else:
+                    pattern(Chain(draft, self._draw(draft, Target("", "Identity", 1), rng), by_recipe, rng))
             except Rejected:
                 draft.reset(mark)
                 del covered[count:]
@@ -210,11 +221,26 @@ class Generator:
             opsets[target.domain] = min(target.until - 1, max(target.since, opsets.get(target.domain, target.since)))
         return opsets
 
-    def _outputs(self, draft: Draft, rng: Random) -> list[str]:
-        """All results that no node reads, and a few of the others."""
-        leaves = draft.leaves()
+    def _outputs(self, draft: Draft, target: Target, rng: Random) -> list[str]:
+        """All results that no node reads, and in a third of the models a few of the others. At times one that is left out makes
+        nodes without use, but not the target.
+        """
+        leaves, share = draft.leaves(), rng.choice((0.0, 0.0, 0.1))
         results = [name for node in draft.nodes for name in node.outputs if name and name not in leaves]
-        return [*leaves, *(name for name in results if rng.random() < 0.1)]
+        others = [name for node in draft.nodes if node.op_type != target.op_type for name in node.outputs if name in leaves]
+        if len(others) > 1 and rng.random() < 0.1:
+            leaves.remove(rng.choice(others))
+        return [*leaves, *(name for name in results if rng.random() < share)]
+
+
+def _patterns(transforms: Iterable[Transform]) -> dict[str, list[Pattern | Writer]]:
+    listed = list(transforms)
+    found: dict[str, list[Pattern | Writer]] = {name: [*patterns] for name, patterns in patterns_of(listed).items()}
+    names = {one.name for one in listed}
+    for name, writer in chains().items():
+        if name in names:
+            found.setdefault(name, []).append(writer)
+    return found
 
 
 def _reachable(target: Target) -> bool:

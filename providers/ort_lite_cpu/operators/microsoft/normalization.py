@@ -6,7 +6,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
     OK,
-    REDUCE,
+    SUMS,
     Ptr,
     Static,
     failed,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 def normalise_row(s: Ptr, y: Ptr, gamma: Ptr, beta: Ptr, n: int, epsilon: float, centred: Static) -> tuple[Any, Any]:
     """y = (s - mean) / sqrt(variance + epsilon) * gamma + beta; returns mean and inverse deviation. centred False: no mean."""
     centre = like(s, 0)
