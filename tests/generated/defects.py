@@ -123,7 +123,10 @@ DEFECTS: tuple[Defect, ...] = (
         ONNXRUNTIME, "BatchNormalization", "computes x * s - mean * s, which cancels, where the variance is small",
         both(attribute("training_mode", 1), nearly(1e-3)),
     ),
-    Defect(ONNXRUNTIME, "DFT GroupNormalization LayerNormalization ai.onnx.ml.TreeEnsemble", "computes float64 in float32", like_float32),
+    Defect(
+        ONNXRUNTIME, "DFT GroupNormalization LayerNormalization ai.onnx.ml.TreeEnsemble", "computes float64 in float32",
+        like_float32,
+    ),
     # --- onnx.reference
     Defect(
         REFERENCE,
