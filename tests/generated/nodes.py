@@ -13,6 +13,7 @@ import onnx
 from ort_lite.dtypes import from_numpy
 from tests.generated.comparison import mismatches, only_form
 from tests.generated.conditioning import Conditioning
+from tests.generated.defects import crash
 from tests.generated.known import ONNXRUNTIME, REFERENCE, find_defect
 from tests.generated.oracles import Answer, Feeds, of_onnxruntime, of_onnxruntime_in_float32, of_reference
 from tests.generated.verdict import Difference
@@ -74,6 +75,8 @@ class NodeJudge:
     def _ask(self, oracle: str, model: onnx.ModelProto, given: Feeds) -> Answer:
         kind = _kind(model.graph.node[0], given, self.types) + str([(one.domain, one.version) for one in model.opset_import])
         if reason := _refused.get((oracle, kind)):
+            return reason
+        if oracle != REFERENCE and (reason := crash(model, {**self.values, **given})):
             return reason
         ask = of_onnxruntime_in_float32 if oracle == IN_FLOAT32 else ORACLES[oracle]
         found = ask(model, given)
