@@ -34,6 +34,16 @@ _RANDOM = frozenset(
         "com.microsoft.Sampling",
     }
 )
+_NAMES = (
+    "Abs And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil CenterCropPad Clip"
+    " Compress Concat ConcatFromSequence ConstantOfShape DepthToSpace Equal Expand EyeLike Flatten Floor Gather GatherElements"
+    " GatherND GlobalMaxPool Greater GreaterOrEqual Hardmax Identity IsInf IsNaN Less LessOrEqual Max MaxPool MaxUnpool Min Neg"
+    " NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax ReduceMin Relu Reshape ReverseSequence"
+    " Round SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice"
+    " SpaceToDepth Split SplitToSequence Squeeze Tile TopK Transpose Trilu Unique Unsqueeze Where Xor"
+)
+_EXACT = frozenset(_NAMES.split())
+"""Operators without roundings of their own: from the same operands, all oracles have the same bits, and nothing is conditioning."""
 _refused: dict[tuple[str, str], str] = {}
 """By oracle and kind of node: why the oracle has no kernel for it, so that it is asked once."""
 
@@ -102,7 +112,8 @@ class NodeJudge:
             defect = find_defect(model, values, oracle, mismatch)
             if defect:
                 self.defects.setdefault(oracle, {}).update(dict.fromkeys(node.output, defect))
-            explanation = defect or (CONDITIONING if conditioning.explains(mismatch) else "")
+            rounds = node.domain or node.op_type not in _EXACT
+            explanation = defect or (CONDITIONING if rounds and conditioning.explains(mismatch) else "")
             yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
         if conditioning.failure:
             self.refusals[f"{CONDITIONING}, {node.domain}.{node.op_type}"] = conditioning.failure

@@ -101,6 +101,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("StringNormalizer", "compares stop words by case although is_case_sensitive is 0, and strips accents"),
     _defect("NonZero", "has no row for a scalar", _is_scalar),
     _defect("Slice", "clips negative starts of negative steps as NumPy does", _steps_back),
+    _defect("Unique", "sorts although `sorted` is 0", attribute("sorted", 0)),
     _defect("Unique", "returns the input where an axis is given", both(has_attribute("axis"), form)),
     _defect("Unsqueeze", "inserts axes one after the other in the order in which they are listed", form),
     _defect("TfIdfVectorizer", "takes weights by the place of the result, not of the n-gram", has_attribute("weights")),
