@@ -1,6 +1,6 @@
 """Defects of others: where onnxruntime or onnx.reference is wrong, so that a difference to it is not ours.
 
-`defects.py` lists them. A defect names the operators, says for which nodes and operands it applies, and what the oracle does.
+`defects/` lists them. A defect names the operators, says for which nodes and operands it applies, and what the oracle does.
 tests/data/generated/ holds a node that shows it.
 """
 
@@ -11,11 +11,15 @@ import numpy as np
 import onnx
 
 from ort_lite.dtypes import from_numpy
-from tests.generated.comparison import Mismatch, close, tolerance
+from tests.generated.comparison import Mismatch, Tolerance, close, tolerance
 from tests.generated.walk import Site, Values, sites
 
 ONNXRUNTIME, REFERENCE = "onnxruntime", "float64"
 Applies = Callable[[Site, Mismatch], bool]
+
+
+def always(site: Site, mismatch: Mismatch) -> bool:
+    return True
 
 
 class Defect(NamedTuple):
@@ -24,7 +28,7 @@ class Defect(NamedTuple):
     oracle: str
     operators: str
     reason: str
-    applies: Applies = lambda site, mismatch: True
+    applies: Applies
 
     @property
     def name(self) -> str:
@@ -52,6 +56,10 @@ def has_attribute(*names: str) -> Applies:
     return lambda site, mismatch: any(site.attribute(name) is not None for name in names)
 
 
+def has_input(index: int) -> Applies:
+    return lambda site, mismatch: index < len(site.node.input) and bool(site.node.input[index])
+
+
 def dtype(index: int, *wanted: str) -> Applies:
     """The input has one of these element types."""
     return lambda site, mismatch: site.dtype(index).startswith(wanted)
@@ -62,11 +70,47 @@ def form(site: Site, mismatch: Mismatch) -> bool:
     return mismatch.where is None
 
 
+def expects_nan(site: Site, mismatch: Mismatch) -> bool:
+    """The oracle has NaN where ort-lite differs."""
+    if mismatch.where is None or mismatch.expected.dtype.kind not in "fV":
+        return False
+    return bool(np.all(np.isnan(mismatch.expected[mismatch.where])))
+
+
+def gives_nan(site: Site, mismatch: Mismatch) -> bool:
+    """ort-lite has NaN where the oracle differs."""
+    if mismatch.where is None or mismatch.got.dtype.kind not in "fV":
+        return False
+    return bool(np.all(np.isnan(mismatch.got[mismatch.where])))
+
+
 def like_float32(site: Site, mismatch: Mismatch) -> bool:
     """float64 that is as near as float32 would be."""
     if mismatch.where is None or from_numpy(mismatch.got.dtype) not in ("float64", "complex128"):
         return False
     return bool(np.all(close(mismatch.got, mismatch.expected, tolerance("float32"))))
+
+
+def nearly(relative: float) -> Applies:
+    """Floats that are not far off: by this share of the element or of the greatest magnitude."""
+
+    def near(site: Site, mismatch: Mismatch) -> bool:
+        return mismatch.where is not None and bool(
+            np.all(close(mismatch.got, mismatch.expected, Tolerance(relative, relative)))
+        )
+
+    return near
+
+
+def below(most: float) -> Applies:
+    """Floats that are this far off at most."""
+
+    def near(site: Site, mismatch: Mismatch) -> bool:
+        if mismatch.where is None or mismatch.got.dtype.kind != "f":
+            return False
+        return bool(np.all(np.abs(mismatch.got.astype(np.float64) - mismatch.expected)[mismatch.where] <= most))
+
+    return near
 
 
 def within(steps: int) -> Applies:
