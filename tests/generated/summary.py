@@ -37,7 +37,7 @@ def _explanations(entries: Collection[Entry]) -> Iterator[str]:
 
 
 def _refusals(entries: Collection[Entry]) -> Iterator[str]:
-    """Answers and refusals of each oracle, and what it refuses most: "onnxruntime, Trilu" is a node that onnxruntime was asked about."""
+    """Answers and refusals of each oracle, and what it refuses most; "onnxruntime, Trilu" is one node that it was asked about."""
     answers = Counter(name for entry in entries for name in entry.oracles)
     refusals: dict[str, Counter[str]] = defaultdict(Counter)
     for entry in entries:
