@@ -92,6 +92,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         "Attention", "returns the products behind the softcap for qk_matmul_output_mode 0",
         both(_is_qk_output, has_attribute("softcap")),
     ),
+    _defect("Attention", "pads integer masks with 0 in place of -inf", dtype(3, "int", "uint")),
     _defect("Attention", "rounds the softmax to the narrower softmax_precision", attribute("softmax_precision", 10, 16)),
     _defect(
         "GridSample", "clips coordinates where it should clip the pixels that cubic interpolation reads",
