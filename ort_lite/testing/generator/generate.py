@@ -8,7 +8,7 @@ from typing import Any
 from ort_lite.graph.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
-from ort_lite.testing.generator.chains import Chain, Writer, chains
+from ort_lite.testing.generator.chain import Chain, Writer, chains
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, Known, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import DEEPEST, Draw
@@ -81,7 +81,7 @@ class Generator:
         candidates = self._candidates(operators, patterns if transforms else ())
         target = self.coverage.next(rng, candidates)
         draft = Draft(self._opsets(target, rng), rng, self.rules)
-        draft.special = rng.random() < 0.1
+        draft.special = rng.random() < (0.3 if operators or transforms else 0.1)
         covered: list[tuple[Target, Mapping[str, Any]]] = []
         length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)
