@@ -276,3 +276,9 @@ def test_optional_beside_a_value_of_unknown_rank() -> None:
     y, p = ort_lite.InferenceSession(model).run(None, {"x": np.ones((2, 1), np.float32), "o": element})
     assert y.shape == (1, 2)
     np.testing.assert_array_equal(p, element)
+
+
+@pytest.mark.parametrize("split", [1, 2])
+def test_an_empty_axis_has_no_pieces(split: int) -> None:
+    text = "(float[N,M] x, int64 s) => (seq(float[N,M]) y) { y = SplitToSequence<axis=1>(x, s) }"
+    assert run(text, np.zeros((3, 0), np.float32), np.array(split)) == [[]]
