@@ -10,15 +10,11 @@ from ort_lite.testing.generator.arrays import Contents, among, between, is_float
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
-OLD_NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
-"""How version 1 names element types; the others are in capitals."""
-
 
 @recipe("Cast")
 def cast(draw: Draw) -> Call:
     target = draw.output_kind(0)
-    to = to_onnx(target) if draw.version >= 6 else OLD_NAMES.get(target, target.upper())
-    return call([_castable(draw, target)], to=to, saturate=_saturate(draw), round_mode=_round_mode(draw))
+    return call([_castable(draw, target)], to=to_onnx(target), saturate=_saturate(draw), round_mode=_round_mode(draw))
 
 
 @recipe("CastLike")
