@@ -17,6 +17,7 @@ from ort_lite.dtypes import from_numpy, ort_name
 from ort_lite.options.config_keys import ROUNDING
 from tests.generated.comparison import Mismatch, identical, mismatches
 from tests.generated.conditioning import Conditioning
+from tests.generated.configurations import configurations
 from tests.generated.known import ONNXRUNTIME
 from tests.generated.nodes import CONDITIONING, ORACLES, NodeJudge, random_outputs
 from tests.generated.oracles import Answer, of_onnxruntime, session
@@ -66,6 +67,8 @@ class _Trial:
         self.differences += nodes.differences()
         self.oracles |= nodes.answered
         self._compare_whole(got, names, nodes, random)
+        if thorough:
+            self._compare_configurations(got)
         self.refusals.update(nodes.refusals)
         return self._finished(tuple(nodes.unjudged))
 
@@ -121,6 +124,14 @@ class _Trial:
                 continue
             explanation = self._defect_before(name, nodes) or self._conditioning(mismatch)
             self._report("onnxruntime, whole model", str(mismatch), explanation)
+
+    def _compare_configurations(self, got: Sequence[Any]) -> None:
+        """Other configurations of ort-lite, none of which may refuse the model."""
+        for name, found in configurations(self.contents, self.feeds):
+            if isinstance(found, str):
+                self._report(name, found)
+            else:
+                self._compare(name, got, found)
 
     def _defect_before(self, output: str, nodes: NodeJudge) -> str:
         wrong = nodes.defects.get(ONNXRUNTIME, {})

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from ort_lite.dtypes import from_numpy
-from tests.generated.comparison import Mismatch, close, tolerance
+from tests.generated.comparison import Mismatch, Tolerance, close, tolerance
 from tests.generated.walk import Site, Values, sites
 
 ONNXRUNTIME, REFERENCE = "onnxruntime", "float64"
@@ -67,6 +67,28 @@ def like_float32(site: Site, mismatch: Mismatch) -> bool:
     if mismatch.where is None or from_numpy(mismatch.got.dtype) not in ("float64", "complex128"):
         return False
     return bool(np.all(close(mismatch.got, mismatch.expected, tolerance("float32"))))
+
+
+def nearly(relative: float) -> Applies:
+    """Floats that are not far off: by this share of the element or of the greatest magnitude."""
+
+    def near(site: Site, mismatch: Mismatch) -> bool:
+        return mismatch.where is not None and bool(
+            np.all(close(mismatch.got, mismatch.expected, Tolerance(relative, relative)))
+        )
+
+    return near
+
+
+def below(most: float) -> Applies:
+    """Floats that are this far off at most."""
+
+    def near(site: Site, mismatch: Mismatch) -> bool:
+        if mismatch.where is None or mismatch.got.dtype.kind != "f":
+            return False
+        return bool(np.all(np.abs(mismatch.got.astype(np.float64) - mismatch.expected)[mismatch.where] <= most))
+
+    return near
 
 
 def within(steps: int) -> Applies:

@@ -20,15 +20,18 @@ from typing import Any, NamedTuple
 
 import onnx
 
+from tests.generated import saved
 from tests.generated.faults import KINDS, ROOT, Fault, catalogue
 from tests.generated.run import REDUCED
-from tests.generated.verdict import DIFFERENT
+from tests.generated.verdict import DIFFERENT, Verdict
+from tests.generated.workers import Task, Worker
 
 FOLDER = ROOT / "build" / "planted"
 SOURCES = ("ort_lite", "providers", "transforms", "tests")
 MOST_NODES = 3
-FALSE_ALARMS = 20
-"""Failures of one fault that the sources without it have too, after which it is given up."""
+PAUSE_S = 0.2
+THOROUGH_EVERY = 20
+"""Models between two that all oracles judge."""
 
 
 class Row(NamedTuple):
@@ -55,10 +58,10 @@ def choose(faults: Sequence[Fault], count: int, seed: int) -> list[Fault]:
 
 
 class Trial:
-    """A fault in the copy of the sources at `copy`."""
+    """A fault in the copy of the sources at `copy`. `clean` judges with the sources as they are."""
 
-    def __init__(self, fault: Fault, copy: Path, models: int, seed: int) -> None:
-        self.fault, self._copy, self._models, self._seed = fault, copy, models, seed
+    def __init__(self, fault: Fault, copy: Path, models: int, seed: int, clean: Worker) -> None:
+        self.fault, self._copy, self._models, self._seed, self._clean = fault, copy, models, seed, clean
         self._folder = copy.parent / f"{copy.name}-failures"
         self._journal = self._folder / "journal.jsonl"
 
@@ -68,36 +71,53 @@ class Trial:
         shutil.rmtree(self._folder, ignore_errors=True)
         former = self.fault.plant(self._copy)
         try:
-            models, oracle, nodes, text = self._search()
+            entry = self._search()
+            if entry is None:
+                return Row(self.fault, 0, "", 0, time.monotonic() - began)
+            oracle, text = entry["differences"][0]
+            nodes = self._reduced(self._saved(entry))
         finally:
             (self._copy / self.fault.file).write_text(former, encoding="utf-8")
-        return Row(self.fault, models, oracle, nodes, time.monotonic() - began, text)
+        return Row(self.fault, entry["number"] + 1, oracle, nodes, time.monotonic() - began, " ".join(text.split())[:120])
 
-    def _search(self) -> tuple[int, str, int, str]:
-        known: set[int] = set()
-        while len(known) < FALSE_ALARMS:
-            done = self._run(self._copy, *self._generate())
-            new = [entry for entry in self._entries() if entry["status"] == DIFFERENT and entry["number"] not in known]
-            if not new:
-                return 0, "", 0, done.stderr[-300:] if done.returncode > 1 else f"not found in {self._models} models"
-            entry = min(new, key=lambda entry: entry["number"])
-            [folder] = self._folder.glob(f"{entry['number']:06}-*")
-            if self._run(ROOT, "--repeat", str(folder), "--no-reduce").returncode == 0:
-                nodes = self._reduced(folder)
-                oracle, text = entry["differences"][0]
-                return entry["number"] + 1, oracle, nodes, " ".join(text.split())[:120]
-            known.add(int(entry["number"]))
-        return 0, "", 0, f"{FALSE_ALARMS} models fail without the fault"
+    def _search(self) -> dict[str, Any] | None:
+        """Follow a run until a model fails that the sources without the fault pass. Returns its entry of the journal."""
+        seen = 0
+        with self._start(*self._generate()) as process:
+            try:
+                while True:
+                    ended = process.poll() is not None
+                    entries = self._entries()
+                    for entry in entries[seen:]:
+                        if entry["status"] == DIFFERENT and self._passes(self._saved(entry)):
+                            return entry
+                    seen = len(entries)
+                    if ended:
+                        return None
+                    time.sleep(PAUSE_S)
+            finally:
+                process.terminate()
+
+    def _saved(self, entry: dict[str, Any]) -> Path:
+        [folder] = self._folder.glob(f"{entry['number']:06}-*")
+        return folder
+
+    def _passes(self, folder: Path) -> bool:
+        model, feeds = saved.load(folder)
+        verdict: Verdict = self._clean.judge(Task(0, model.SerializeToString(), feeds))
+        return verdict.status != DIFFERENT
 
     def _generate(self) -> list[str]:
         steering = [("--operators", self.fault.operators), ("--transforms", self.fault.transforms)]
         chosen = [word for option, names in steering if names for word in (option, ",".join(names))]
         files = ["--journal", str(self._journal), "--failures", str(self._folder)]
         counts = ["--models", str(self._models), "--seed", str(self._seed), "--jobs", "1"]
-        return [*counts, *chosen, *files, "--stop-at-first", "--no-reduce"]
+        return [*counts, *chosen, *files, "--no-reduce", "--thorough-every", str(THOROUGH_EVERY)]
 
     def _reduced(self, folder: Path) -> int:
-        self._run(self._copy, "--repeat", str(folder))
+        """Reduce a failure with the fault, and count the nodes."""
+        with self._start("--repeat", str(folder)) as process:
+            process.wait()
         path = folder / REDUCED / "model.onnx"
         if not path.exists():
             return -1
@@ -107,14 +127,15 @@ class Trial:
     def _entries(self) -> list[dict[str, Any]]:
         if not self._journal.exists():
             return []
-        lines = self._journal.read_text(encoding="utf-8").splitlines()[1:]
-        return [json.loads(line) for line in lines]
+        whole, _, _ = self._journal.read_text(encoding="utf-8").rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()[1:]]
 
-    def _run(self, root: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-        paths = os.pathsep.join(str(root / name) for name in ("", "transforms", "providers"))
+    def _start(self, *words: str) -> "subprocess.Popen[bytes]":
+        paths = os.pathsep.join(str(self._copy / name) for name in ("", "transforms", "providers"))
         command = [sys.executable, "-m", "tests.generated", *words]
+        quiet = subprocess.DEVNULL
         environment = {**os.environ, "PYTHONPATH": paths}
-        return subprocess.run(command, check=False, cwd=root, env=environment, capture_output=True, text=True)
+        return subprocess.Popen(command, cwd=self._copy, env=environment, stdout=quiet, stderr=quiet)
 
 
 def _nodes(graph: onnx.GraphProto) -> int:
@@ -134,8 +155,12 @@ def copy_sources(folder: Path) -> None:
 
 def rows(faults: Sequence[Fault], models: int, seed: int, folder: Path) -> Iterator[Row]:
     copy_sources(folder)
-    for fault in faults:
-        yield Trial(fault, folder, models, seed).row()
+    clean = Worker()
+    try:
+        for fault in faults:
+            yield Trial(fault, folder, models, seed, clean).row()
+    finally:
+        clean.stop()
 
 
 def line(row: Row) -> str:

@@ -55,9 +55,9 @@ class Run:
         """Yield an entry for each model, as results come."""
         for result in judge_all(self._tasks(), self.settings.jobs, self._judge):
             entry = entry_of(self._pending.pop(result.task.number), result.verdict, result.seconds)
-            self.journal.add(entry)
             if entry.status in (DIFFERENT, INVALID):
                 self._save(result, entry)
+            self.journal.add(entry)
             yield entry
             if entry.status == DIFFERENT and self.settings.stop_at_first:
                 return

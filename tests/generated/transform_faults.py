@@ -100,14 +100,6 @@ TRANSFORM_FAULTS = (
         transforms=("fuse_conv_activation", "fuse_gemm_activation"),
     ),
     Fault(
-        "LayerNormalization over all axes",
-        "axis",
-        "transforms/ort_lite_transforms/layer_norm.py",
-        "axis=first - len(x.shape), epsilon=number",
-        "axis=-len(x.shape), epsilon=number",
-        transforms=("compose_layer_norm",),
-    ),
-    Fault(
         "Factor after a batch norm: its shift is not scaled",
         "edge",
         "transforms/ort_lite_transforms/norm_affine.py",

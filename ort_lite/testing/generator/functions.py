@@ -7,11 +7,13 @@ from typing import Any
 DOMAIN = "local"
 LONGEST = 5
 """The most nodes of a function."""
+FOREIGN = frozenset({"SimplifiedLayerNormalization"})
+"""Operators that stay outside: onnxruntime has them in the default domain without a place in a function, and its process ends."""
 OVERLOADS = ("", "", "first", "second")
 
 
 def outline(model: Any, rng: Random) -> bool:
-    """Replace a run of nodes of a ModelProto, in place, by a call of a function; returns False where none of them is read.
+    """Replace a run of nodes of a ModelProto, in place, by a call of a function; returns False where there is none to replace.
 
     Nodes in a row are convex: what they need comes before them. The function has an overload at times, and takes attributes of
     its nodes as attributes of its own.
@@ -24,7 +26,7 @@ def outline(model: Any, rng: Random) -> bool:
     rest = [*nodes[:start], *nodes[start + len(chosen) :]]
     read = {name for node in rest for name in names_read(node)} | {output.name for output in model.graph.output}
     outputs = [name for node in chosen for name in node.output if name in read]
-    if not outputs:
+    if not outputs or any(name in FOREIGN for node in chosen for name in _operators(node)):
         return False
     computed = {name for node in chosen for name in node.output}
     inputs = [name for name in dict.fromkeys(name for node in chosen for name in names_read(node)) if name not in computed]
@@ -89,6 +91,14 @@ def _references(nodes: Iterable[Any], rng: Random) -> Iterator[Any]:
                     attribute.ClearField(field)
                 attribute.ref_attr_name = value.name
                 yield value
+
+
+def _operators(node: Any) -> Iterator[str]:
+    """List the operators of a node and of its bodies."""
+    yield node.op_type
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            yield from (name for inner in graph.node for name in _operators(inner))
 
 
 def names_read(node: Any) -> Iterator[str]:

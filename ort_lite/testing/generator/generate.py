@@ -81,7 +81,7 @@ class Generator:
         candidates = self._candidates(operators, patterns if transforms else ())
         target = self.coverage.next(rng, candidates)
         draft = Draft(self._opsets(target, rng), rng, self.rules)
-        draft.special = rng.random() < 0.1
+        draft.special = rng.random() < (0.3 if operators or transforms else 0.1)
         covered: list[tuple[Target, Mapping[str, Any]]] = []
         length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)

@@ -215,3 +215,10 @@ def test_before_opset_17_the_result_has_the_type_of_the_scale(x: str, scale: str
     want = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5) * factors
     [y] = session.run(None, {"x": data, "s": factors})
     assert_close(y, want.astype(scale), 4e-3 if "float16" in (x, scale) else 1e-5, 1e-5, f"{x}, {scale}")
+
+
+def test_an_infinite_row_has_an_inverse_of_zero() -> None:
+    x = np.array([[np.inf, 1], [3, 4]], np.float32)
+    y, inverse = run_op("SimplifiedLayerNormalization", [x, np.ones(2, np.float32)], {"epsilon": 0.0}, opset=17, outputs=2)
+    np.testing.assert_allclose(inverse, [[0], [1 / np.sqrt(12.5)]], rtol=1e-6)
+    np.testing.assert_allclose(y, [[np.nan, 0], x[1] / np.sqrt(12.5)], rtol=1e-6)

@@ -141,7 +141,7 @@ def _borders(x: Array, whole: Sequence[int], strides: Sequence[int], how: dict[s
     count, auto_pad = len(whole), how.get("auto_pad", "NOTSET")
     pads, wanted = how.get("pads") or (0,) * (2 * count), how.get("output_shape")
     if wanted is None and auto_pad.startswith("SAME"):
-        wanted = [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+        wanted = [min(n * s, size) for n, s, size in zip(x.shape[2:], strides, whole, strict=True)]  # as in onnxruntime
     if wanted is None:
         return list(pads[:count]), [n - pads[k] - pads[k + count] for k, n in enumerate(whole)]
     wanted = list(wanted)[-count:]

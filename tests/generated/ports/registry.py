@@ -36,11 +36,3 @@ def find_port(domain: str, op_type: str, opset: int) -> Function | None:
     """Look the definition of an operator up; None: the reference has it."""
     ports = _PORTS.get((domain, op_type), ())
     return next((one.function for one in ports if one.since <= opset <= one.until), None)
-
-
-REFUSED = {
-    ("", "Optional"): "the reference wraps an optional into a list",
-    ("", "OptionalGetElement"): "the reference wraps an optional into a list",
-    ("", "OptionalHasElement"): "the reference wraps an optional into a list",
-}
-"""Operators that the reference has in a form of its own."""

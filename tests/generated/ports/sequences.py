@@ -1,9 +1,11 @@
-"""Sequences, and Loop, whose outputs of all iterations are stacked."""
+"""Sequences, and Loop and Scan, whose outputs of all iterations are stacked."""
 
 from typing import Any
 
 import numpy as np
+from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_loop import Loop
+from onnx.reference.ops.op_scan import Scan
 
 from ort_lite.dtypes import Array
 from tests.generated.ports.registry import port
@@ -39,3 +41,39 @@ class StackingLoop(Loop):
                 one.append(value)
             iteration += 1
         return (*state, *(np.stack(one) for one in kept))
+
+
+class StackingScan(Scan):
+    """Scan of version 9 and later, with all directions and axes."""
+
+    body: Any
+    num_scan_inputs: int
+
+    def __init__(self, onnx_node: Any, run_params: Any) -> None:
+        OpRun.__init__(self, onnx_node, run_params)
+
+    def _run(
+        self, *args: Any, context: Any = None, attributes: Any = None, bindings: Any = None, **how: Any
+    ) -> tuple[Any, ...]:
+        if self.run_params["opsets"][""] < 9:
+            raise NotImplementedError("Scan of version 8")
+        scans = self.num_scan_inputs
+        state, inputs = list(args[:-scans]), list(args[-scans:])
+        names, outputs = self.body.input_names, len(self.body.output_names) - len(state)
+        axes = how.get("scan_input_axes") or [0] * scans
+        length = inputs[0].shape[axes[0]]
+        backward = how.get("scan_input_directions") or [0] * scans
+        parts = [
+            np.moveaxis(value, axis, 0)[:: -1 if back else 1] for value, axis, back in zip(inputs, axes, backward, strict=True)
+        ]
+        kept: list[list[Array]] = [[] for _ in range(outputs)]
+        for step in range(length):
+            given = {**(context or {}), **dict(zip(names, [*state, *(part[step] for part in parts)], strict=True))}
+            results = self.body.run(None, given, attributes=attributes)
+            state = list(results[: len(state)])
+            for one, value in zip(kept, results[len(state) :], strict=True):
+                one.append(value)
+        back_out = how.get("scan_output_directions") or [0] * outputs
+        places = how.get("scan_output_axes") or [0] * outputs
+        ordered = [one[:: -1 if back else 1] for one, back in zip(kept, back_out, strict=True)]
+        return (*state, *(np.stack(one, axis) for one, axis in zip(ordered, places, strict=True)))

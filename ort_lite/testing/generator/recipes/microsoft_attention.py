@@ -54,7 +54,7 @@ def attention(draw: Draw) -> Call:
         draw.tensor(2, (sum(sizes),)) if draw.chance(0.8) else "",
         padding_mask(draw, 3, batch, rows, keys) if draw.chance(0.5) else "",
         "" if past is None else draw.tensor(4, (2, batch, heads, past, size)),
-        scores_bias(draw, 5, batch, heads, rows, keys) if draw.chance(0.3) else "",
+        scores_bias(draw, 5, batch, heads, rows, keys) if draw.chance(0.3 if past is None else 0.05) else "",
     ]
     split = sizes if value_size != size else draw.maybe(sizes, 0.3)
     return call(operands, 1 + remembers, qkv_hidden_sizes=split, **scores_attributes(draw, heads))
@@ -105,7 +105,7 @@ def trimmed(outputs: tuple[bool, ...]) -> tuple[bool, ...]:
 def multi_head_attention(draw: Draw) -> Call:
     """Queries, keys and values apart, packed together, keys packed with values, or both from the past of another attention."""
     follow_scores(draw)
-    form = draw.choice(("apart", "apart", "apart", "packed", "keys and values", "other"))
+    form = draw.choice(("apart",) * 6 + ("packed", "packed", "keys and values", "other", "other"))
     batch, rows, heads, size = positive_size(draw, 3), positive_size(draw), draw.integer(1, 3), draw.integer(1, 5)
     length = rows if form == "packed" else positive_size(draw, 5)
     value_size = draw.integer(1, 5) if form == "apart" and draw.chance(0.4) else size

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.testing.generator.arrays import between, indices
+from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
@@ -24,8 +24,9 @@ def group_query_attention(draw: Draw) -> Call:
     if draw.types["T_CACHE"] != "float32":
         draw.types["T"] = draw.types["T_CACHE"]
     draw.types["T_CACHE"] = draw.types["T"]
-    batch, shared, groups, size = positive_size(draw, 3), draw.integer(1, 2), draw.integer(1, 2), 8 * draw.integer(1, 2)
+    batch, shared, groups, size = positive_size(draw, 3), draw.integer(1, 2), draw.integer(1, 2), draw.choice((8, 16, 16))
     heads, past, rows = shared * groups, draw.choice((None, draw.integer(1, 6))), positive_size(draw, 3)
+    batch = 1 if past is not None and rows > 1 and draw.chance(0.7) else batch
     before = past or 0
     total = before + rows if past is None or past < rows or draw.chance(0.5) else draw.integer(rows, before)
     cache = (batch, shared, before, size)
@@ -69,11 +70,14 @@ def _rules(draw: Draw) -> dict[str, Any]:
 
 
 def _rotation(draw: Draw, batch: int, rows: int, total: int, size: int) -> tuple[str, str, str]:
-    """Caches of cosines and sines, and positions: all left out, or positions alone."""
+    """Caches of cosines and sines, and positions: all left out, or positions alone. Those of a prompt count on from the first one.
+
+    onnxruntime rotates 8 columns at a time.
+    """
     if draw.chance(0.5):
         return "", "", ""
-    length, columns = total + draw.integer(0, 3), draw.choice((size // 2, size // 4))
-    positions = draw.tensor(9, (batch, rows), indices(length, negative=False)) if draw.chance(0.3) else ""
+    length, columns = total + draw.integer(0, 3), size // 2 if draw.chance(0.8) else size // 4
+    positions = draw.tensor(9, (batch, rows), between(0, length - rows)) if draw.chance(0.3) else ""
     return draw.tensor(7, (length, columns), _TURNS), draw.tensor(8, (length, columns), _TURNS), positions
 
 

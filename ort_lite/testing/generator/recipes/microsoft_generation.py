@@ -1,4 +1,4 @@
-"""Searches of com.microsoft for sequences of tokens: GreedySearch, BeamSearch and Sampling, with a decoder of two nodes."""
+"""Searches of com.microsoft for sequences of tokens: GreedySearch, BeamSearch and Sampling, with a decoder of a few nodes."""
 
 from typing import Any
 
@@ -10,15 +10,23 @@ from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROS
 
 _HEADS, _SIZE = 2, 3
 """Of what the decoder remembers, which is nothing: an empty past comes back as it is."""
+_PLACES = 16
+"""More than a sequence has tokens."""
 TOKENS = TensorType("int32", None)
 SCORES = TensorType("float32", None)
 
 
 def _decoder(draw: Draw, vocabulary: int) -> Any:
-    """A GraphProto with the names of inputs and outputs that searches ask for: logits that follow from the last token alone."""
+    """A GraphProto with the names of inputs and outputs that searches ask for: logits of a token and its place.
+
+    By the token alone, sequences of the same pairs of tokens would be equally likely.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
-    table = between(-2, 2)(draw.rng, (vocabulary, vocabulary), "float32")
+    tables = {
+        "by_token": between(-2, 2)(draw.rng, (vocabulary, vocabulary), "float32"),
+        "by_place": between(-1, 1)(draw.rng, (_PLACES, vocabulary), "float32"),
+    }
     cache: list[int | str | None] = [2, "B", _HEADS, "P", _SIZE]
     inputs = [
         helper.make_tensor_value_info("input_ids", TensorProto.INT32, ["B", "S"]),
@@ -31,10 +39,13 @@ def _decoder(draw: Draw, vocabulary: int) -> Any:
         helper.make_tensor_value_info("present_0", TensorProto.FLOAT, cache),
     ]
     nodes = [
-        helper.make_node("Gather", ["logits_by_token", "input_ids"], ["logits"]),
+        helper.make_node("Gather", ["by_token", "input_ids"], ["of_tokens"]),
+        helper.make_node("Gather", ["by_place", "position_ids"], ["of_places"]),
+        helper.make_node("Add", ["of_tokens", "of_places"], ["logits"]),
         helper.make_node("Identity", ["past_0"], ["present_0"]),
     ]
-    return helper.make_graph(nodes, "decoder", inputs, outputs, [numpy_helper.from_array(table, "logits_by_token")])
+    constants = [numpy_helper.from_array(table, name) for name, table in tables.items()]
+    return helper.make_graph(nodes, "decoder", inputs, outputs, constants)
 
 
 class _Search:
@@ -106,8 +117,12 @@ def greedy_search(draw: Draw) -> Call:
 
 @recipe("Sampling", domain=MICROSOFT)
 def sampling(draw: Draw) -> Call:
-    """A seed makes the draws those of every run."""
+    """A seed makes the draws those of every run. Tokens that are present cost something: in onnxruntime the first of them alone.
+
+    With the default top_p, 0, rounding decides whether any token is left.
+    """
     search = _Search(draw)
+    present = draw.chance(0.3)
     operands = [
         search.prompt,
         search.number(search.longest),
@@ -116,16 +131,16 @@ def sampling(draw: Draw) -> Call:
         search.vocabulary_mask(),
         search.vocabulary_mask(search.batch),
         search.attention_mask(),
-        draw.tensor_of("int32", (search.batch, search.vocabulary), FLAGS) if draw.chance(0.3) else "",
+        draw.tensor_of("int32", (search.batch, search.vocabulary), FLAGS) if present else "",
         search.number(draw.integer(0, 99)),
     ]
     return call(
         operands,
         types=[TOKENS],
-        top_p=draw.maybe(draw.choice((0.2, 0.5, 0.9))),
+        top_p=draw.choice((0.2, 0.5, 0.9)),
         temperature=draw.maybe(draw.choice((0.5, 1.0, 3.0))),
         min_tokens_to_keep=draw.maybe(draw.integer(0, 3), 0.3),
-        presence_penalty=draw.maybe(1.5, 0.3),
+        presence_penalty=draw.maybe(1.5, 0.1 if present else 0.3),
         custom=draw.maybe(draw.integer(0, 1), 0.3),
         **search.attributes(),
     )

@@ -140,7 +140,7 @@ def linear_classifier(draw: Draw) -> Call:
         [x.name],
         2,
         coefficients=floats(draw, lines * features(x)),
-        intercepts=floats(draw, lines) if binary else draw.maybe(floats(draw, lines)),
+        intercepts=floats(draw, lines) if binary else draw.maybe(floats(draw, lines), 0.8),
         multi_class=draw.maybe(draw.integer(0, 1)),
         post_transform=post_transform(draw, probit=not binary),
         **labels(draw, 0, "classlabels_ints", classes),

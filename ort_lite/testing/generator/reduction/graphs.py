@@ -166,6 +166,7 @@ def bypass(model: Any, feeds: Feeds, graph_index: int, node_index: int, operand:
     outputs = [value for value in graph.output if value.name == result]
     if outputs:
         local = {name for one in graph.node for name in one.output} | {one.name for one in graph.initializer}
+        local.update(value.name for value in graph.input if graph_index)
         if operand not in local or operand in {value.name for value in graph.output}:
             return None
     for value in outputs:
