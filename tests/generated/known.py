@@ -1,6 +1,6 @@
 """Defects of others: where onnxruntime or onnx.reference is wrong, so that a difference to it is not ours.
 
-`defects.py` lists them. A defect names the operators, says for which nodes and operands it applies, and what the oracle does.
+`defects/` lists them. A defect names the operators, says for which nodes and operands it applies, and what the oracle does.
 tests/data/generated/ holds a node that shows it.
 """
 
@@ -18,13 +18,17 @@ ONNXRUNTIME, REFERENCE = "onnxruntime", "float64"
 Applies = Callable[[Site, Mismatch], bool]
 
 
+def always(site: Site, mismatch: Mismatch) -> bool:
+    return True
+
+
 class Defect(NamedTuple):
     """A wrong operator of an oracle. `applies` says of a node with its operands, and of what differs, whether it is such a case."""
 
     oracle: str
     operators: str
     reason: str
-    applies: Applies = lambda site, mismatch: True
+    applies: Applies
 
     @property
     def name(self) -> str:
@@ -52,6 +56,10 @@ def has_attribute(*names: str) -> Applies:
     return lambda site, mismatch: any(site.attribute(name) is not None for name in names)
 
 
+def has_input(index: int) -> Applies:
+    return lambda site, mismatch: index < len(site.node.input) and bool(site.node.input[index])
+
+
 def dtype(index: int, *wanted: str) -> Applies:
     """The input has one of these element types."""
     return lambda site, mismatch: site.dtype(index).startswith(wanted)
@@ -60,6 +68,20 @@ def dtype(index: int, *wanted: str) -> Applies:
 def form(site: Site, mismatch: Mismatch) -> bool:
     """Another shape, type or structure."""
     return mismatch.where is None
+
+
+def expects_nan(site: Site, mismatch: Mismatch) -> bool:
+    """The oracle has NaN where ort-lite differs."""
+    if mismatch.where is None or mismatch.expected.dtype.kind not in "fV":
+        return False
+    return bool(np.all(np.isnan(mismatch.expected[mismatch.where])))
+
+
+def gives_nan(site: Site, mismatch: Mismatch) -> bool:
+    """ort-lite has NaN where the oracle differs."""
+    if mismatch.where is None or mismatch.got.dtype.kind not in "fV":
+        return False
+    return bool(np.all(np.isnan(mismatch.got[mismatch.where])))
 
 
 def like_float32(site: Site, mismatch: Mismatch) -> bool:

@@ -13,6 +13,7 @@ import onnx
 from ort_lite.dtypes import from_numpy
 from tests.generated.comparison import mismatches, only_form
 from tests.generated.conditioning import Conditioning
+from tests.generated.defects import crash
 from tests.generated.known import ONNXRUNTIME, REFERENCE, find_defect
 from tests.generated.oracles import Answer, Feeds, of_onnxruntime, of_onnxruntime_in_float32, of_reference
 from tests.generated.verdict import Difference
@@ -33,6 +34,16 @@ _RANDOM = frozenset(
         "com.microsoft.Sampling",
     }
 )
+_NAMES = (
+    "Abs And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil CenterCropPad Clip"
+    " Compress Concat ConcatFromSequence ConstantOfShape DepthToSpace Equal Expand EyeLike Flatten Floor Gather GatherElements"
+    " GatherND GlobalMaxPool Greater GreaterOrEqual Hardmax Identity IsInf IsNaN Less LessOrEqual Max MaxPool MaxUnpool Min Neg"
+    " NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax ReduceMin Relu Reshape ReverseSequence"
+    " Round SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice"
+    " SpaceToDepth Split SplitToSequence Squeeze Tile TopK Transpose Trilu Unique Unsqueeze Where Xor"
+)
+_EXACT = frozenset(_NAMES.split())
+"""Operators without roundings of their own: from the same operands, all oracles have the same bits, and nothing is conditioning."""
 _refused: dict[tuple[str, str], str] = {}
 """By oracle and kind of node: why the oracle has no kernel for it, so that it is asked once."""
 
@@ -75,6 +86,8 @@ class NodeJudge:
         kind = _kind(model.graph.node[0], given, self.types) + str([(one.domain, one.version) for one in model.opset_import])
         if reason := _refused.get((oracle, kind)):
             return reason
+        if oracle != REFERENCE and (reason := crash(model, {**self.values, **given})):
+            return reason
         ask = of_onnxruntime_in_float32 if oracle == IN_FLOAT32 else ORACLES[oracle]
         found = ask(model, given)
         if isinstance(found, str) and found.startswith("NotImplemented:") and not _has_bodies(model):
@@ -99,7 +112,8 @@ class NodeJudge:
             defect = find_defect(model, values, oracle, mismatch)
             if defect:
                 self.defects.setdefault(oracle, {}).update(dict.fromkeys(node.output, defect))
-            explanation = defect or (CONDITIONING if conditioning.explains(mismatch) else "")
+            rounds = node.domain or node.op_type not in _EXACT
+            explanation = defect or (CONDITIONING if rounds and conditioning.explains(mismatch) else "")
             yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
         if conditioning.failure:
             self.refusals[f"{CONDITIONING}, {node.domain}.{node.op_type}"] = conditioning.failure

@@ -176,3 +176,10 @@ def test_a_configuration_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(configurations, "_saved", fail)
     assert oracles_of(judge.judge(model(PLAIN), {"x": X}, thorough=True)) == {"saved and loaded"}
+
+
+def test_conditioning_does_not_explain_operators_without_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal elements, moved apart, are no longer equal; but the oracles are given equal ones."""
+    planted(monkeypatch, lambda y: y[:2], "both")
+    found = verdict("(float[4] x) => (float[N] y) { y = Unique(x) }", {"x": np.array([3, 1, 1, 2], np.float32)})
+    assert "float64" in oracles_of(found)

@@ -8,7 +8,7 @@ from typing import Any
 from ort_lite.graph.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
-from ort_lite.testing.generator.chains import Chain, Writer, chains
+from ort_lite.testing.generator.chain import Chain, Writer, chains
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, Known, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import DEEPEST, Draw

@@ -1,6 +1,6 @@
 """Activations and layer normalization, written out as exporters do."""
 
-from ort_lite.testing.generator.chains.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import Chain, chain_for
 
 
 def clipped(chain: Chain, x: str) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 
 from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import indices, numbers
-from ort_lite.testing.generator.chains.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import Chain, chain_for
 from ort_lite.testing.generator.draft import Draft
 from ort_lite.transform.rewriter import FOLD_LIMIT
 

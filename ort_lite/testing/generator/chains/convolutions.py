@@ -1,7 +1,7 @@
 """Convolutions and products with what becomes part of them: normalization, constants per channel, sums, activations."""
 
 from ort_lite.testing.generator.arrays import positive
-from ort_lite.testing.generator.chains.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import Chain, chain_for
 
 GEMM_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")
 CONV_ACTIVATIONS = (*GEMM_ACTIVATIONS, "Clip", "HardSwish")

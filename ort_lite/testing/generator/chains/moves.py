@@ -3,7 +3,7 @@
 import numpy as np
 
 from ort_lite.dtypes import to_onnx
-from ort_lite.testing.generator.chains.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import Chain, chain_for
 
 UNARY = ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Exp", "Floor", "Ceil", "Elu", "LeakyRelu", "Softplus", "Softsign")
 BINARY = ("Add", "Sub", "Mul", "Div", "Less", "Greater", "Equal")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.testing.generator.arrays import between, numbers
-from ort_lite.testing.generator.chains.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import Chain, chain_for
 
 
 class Scale:

@@ -151,7 +151,7 @@ def _kernel(draw: Draw, linear: bool = False) -> dict[str, Any]:
     """A kernel and its parameters gamma, coef0 and degree. A negative base has no power but a whole one."""
     kind = "LINEAR" if linear else draw.choice(("LINEAR", "POLY", "RBF", "SIGMOID"))
     parameters = [draw.integer(1, 8) / 16, draw.integer(-8, 8) / 8, float(draw.integer(1, 3))]
-    return {"kernel_type": kind, "kernel_params": parameters if kind != "LINEAR" else draw.maybe(parameters)}
+    return {"kernel_type": kind, "kernel_params": parameters if kind != "LINEAR" else draw.maybe(parameters, 0.9)}
 
 
 @recipe("SVMRegressor", domain=ML)

@@ -162,7 +162,7 @@ def _by_position(draw: Draw, trees: list[Branch]) -> dict[str, Any]:
         "nodes_modes": np.array([node.mode for node in nodes], np.uint8),
         "nodes_splits": _numbers([node.split for node in nodes], dtype),
         "nodes_missing_value_tracks_true": draw.maybe([node.tracks for node in nodes]),
-        "nodes_hitrates": draw.maybe(_numbers([1.0] * len(nodes), dtype), 0.3),
+        "nodes_hitrates": draw.maybe(np.ones(len(nodes), np.float32), 0.3),
         **{f"nodes_{side}nodeids": [places[id(getattr(node, side))] for node in nodes] for side in ("true", "false")},
         **{f"nodes_{side}leafs": [int(isinstance(getattr(node, side), Leaf)) for node in nodes] for side in ("true", "false")},
         "membership_values": _numbers(sets, dtype) if sets else None,
