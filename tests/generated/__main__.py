@@ -14,7 +14,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ort_lite.testing.generator import Generator
 from tests.generated import saved
 from tests.generated.claims import claimed_targets, generator
 from tests.generated.journal import Journal
@@ -31,9 +30,11 @@ def main() -> int:
     arguments = _arguments()
     if arguments.repeat is not None:
         return _repeat(arguments.repeat, arguments.reduce)
-    source = generator(arguments.seed)
-    operators = _operators(arguments.operators, source)
-    transforms = _transforms(arguments.transforms, source)
+    operators, transforms = ([name for name in text.split(",") if name] for text in (arguments.operators, arguments.transforms))
+    try:
+        source = generator(arguments.seed, operators, transforms)
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
     steering = {"seed": arguments.seed, "operators": sorted(operators), "transforms": sorted(transforms)}
     journal = Journal(arguments.journal, steering)
     settings = Settings(
@@ -55,9 +56,10 @@ def main() -> int:
         sys.stderr.write("interrupted\n")
     journal.close()
     entries = list(journal.entries.values())
-    sys.stdout.write(summary(entries, source, claimed_targets()))
+    claimed = source.coverage.targets if operators or transforms else claimed_targets()
+    sys.stdout.write(summary(entries, source, claimed))
     if arguments.coverage:
-        sys.stdout.write("\n" + missing(source, claimed_targets()))
+        sys.stdout.write("\n" + missing(source, claimed))
     return 1 if any(entry.status == DIFFERENT for entry in entries) else 0
 
 
@@ -92,21 +94,6 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--repeat", type=Path, metavar="DIR", help="judge a saved failure again: its folder or its model file")
     return parser.parse_args()
-
-
-def _operators(text: str, source: Generator) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    known = {target.operator for target in source.coverage.targets}
-    if unknown := [name for name in names if name not in known]:
-        raise SystemExit(f"--operators {','.join(unknown)}: the generator has no recipe, or the CPU provider does not claim it")
-    return names
-
-
-def _transforms(text: str, source: Generator) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    if unknown := [name for name in names if name not in source.patterns]:
-        raise SystemExit(f"--transforms {','.join(unknown)}: expected some of {', '.join(source.patterns)}")
-    return names
 
 
 def _follow(run: Run, console: Console) -> None:

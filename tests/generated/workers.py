@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import onnx
 
 from tests.fuzz import crash
-from tests.fuzz.runner import announce_compiling, warm
+from tests.fuzz.runner import announce_compiling, warm_compiler
 from tests.generated.judge import judge as judge_model
 from tests.generated.verdict import Difference, Verdict
 
@@ -77,7 +77,7 @@ class Worker:
     """A process that judges one task at a time, replaced by another when it ends."""
 
     def __init__(self, judge: Judge = judge_model, patience_s: float = PATIENCE_S) -> None:
-        warm()
+        warm_compiler()
         self._judge, self._patience_s = judge, patience_s
         self.task: Task | None = None
         self._start()

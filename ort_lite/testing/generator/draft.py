@@ -259,6 +259,8 @@ def _sizes(type_: Type) -> tuple[int, ...] | None:
 def _attribute(name: str, value: Any) -> Attr:
     if isinstance(value, Draft):
         raise InvalidGraph(f"a recipe with a body must say what types its node gives ({name})")
+    if isinstance(value, Attr) and value.type == "SPARSE_TENSOR":
+        return Attr("value", "TENSOR", value.value)  # as a model that is loaded has it
     if isinstance(value, list) and not value:
         return Attr(name, "INTS", [])
     return Attr.of(name, value)

@@ -7,8 +7,8 @@ from typing import Any
 DOMAIN = "local"
 LONGEST = 5
 """The most nodes of a function."""
-FOREIGN = frozenset({"SimplifiedLayerNormalization"})
-"""Operators that stay outside: onnxruntime has them in the default domain without a place in a function, and its process ends."""
+FOREIGN = frozenset({"SimplifiedLayerNormalization", "sparse_value"})
+"""Operators and attributes that stay outside of functions: a process of onnxruntime ends where one has them."""
 OVERLOADS = ("", "", "first", "second")
 
 
@@ -26,7 +26,7 @@ def outline(model: Any, rng: Random) -> bool:
     rest = [*nodes[:start], *nodes[start + len(chosen) :]]
     read = {name for node in rest for name in names_read(node)} | {output.name for output in model.graph.output}
     outputs = [name for node in chosen for name in node.output if name in read]
-    if not outputs or any(name in FOREIGN for node in chosen for name in _operators(node)):
+    if not outputs or any(name in FOREIGN for node in chosen for name in _parts(node)):
         return False
     computed = {name for node in chosen for name in node.output}
     inputs = [name for name in dict.fromkeys(name for node in chosen for name in names_read(node)) if name not in computed]
@@ -93,12 +93,13 @@ def _references(nodes: Iterable[Any], rng: Random) -> Iterator[Any]:
                 yield value
 
 
-def _operators(node: Any) -> Iterator[str]:
-    """List the operators of a node and of its bodies."""
+def _parts(node: Any) -> Iterator[str]:
+    """List the operators and attributes of a node and of its bodies."""
     yield node.op_type
     for attribute in node.attribute:
+        yield attribute.name
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            yield from (name for inner in graph.node for name in _operators(inner))
+            yield from (name for inner in graph.node for name in _parts(inner))
 
 
 def names_read(node: Any) -> Iterator[str]:
