@@ -19,7 +19,7 @@ from tests.generated.ports import StackingLoop, StackingScan, find_port
 PROMOTED = ("float16", "bfloat16", "float32")
 AS_IT_IS = frozenset({
     "BitCast", "Range", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
-    "SequenceConstruct", "SequenceInsert", "SplitToSequence", "SequenceMap", "ConcatFromSequence",
+    "SequenceConstruct", "SequenceInsert", "SplitToSequence", "SequenceMap", "ConcatFromSequence", "Optional", "OptionalGetElement",
 })  # fmt: skip
 """Operators that depend on the type itself: its bits, the number of steps, random numbers; and those of sequences."""
 

@@ -84,6 +84,11 @@ def gives_nan(site: Site, mismatch: Mismatch) -> bool:
     return bool(np.all(np.isnan(mismatch.got[mismatch.where])))
 
 
+def is_integer(site: Site, mismatch: Mismatch) -> bool:
+    """The output holds integers."""
+    return mismatch.where is not None and mismatch.got.dtype.kind in "iu"
+
+
 def like_float32(site: Site, mismatch: Mismatch) -> bool:
     """float64 that is as near as float32 would be."""
     if mismatch.where is None or from_numpy(mismatch.got.dtype) not in ("float64", "complex128"):

@@ -59,6 +59,12 @@ def test_generator_is_deterministic() -> None:
             assert a.model.SerializeToString(deterministic=True) == b.model.SerializeToString(deterministic=True)
 
 
+def test_recipes_are_rarely_refused() -> None:
+    source = generator(1)
+    nodes = sum(len(model.covered) for number in range(40) if (model := source.model(number)) is not None)
+    assert 10 * source.rejections.total() < nodes, source.rejections.most_common(5)
+
+
 def test_steered_models_have_the_operator() -> None:
     source = generator(1, ["Trilu"])
     models = [model for number in range(10) if (model := source.model(number, ["Trilu"])) is not None]

@@ -40,6 +40,12 @@ def _expects_lowest(site: Site, mismatch: Mismatch) -> bool:
     return bool(np.all(mismatch.expected[mismatch.where] == np.finfo(mismatch.expected.dtype).min))
 
 
+def _expects_largest(site: Site, mismatch: Mismatch) -> bool:
+    if mismatch.where is None or mismatch.got.dtype.kind not in "fV":
+        return False
+    return bool(np.all(np.isinf(mismatch.got[mismatch.where])))
+
+
 def _has_empty_text(site: Site, mismatch: Mismatch) -> bool:
     value = site.operand(0)
     return isinstance(value, np.ndarray) and bool(np.any(value == ""))
@@ -87,6 +93,13 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("Attention", "does not know left_window_size and right_window_size", _has_windows),
     _defect("Attention", "loses causality by -inf in an integer mask", both(attribute("is_causal", 1), has_input(3))),
     _defect("Attention", "rounds the softmax to float16", attribute("softmax_precision", 10)),
+    _defect("Gelu", "computes float64 in float32", like_float32),
+    _defect("Clip", "clips infinities to the largest number where there is no bound", _expects_largest),
+    _defect("Col2Im", "puts blocks that lie in wide padding into the image", has_attribute("pads")),
+    _defect("MaxPool", "leaves NaN out", gives_nan),
+    _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
+    _defect("LRN", "overflows in squares of float16", expects_nan),
+    _defect("GRU LSTM RNN", "does not multiply infinite states by 0", special),
     _defect("Sign", "gives 0 for NaN of float16", gives_nan),
     _defect("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "gives 0 for the mean of nothing", gives_nan),
     _defect("BlackmanWindow HammingWindow HannWindow", "computes float64 in float32", either(like_float32, below(1e-6))),

@@ -21,7 +21,8 @@ def transposes(chain: Chain) -> None:
     first = permutation(chain, x)
     y = chain.node("Transpose", x, perm=first)
     undo = [int(axis) for axis in np.argsort(first)]
-    chain.node("Transpose", y, perm=undo if chain.chance(0.4) else permutation(chain, y))
+    z = chain.node("Transpose", y, perm=undo if chain.chance(0.4) else permutation(chain, y))
+    chain.node("Relu", z)
 
 
 @chain_for("sink_transpose_below_unary")
@@ -87,7 +88,10 @@ def casts(chain: Chain) -> None:
         )
     )
     y = chain.node("Cast", chain.value(kind=kind), to=to_onnx(wider))
-    chain.node("Cast", y, to=to_onnx(chain.rng.choice([kind, "float32"])))
+    last = chain.rng.choice([kind, "float32"])
+    z = chain.node("Cast", y, to=to_onnx(last))
+    if last == "float32":
+        chain.node("Relu", z)
 
 
 @chain_for("remove_no_op")
