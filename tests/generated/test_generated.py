@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from ort_lite.testing.generator import recipes
 from ort_lite.testing.generator.reduction.graphs import all_graphs
 from tests.generated import saved
 from tests.generated.claims import claimed_targets, generator
@@ -23,7 +24,7 @@ from tests.generated.summary import missing, summary
 from tests.generated.verdict import Difference, Verdict
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the processes that judge models are forked, as on Linux")
-MODELS = 60
+MODELS = 80
 """Models of the sample: some 20 s on two cores."""
 SETTINGS = {"seed": 0, "operators": []}
 
@@ -63,6 +64,12 @@ def test_recipes_are_rarely_refused() -> None:
     source = generator(1)
     nodes = sum(len(model.covered) for number in range(40) if (model := source.model(number)) is not None)
     assert 10 * source.rejections.total() < nodes, source.rejections.most_common(5)
+
+
+def test_every_operator_of_the_provider_has_a_recipe() -> None:
+    known = recipes()
+    missing = {target.operator for target in claimed_targets() if (target.domain, target.op_type) not in known}
+    assert not missing
 
 
 def test_steered_models_have_the_operator() -> None:
