@@ -76,6 +76,12 @@ def form(site: Site, mismatch: Mismatch) -> bool:
     return mismatch.where is None
 
 
+def steps_back(site: Site, mismatch: Mismatch) -> bool:
+    """A step, the fifth input, is negative."""
+    steps = site.operand(4)
+    return isinstance(steps, np.ndarray) and bool(np.any(steps < 0))
+
+
 def expects_nan(site: Site, mismatch: Mismatch) -> bool:
     """The oracle has NaN where ort-lite differs."""
     if mismatch.where is None or mismatch.expected.dtype.kind not in "fV":

@@ -22,6 +22,7 @@ from tests.generated.known import (
     like_float32,
     nearly,
     special,
+    steps_back,
     within,
 )
 from tests.generated.walk import Site
@@ -45,6 +46,10 @@ def _expects_largest(site: Site, mismatch: Mismatch) -> bool:
     if mismatch.where is None or mismatch.got.dtype.kind not in "fV":
         return False
     return bool(np.all(np.isinf(mismatch.got[mismatch.where])))
+
+
+def _is_text(site: Site, mismatch: Mismatch) -> bool:
+    return isinstance(mismatch.got, np.ndarray) and mismatch.got.dtype == object
 
 
 def _has_empty_text(site: Site, mismatch: Mismatch) -> bool:
@@ -95,6 +100,10 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("ai.onnx.ml.LabelEncoder", "finds no NaN among the keys in versions 2 and 3", has_attribute("keys_floats", "keys_tensor")),
     _defect("ai.onnx.ml.TreeEnsemble", "leaves targets without a leaf out of the softmax", attribute("post_transform", 1, 3)),
     _defect("MeanVarianceNormalization", "divides 0 by 0 where all elements are equal", expects_nan),
+    _defect(
+        "Attention", "counts keys from the end for causality where there is a past", both(attribute("is_causal", 1), has_input(4))
+    ),
+    _defect("Attention", "multiplies masked values, which may be NaN, by 0", special),
     _defect("Attention", "does not know left_window_size and right_window_size", _has_windows),
     _defect("Attention", "loses -inf, by which it masks, in an integer mask", dtype(3, "int", "uint")),
     _defect(
@@ -103,6 +112,9 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("Swish Sigmoid", "has a sigmoid that is 1e-9 off where it is small", below(1e-7)),
     _defect("DFT", "has another inverse of one side", both(attribute("inverse", 1), attribute("onesided", 1))),
+    _defect("Gather", "gives empty texts where an index is repeated", _is_text),
+    _defect("Slice", "takes an end of the largest integer for the beginning where steps are negative", steps_back),
+    _defect("ai.onnx.ml.SVMRegressor", "does not transform scores for PROBIT", attribute("post_transform", "PROBIT")),
     _defect("AffineGrid", "places the only pixel of an axis at 1 for align_corners; ort-lite at 0, as PyTorch", has_single_size),
     _defect("Clip", "clips infinities to the largest number where there is no bound", _expects_largest),
     _defect("Col2Im", "puts blocks that lie in wide padding into the image", has_attribute("pads")),

@@ -22,6 +22,7 @@ from tests.generated.known import (
     is_integer,
     like_float32,
     special,
+    steps_back,
 )
 from tests.generated.walk import Site
 
@@ -43,11 +44,6 @@ def _has_no_intercepts(site: Site, mismatch: Mismatch) -> bool:
 def _has_two_classes(site: Site, mismatch: Mismatch) -> bool:
     labels: Any = site.attribute("classlabels_ints") or site.attribute("classlabels_strings") or ()
     return len(labels) <= 2
-
-
-def _steps_back(site: Site, mismatch: Mismatch) -> bool:
-    steps = site.operand(4)
-    return isinstance(steps, np.ndarray) and bool(np.any(steps < 0))
 
 
 def _expects_infinity(site: Site, mismatch: Mismatch) -> bool:
@@ -98,6 +94,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         "Attention", "returns the products behind the softcap for qk_matmul_output_mode 0",
         both(_is_qk_output, has_attribute("softcap")),
     ),
+    _defect("Attention", "multiplies masked values, which may be NaN, by 0", special),
     _defect("Attention", "pads integer masks with 0 in place of -inf", dtype(3, "int", "uint")),
     _defect(
         "Attention", "rounds the softmax to the narrower softmax_precision; ort-lite does not",
@@ -110,7 +107,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("GridSample Trilu Pad CenterCropPad", "gives the number 0 in place of an empty text", _is_text),
     _defect("StringNormalizer", "compares stop words by case although is_case_sensitive is 0, and strips accents"),
     _defect("NonZero", "has no row for a scalar", _is_scalar),
-    _defect("Slice", "clips negative starts of negative steps as NumPy does", _steps_back),
+    _defect("Slice", "clips negative starts of negative steps as NumPy does", steps_back),
     _defect("Unique", "sorts although `sorted` is 0", attribute("sorted", 0)),
     _defect("Unsqueeze", "inserts axes one after the other in the order in which they are listed", form),
     _defect("TfIdfVectorizer", "takes weights by the place of the result, not of the n-gram", has_attribute("weights")),
@@ -133,6 +130,8 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("ai.onnx.ml.SVMClassifier", "computes scores in another way"),
     _defect("ai.onnx.ml.OneHotEncoder", "compares floats as they are with integers", dtype(0, "float")),
     _defect("ai.onnx.ml.LabelEncoder", "finds no NaN among the keys", has_attribute("keys_floats", "keys_tensor")),
+    _defect("ai.onnx.ml.Normalizer", "divides by the greatest number, not by the greatest magnitude", attribute("norm", "MAX")),
+    _defect("ai.onnx.ml.TreeEnsembleClassifier", "decides between two classes in another way"),
     _defect("ai.onnx.ml.TreeEnsemble", "leaves post_transform out", has_attribute("post_transform")),
     _defect(
         "ai.onnx.ml.TreeEnsemble", "leaves the neutral element where no leaf has a target", attribute("aggregate_function", 2, 3)
