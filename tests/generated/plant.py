@@ -30,6 +30,8 @@ FOLDER = ROOT / "build" / "planted"
 SOURCES = ("ort_lite", "providers", "transforms", "tests")
 MOST_NODES = 3
 PAUSE_S = 0.2
+REDUCING_S = 1800.0
+"""The most time for the reduction of a model."""
 THOROUGH_EVERY = 20
 """Models between two that all oracles judge."""
 
@@ -117,7 +119,10 @@ class Trial:
     def _reduced(self, folder: Path) -> int:
         """Reduce a failure with the fault, and count the nodes."""
         with self._start("--repeat", str(folder)) as process:
-            process.wait()
+            try:
+                process.wait(REDUCING_S)
+            finally:
+                process.terminate()
         path = folder / REDUCED / "model.onnx"
         if not path.exists():
             return -1

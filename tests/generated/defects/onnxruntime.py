@@ -60,25 +60,31 @@ def _defect(operators: str, reason: str, applies: Applies = always) -> Defect:
 
 ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect(
-        "Resize Upsample", "computes coordinates of linear and cubic interpolation in float32: weights are 1e-4 off",
+        "Resize Upsample",
+        "computes coordinates of linear and cubic interpolation in float32: weights are 1e-4 off",
         attribute("mode", "linear", "cubic", default="nearest"),
     ),
     _defect(
-        "Resize", "ignores the region, and extrapolation_value, of tf_crop_and_resize",
+        "Resize",
+        "ignores the region, and extrapolation_value, of tf_crop_and_resize",
         attribute("coordinate_transformation_mode", "tf_crop_and_resize"),
     ),
     _defect("Resize", "truncates interpolated integers", both(dtype(0, "int", "uint"), within(1))),
-    _defect("Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)),
+    _defect(
+        "Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)
+    ),
     _defect("Bernoulli", "draws 1 with probability 1 - p"),
     _defect(
-        "ReduceLogSumExp", "computes exp(x - max) of integers in integers, so that only the largest ones count",
+        "ReduceLogSumExp",
+        "computes exp(x - max) of integers in integers, so that only the largest ones count",
         dtype(0, "int", "uint"),
     ),
     _defect("ReduceSum", "saturates sums of integers", dtype(0, "int32", "int64")),
     _defect("com.microsoft.FastGelu", "has constants of six digits where it has no kernel, in float64", dtype(0, "float64")),
     _defect("com.microsoft.QLinearSoftmax", "truncates where it should round", within(1)),
     _defect(
-        "com.microsoft.MultiHeadAttention", "does not mask the keys behind the last query where there are more keys",
+        "com.microsoft.MultiHeadAttention",
+        "does not mask the keys behind the last query where there are more keys",
         attribute("unidirectional", 1),
     ),
     _defect("com.microsoft.MatMulNBits", "reads scales and zero points by another group than g_idx says", has_input(4)),
@@ -103,12 +109,11 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("Sign", "gives 0 for NaN of float16", gives_nan),
     _defect("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "gives 0 for the mean of nothing", gives_nan),
     _defect("BlackmanWindow HammingWindow HannWindow", "computes float64 in float32", either(like_float32, below(1e-6))),
-    _defect(
-        "DFT GroupNormalization LayerNormalization ai.onnx.ml.TreeEnsemble", "computes float64 in float32", like_float32
-    ),
+    _defect("DFT GroupNormalization LayerNormalization ai.onnx.ml.TreeEnsemble", "computes float64 in float32", like_float32),
     _defect("GroupNormalization STFT DFT DeformConv", "makes NaN, or garbage, of infinities and huge numbers", special),
     _defect(
-        "BatchNormalization", "computes x * s - mean * s, which cancels, where the variance is small",
+        "BatchNormalization",
+        "computes x * s - mean * s, which cancels, where the variance is small",
         both(attribute("training_mode", 1), nearly(1e-3)),
     ),
     _defect("LayerNormalization", "gives statistics of rank 0 for axis 0", form),
@@ -117,4 +122,4 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("MaxUnpool", "reads indices in the shape of output_shape", has_input(2)),
     _defect("SplitToSequence", "drops an axis for keepdims 0 although there is a split", both(attribute("keepdims", 0), form)),
     _defect("StringSplit", "finds no substring in an empty text with a delimiter", _has_empty_text),
-)  # fmt: skip
+)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import from_numpy, to_onnx
+from ort_lite.dtypes import Array, from_numpy, to_onnx
 
 Feeds = Mapping[str, Any]
 Candidate = tuple[Any, dict[str, Any]]
@@ -50,6 +50,35 @@ def replace(field: Any, items: Iterable[Any]) -> None:
     kept = [type(item).FromString(item.SerializeToString()) for item in items]
     del field[:]
     field.extend(kept)
+
+
+def initializers(model: Any) -> dict[str, Array]:
+    from onnx import numpy_helper
+
+    return {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+
+
+def replace_initializers(model: Any, arrays: Mapping[str, Array]) -> None:
+    """Give initializers other contents, in place; names of other values are ignored."""
+    from onnx import numpy_helper
+
+    for one in model.graph.initializer:
+        if one.name in arrays:
+            one.CopyFrom(numpy_helper.from_array(arrays[one.name].copy(), one.name))
+
+
+def replace_outputs(graph: Any, names: Iterable[str]) -> None:
+    """Make these values the outputs of a graph, in place, without declared types."""
+    from onnx import ValueInfoProto
+
+    replace(graph.output, [ValueInfoProto(name=name) for name in names])
+
+
+def inlined(model: Any) -> Any:
+    """The model with the nodes of its functions in place of calls."""
+    from onnx import inliner
+
+    return inliner.inline_local_functions(model)
 
 
 def drop_dead(graph: Any) -> None:
@@ -184,8 +213,6 @@ def bypass(model: Any, feeds: Feeds, graph_index: int, node_index: int, operand:
 
 def unfold(model: Any, feeds: Feeds, body: Any, formals: Mapping[str, Any]) -> Candidate | None:
     """Append the nodes of a body to the graph, whose outputs they become. `formals` are the contents of its inputs."""
-    from onnx import ValueInfoProto
-
     other = copy(model)
     graph = other.graph
     if any(name not in formals for name in (value.name for value in body.input)):
@@ -196,7 +223,7 @@ def unfold(model: Any, feeds: Feeds, body: Any, formals: Mapping[str, Any]) -> C
     outputs = [value.name for value in body.output if value.name in local]
     if not outputs:
         return None
-    replace(graph.output, [ValueInfoProto(name=name) for name in dict.fromkeys(outputs)])
+    replace_outputs(graph, dict.fromkeys(outputs))
     return bind(other, feeds, formals)
 
 

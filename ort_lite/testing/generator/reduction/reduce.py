@@ -105,9 +105,7 @@ class _Search:
     # --- functions and bodies
     def _inline_functions(self) -> None:
         if self.model.functions:
-            from onnx import inliner
-
-            self._try(graphs.prune(inliner.inline_local_functions(self.model), self.feeds))
+            self._try(graphs.prune(graphs.inlined(self.model), self.feeds))
 
     def _unfold_bodies(self) -> None:
         if not any(graphs.bodies(node) for node in self.model.graph.node):
