@@ -44,8 +44,6 @@ _NAMES = (
 )
 _EXACT = frozenset(_NAMES.split())
 """Operators without roundings of their own: from the same operands, all oracles have the same bits, and nothing is conditioning."""
-_refused: dict[tuple[str, str], str] = {}
-"""By oracle and kind of node: why the oracle has no kernel for it, so that it is asked once."""
 
 
 class NodeJudge:
@@ -83,16 +81,9 @@ class NodeJudge:
                     yield from self._compare(name, number, model, given, expected)
 
     def _ask(self, oracle: str, model: onnx.ModelProto, given: Feeds) -> Answer:
-        kind = _kind(model.graph.node[0], given, self.types) + str([(one.domain, one.version) for one in model.opset_import])
-        if reason := _refused.get((oracle, kind)):
-            return reason
         if oracle != REFERENCE and (reason := crash(model, {**self.values, **given})):
             return reason
-        ask = of_onnxruntime_in_float32 if oracle == IN_FLOAT32 else ORACLES[oracle]
-        found = ask(model, given)
-        if isinstance(found, str) and found.startswith("NotImplemented:") and not _has_bodies(model):
-            _refused[oracle, kind] = found
-        return found
+        return of_onnxruntime_in_float32(model, given) if oracle == IN_FLOAT32 else ORACLES[oracle](model, given)
 
     def _compare(
         self, oracle: str, number: int, model: onnx.ModelProto, given: Feeds, expected: list[Any]
@@ -119,11 +110,6 @@ class NodeJudge:
             self.refusals[f"{CONDITIONING}, {node.domain}.{node.op_type}"] = conditioning.failure
 
 
-def _has_bodies(model: onnx.ModelProto) -> bool:
-    """Return True if what a node computes is not known by its name."""
-    return bool(model.functions) or any(one.type == onnx.AttributeProto.GRAPH for one in model.graph.node[0].attribute)
-
-
 def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:
     """Compare float64 as float32, and 16-bit floats with rounded ones."""
     if isinstance(got, list) and isinstance(expected, (list, tuple)):
@@ -139,7 +125,7 @@ def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:
 
 def is_random(model: onnx.ModelProto, values: Values) -> bool:
     """Return True if a node of the model draws random numbers."""
-    return any(site.operator in _RANDOM or _drops(site) for site in sites(model, values))
+    return any((site.operator in _RANDOM and not _is_certain(site)) or _drops(site) for site in sites(model, values))
 
 
 def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
@@ -151,6 +137,12 @@ def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
         if found & reads(node) or is_random(one, values):
             found.update(name for name in node.output if name)
     return found
+
+
+def _is_certain(site: Site) -> bool:
+    """Bernoulli with probabilities of 0 and 1."""
+    value = site.operand(0)
+    return site.operator == "Bernoulli" and isinstance(value, np.ndarray) and bool(np.all((value == 0) | (value == 1)))
 
 
 def _drops(site: Site) -> bool:
