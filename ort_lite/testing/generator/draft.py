@@ -38,11 +38,16 @@ class Known(Record, eq=False):
         return str(kind_of(self.type))
 
     @property
-    def rank(self) -> int:
-        """The number of axes. Raises Rejected where the shape is not known."""
+    def sizes(self) -> tuple[int, ...]:
+        """The shape. Raises Rejected where it is not known."""
         if self.shape is None:
             raise Rejected(f"the shape of {self.name} is not known")
-        return len(self.shape)
+        return self.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes. Raises Rejected where the shape is not known."""
+        return len(self.sizes)
 
 
 class NodeDraft(Record, eq=False):

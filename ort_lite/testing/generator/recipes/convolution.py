@@ -23,9 +23,8 @@ class Convolution:
     """What all convolutions draw alike: an image, groups, a window, and the shape of the weights."""
 
     def __init__(self, draw: Draw, x: Known, automatic: bool = True) -> None:
-        assert x.shape is not None
-        self.draw, self.x, self.sizes = draw, x, x.shape[2:]
-        self.batch, self.channels = x.shape[:2]
+        self.draw, self.x, self.sizes = draw, x, x.sizes[2:]
+        self.batch, self.channels = x.sizes[:2]
         self.group = groups(draw, self.channels)
         self.window: Window = window(draw, self.sizes, pooling=False, automatic=automatic)
         self.results = self.group * draw.integer(1, 4 if self.group < 4 else 2)
@@ -151,8 +150,7 @@ def col2im(draw: Draw) -> Call:
 @recipe("CausalConvWithState")
 def causal_conv(draw: Draw) -> Call:
     x = image(draw, high=3)
-    assert x.shape is not None
-    batch, channels, _ = x.shape
+    batch, channels, _ = x.sizes
     size = draw.integer(1, 5)
     operands = [
         x.name,

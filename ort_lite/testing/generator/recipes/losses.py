@@ -29,8 +29,7 @@ def labels(classes: int, ignored: int | None) -> Contents:
 @recipe("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
 def loss(draw: Draw) -> Call:
     scores = draw.value(0, low=2, high=5)
-    assert scores.shape is not None
-    batch, classes, *space = scores.shape
+    batch, classes, *space = scores.sizes
     if classes == 0:
         raise Rejected("there are no classes")
     ignored = draw.choice([None, None, draw.integer(0, classes - 1), -1, 100])

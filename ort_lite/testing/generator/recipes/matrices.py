@@ -13,15 +13,14 @@ from ort_lite.testing.generator.recipes.windows import weight
 def matmul(draw: Draw) -> Call:
     """A weight behind (mostly) or a batch of matrices; vectors on either side at times."""
     a = draw.value(0, low=1, high=4)
-    assert a.shape is not None
-    depth = a.shape[-1]
+    depth = a.sizes[-1]
     if draw.chance(0.1):
         return call([a.name, draw.tensor(1, (depth,))])
     columns = draw.size(8)
     if a.rank <= 2 or draw.chance(0.5):
-        return _turned(draw, a.name, a.shape, weight(draw, 1, (depth, columns)))
-    batch = draw.broadcastable(a.shape[:-2], wider=draw.chance(0.3))
-    if prod(batch) * a.shape[-2] * columns > 4096:
+        return _turned(draw, a.name, a.sizes, weight(draw, 1, (depth, columns)))
+    batch = draw.broadcastable(a.sizes[:-2], wider=draw.chance(0.3))
+    if prod(batch) * a.sizes[-2] * columns > 4096:
         raise Rejected("the product has too many elements")
     return call([a.name, draw.tensor(1, (*batch, depth, columns))])
 
@@ -36,9 +35,8 @@ def _turned(draw: Draw, a: str, shape: Shape, b: str) -> Call:
 @recipe("Gemm")
 def gemm(draw: Draw) -> Call:
     a = draw.value(0, low=2, high=2)
-    assert a.shape is not None
     flip_a, flip_b = draw.choice([None, 0, 1]), draw.choice([None, 0, 1])
-    rows, depth = reversed(a.shape) if flip_a else a.shape
+    rows, depth = reversed(a.sizes) if flip_a else a.sizes
     columns = draw.size(8)
     b = weight(draw, 1, (columns, depth) if flip_b else (depth, columns))
     c = ""

@@ -22,9 +22,8 @@ def gelu(draw: Draw) -> Call:
 def gelu_with_bias(draw: Draw) -> Call:
     """The bias is as long as the last axis; FastGelu may have none."""
     x = draw.value(0, low=1)
-    assert x.shape
     bias = draw.op_type == "BiasGelu" or draw.chance(0.6)
-    return call([x.name, draw.tensor(1, x.shape[-1:]) if bias else ""])
+    return call([x.name, draw.tensor(1, x.sizes[-1:]) if bias else ""])
 
 
 @recipe("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -72,10 +71,9 @@ def expand_dims(draw: Draw) -> Call:
 def gather_nd(draw: Draw) -> Call:
     """Each row of the indices names an element, or a part with the axes behind those that it counts."""
     x = draw.value(0, low=1, high=4, least=1)
-    assert x.shape
     depth = draw.integer(1, x.rank)
     shape = (*draw.shape(0, 2, most=4), depth)
-    columns = [indices(n)(draw.rng, shape[:-1], draw.kind(1)) for n in x.shape[:depth]]
+    columns = [indices(n)(draw.rng, shape[:-1], draw.kind(1)) for n in x.sizes[:depth]]
     return call([x.name, draw.array(np.stack(columns, -1))])
 
 
@@ -83,11 +81,10 @@ def gather_nd(draw: Draw) -> Call:
 def pad(draw: Draw) -> Call:
     """Negative pads cut; mirrored axes are longer than their pads."""
     x = draw.value(0, low=1, high=4, least=1)
-    assert x.shape
     mode = draw.choice(("constant", "constant", "reflect", "edge"))
-    most = [n - 1 if mode == "reflect" else 2 for n in x.shape]
+    most = [n - 1 if mode == "reflect" else 2 for n in x.sizes]
     cuts = mode == "constant" and draw.chance(0.2)
-    pads = [draw.integer(-(x.shape[k % x.rank] // 3) if cuts else 0, min(most[k % x.rank], 3)) for k in range(2 * x.rank)]
+    pads = [draw.integer(-(x.sizes[k % x.rank] // 3) if cuts else 0, min(most[k % x.rank], 3)) for k in range(2 * x.rank)]
     value = draw.tensor(2, draw.choice(((), (1,)))) if draw.chance(0.5) else ""
     return call([x.name, draw.ints(*pads), value], mode=mode if mode != "constant" else draw.maybe(mode))
 

@@ -23,8 +23,7 @@ def rows(draw: Draw) -> Known:
 
 
 def features(x: Known) -> int:
-    assert x.shape
-    return x.shape[-1]
+    return x.sizes[-1]
 
 
 def floats(draw: Draw, count: int, least: float = -2, most: float = 2) -> list[float]:
@@ -69,8 +68,7 @@ def binarizer(draw: Draw) -> Call:
 def feature_vectorizer(draw: Draw) -> Call:
     """There is a row at least: without any onnxruntime ends the process."""
     first = draw.value(0, low=1, high=2, least=1)
-    assert first.shape is not None
-    count = first.shape[0] if first.rank == 2 else 1
+    count = first.sizes[0] if first.rank == 2 else 1
     operands = [first.name, *(draw.tensor(0, (count, draw.size(5))) for _ in range(draw.integer(0, 3)))]
     widths = [draw.integer(1, 6) for _ in operands]
     return call(operands, inputdimensions=widths)

@@ -145,8 +145,7 @@ def cast_map(draw: Draw) -> Call:
 @recipe("ZipMap", domain=ML)
 def zip_map(draw: Draw) -> Call:
     x = draw.value(0, low=1, high=2, least=1)
-    assert x.shape
-    count = x.shape[-1]
+    count = x.sizes[-1]
     if count > len(WORDS):
         count = draw.integer(1, 5)
         x = draw.draft.known(draw.tensor(0, (draw.integer(1, 4), count)))

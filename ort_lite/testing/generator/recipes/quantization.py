@@ -69,8 +69,7 @@ def quantize(draw: Draw) -> Call:
 @recipe("DequantizeLinear")
 def dequantize(draw: Draw) -> Call:
     value = draw.value(0, high=4)
-    assert value.shape is not None
-    parts, axis, block = _granularity(draw, value.shape)
+    parts, axis, block = _granularity(draw, value.sizes)
     scale = draw.tensor(1, parts, _steps(draw, draw.kind(1)), draw.chance(0.8))
     zero = draw.tensor(2, parts, _zeros(draw.kind(0)), draw.chance(0.8)) if draw.chance(0.6) else ""
     target = draw.output_kind(0)

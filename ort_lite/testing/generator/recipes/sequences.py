@@ -72,9 +72,8 @@ def length(draw: Draw) -> Call:
 @recipe("SplitToSequence")
 def split_to_sequence(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     axis = draw.axis(value.rank)
-    size = value.shape[axis]
+    size = value.sizes[axis]
     given = None if axis == 0 and draw.chance(0.5) else axis
     keep = draw.choice([None, 0, 1])
     if draw.kind(1) == "int64" and draw.chance(0.4):

@@ -16,8 +16,7 @@ STOPWORDS = ("a", "ab", "A b", "A B", "zzz", "10", "\u00e9t\u00e9", "the cat", "
 @recipe("StringConcat")
 def string_concat(draw: Draw) -> Call:
     first = draw.value(0, high=4)
-    assert first.shape is not None
-    operands = [first.name, draw.tensor(1, draw.broadcastable(first.shape))]
+    operands = [first.name, draw.tensor(1, draw.broadcastable(first.sizes))]
     if draw.chance(0.5):
         operands.reverse()
     return call(operands)
