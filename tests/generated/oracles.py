@@ -111,11 +111,11 @@ def _in_float32(value: Any) -> Any:
     return value
 
 
-def _run_onnxruntime(made: Any, feeds: Feeds) -> list[Any]:
-    results = made.run(None, dict(feeds))
+def _run_onnxruntime(runner: Any, feeds: Feeds) -> list[Any]:
+    results = runner.run(None, dict(feeds))
     if any(type(value).__name__ == "SparseTensor" for value in results):
         raise NotImplementedError("a sparse tensor, which ort-lite gives as a dense one")
-    return [_typed(value, declared.type) for value, declared in zip(results, made.get_outputs(), strict=True)]
+    return [_typed(value, declared.type) for value, declared in zip(results, runner.get_outputs(), strict=True)]
 
 
 def _typed(value: Any, type_: str) -> Any:
@@ -132,7 +132,7 @@ def of_reference(model: onnx.ModelProto, feeds: Feeds) -> Answer:
 
 
 def _run_reference(model: onnx.ModelProto, feeds: Feeds) -> list[Any]:
-    """Where an attribute says the element type of a result, it is the one that onnx infers: implementations take little care."""
+    """Results of the reference. onnx infers the element type of one that an attribute types: implementations take little care."""
     results = [_plain(value) for value in ExactEvaluator(model).run(None, dict(feeds))]
     node, opsets = model.graph.node[0], {one.domain: one.version for one in model.opset_import}
     opened = open_results(node, opsets.get(node.domain, 1)) if len(model.graph.node) == 1 else set()

@@ -269,6 +269,11 @@ def _attribute(name: str, value: Any) -> Attr:
     return Attr.of(name, value)
 
 
+def element_of(kind: str) -> str:
+    """The kind inside a sequence or an optional, or the kinds inside a map: "float32", "string,int64"."""
+    return kind.partition("(")[2][:-1]
+
+
 def type_of(kind: str, shape: Sequence[int] | None = None) -> Type:
     """The type that a kind names: "float32", "seq(float32)", "optional(seq(int64))"."""
     from ort_lite.graph.types import MapType, OptionalType

@@ -11,7 +11,7 @@ COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 BITS = ("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 
 
-@recipe("Add", "Sub", "Mul", *COMPARISONS, *BITS)
+@recipe("Add", "Sub", "Mul", "StringConcat", *COMPARISONS, *BITS)
 def binary(draw: Draw) -> Call:
     first = draw.value(0, high=4)
     operands = [first.name, draw.tensor(1, draw.broadcastable(first.sizes))]

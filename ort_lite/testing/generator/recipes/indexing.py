@@ -3,7 +3,7 @@
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.testing.generator.arrays import between, indices, limits
+from ort_lite.testing.generator.arrays import between, indices, limits, numpy_random
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
@@ -104,9 +104,8 @@ def scatter_nd(draw: Draw) -> Call:
     columns = np.unravel_index(np.array(chosen, np.int64).reshape(lead), named) if count else [np.zeros(lead, np.int64)] * depth
     places = np.stack(columns, -1).astype(np.int64)
     if draw.chance(0.3):
-        places = np.where(
-            np.random.default_rng(draw.rng.getrandbits(32)).random(places.shape) < 0.3, places - np.array(named), places
-        )
+        negative = numpy_random(draw.rng).random(places.shape) < 0.3
+        places = np.where(negative, places - np.array(named), places)
     return call([value.name, draw.array(places), draw.tensor(2, (*lead, *value.sizes[depth:]))], reduction=how)
 
 
@@ -129,8 +128,7 @@ def tensor_scatter(draw: Draw) -> Call:
 def one_hot(draw: Draw) -> Call:
     places = draw.value(0, high=3) if draw.chance(0.3) else None
     depth = draw.integer(1, 5)
-    shape = draw.shape(0, 3, most=4) if places is None else places.shape
-    assert shape is not None
+    shape = draw.shape(0, 3, most=4) if places is None else places.sizes
     beyond = between(-depth - 2 if draw.version >= 11 else 0, depth + 1)
     name = draw.array(whole(draw, beyond(draw.rng, shape, "int64"), draw.kind(0)))
     size = draw.array(whole(draw, np.array(depth if draw.chance(0.5) else [depth], np.int64), draw.kind(1)))

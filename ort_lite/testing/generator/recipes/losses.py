@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.testing.generator.arrays import Contents, positive
+from ort_lite.testing.generator.arrays import Contents, numpy_random, positive
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
@@ -17,7 +17,7 @@ def labels(classes: int, ignored: int | None) -> Contents:
     """Classes, at times the one that is ignored, which need not be a class."""
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-        generator = np.random.default_rng(rng.getrandbits(64))
+        generator = numpy_random(rng)
         array = generator.integers(0, classes, tuple(shape))
         if ignored is not None:
             array = np.where(generator.random(tuple(shape)) < 0.3, ignored, array)

@@ -1,10 +1,7 @@
 """Products of matrices, and sums of products."""
 
-from math import prod
-
 from ort_lite.testing.generator.arrays import is_float
-from ort_lite.testing.generator.draft import Rejected
-from ort_lite.testing.generator.draw import Draw, Shape
+from ort_lite.testing.generator.draw import Draw, Shape, check_size
 from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
@@ -20,8 +17,7 @@ def matmul(draw: Draw) -> Call:
     if a.rank <= 2 or draw.chance(0.5):
         return _turned(draw, a.name, a.sizes, weight(draw, 1, (depth, columns)))
     batch = draw.broadcastable(a.sizes[:-2], wider=draw.chance(0.3))
-    if prod(batch) * a.sizes[-2] * columns > 4096:
-        raise Rejected("the product has too many elements")
+    check_size((*batch, a.sizes[-2], columns))
     return call([a.name, draw.tensor(1, (*batch, depth, columns))])
 
 
@@ -78,8 +74,7 @@ def _equation(draw: Draw, terms: list[str], dots: bool, sizes: dict[str, int], w
         return left
     used = sorted(set("".join(terms)) - {"."})
     result = draw.rng.sample(used, draw.integer(0, len(used)))
-    if prod([sizes[letter] for letter in result]) * prod(wide) > 4096:
-        raise Rejected("the result has too many elements")
+    check_size((*(sizes[letter] for letter in result), *wide))
     if dots:
         result.insert(draw.integer(0, len(result)), "...")
     return f"{left}{blank}->{blank}{''.join(result)}"

@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.testing.generator.arrays import between, indices, is_integer
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
-from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT, trimmed
+from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 
 _EPSILONS = (1e-12, 1e-5, 0.1)
 
@@ -35,7 +35,7 @@ def skip_layer_normalization(draw: Draw) -> Call:
     simplified = draw.op_type == "SkipSimplifiedLayerNormalization"
     operands = [draw.tensor(0, shape), draw.tensor(1, skip), draw.tensor(2, width)]
     operands += [draw.tensor(index, width) if draw.chance(0.6) else "" for index in ((3,) if simplified else (3, 4))]
-    outputs = trimmed((True, draw.chance(0.3), draw.chance(0.3), draw.chance(0.5)))
+    outputs = (True, draw.chance(0.3), draw.chance(0.3), draw.chance(0.5))
     return call(operands, outputs, epsilon=draw.maybe(draw.choice(_EPSILONS)))
 
 
@@ -56,7 +56,7 @@ def embed_layer_normalization(draw: Draw) -> Call:
         draw.tensor(7, ids, FLAGS) if draw.chance(0.5) else "",
         draw.tensor(8, draw.choice((ids, (1, steps))), between(0, places - 1)) if draw.chance(0.4) else "",
     ]
-    return call(operands, trimmed((True, True, draw.chance(0.5))), epsilon=draw.maybe(draw.choice(_EPSILONS)))
+    return call(operands, (True, True, draw.chance(0.5)), epsilon=draw.maybe(draw.choice(_EPSILONS)))
 
 
 # --- Moving

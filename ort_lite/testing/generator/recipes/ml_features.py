@@ -45,7 +45,7 @@ def labels(draw: Draw, index: int, numbers: str, count: int) -> dict[str, Any]:
 
 
 def post_transform(draw: Draw, probit: bool = True) -> str | None:
-    """What is done to scores; `probit`: they may lie between 0 and 1, as PROBIT has it."""
+    """The function of the scores; `probit`: they may lie between 0 and 1, as PROBIT requires."""
     return draw.maybe(draw.choice(POST_TRANSFORMS if probit else POST_TRANSFORMS[:-1]), 0.7)
 
 
@@ -154,7 +154,7 @@ def _kernel(draw: Draw, linear: bool = False) -> dict[str, Any]:
 
 @recipe("SVMRegressor", domain=ML)
 def svm_regressor(draw: Draw) -> Call:
-    """With support vectors, or a linear model of one coefficient a feature. One class gives signs, which have no probit."""
+    """Support vectors, or a linear model of one coefficient a feature. One class gives signs, which have no probit."""
     x, vectors, signs = rows(draw), draw.choice((0, draw.integer(1, 5))), draw.integer(0, 1)
     attributes: dict[str, Any] = _kernel(draw, linear=not vectors)
     if vectors:

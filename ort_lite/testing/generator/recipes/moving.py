@@ -100,16 +100,16 @@ def split(draw: Draw) -> Call:
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
     axis = axis if draw.version >= 11 else axis % value.rank
-    given = None if axis == 0 and draw.chance(0.5) else axis
+    named_axis = None if axis == 0 and draw.chance(0.5) else axis
     if draw.chance(0.5):
         counts = [count for count in range(1, min(size, 5) + 1) if divides(size, count, draw.version >= 18)] or [1]
         count = draw.choice(counts)
-        return call([value.name], count, axis=given, num_outputs=count if draw.has_attribute("num_outputs") else None)
+        return call([value.name], count, axis=named_axis, num_outputs=count if draw.has_attribute("num_outputs") else None)
     cuts = sorted(draw.integer(0, size) for _ in range(draw.integer(0, 3)))
     sizes = [end - start for start, end in zip([0, *cuts], [*cuts, size], strict=True)]
     if draw.has_input(1):
-        return call([value.name, draw.ints(*sizes)], len(sizes), axis=given)
-    return call([value.name], len(sizes), axis=given, split=sizes)
+        return call([value.name, draw.ints(*sizes)], len(sizes), axis=named_axis)
+    return call([value.name], len(sizes), axis=named_axis, split=sizes)
 
 
 def divides(size: int, count: int, rest: bool) -> bool:

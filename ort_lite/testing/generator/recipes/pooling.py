@@ -41,8 +41,7 @@ def global_pool(draw: Draw) -> Call:
 @recipe("MaxUnpool")
 def max_unpool(draw: Draw) -> Call:
     """The positions are different ones of the result without `output_shape`, which only adds to its end."""
-    shape = image(draw).shape
-    assert shape is not None
+    shape = image(draw).sizes
     kernel = [draw.integer(1, 3) for _ in shape[2:]]
     strides = [draw.integer(1, 3) for _ in shape[2:]]
     full = [(n - 1) * s + k for n, s, k in zip(shape[2:], strides, kernel, strict=True)]

@@ -10,8 +10,8 @@ import numpy as np
 
 from ort_lite.dtypes import FLOATS, Array
 from ort_lite.testing.generator.arrays import between, cast
-from ort_lite.testing.generator.draft import Known, Rejected
-from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.draft import Known
+from ort_lite.testing.generator.draw import Draw, check_size
 from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.windows import image
 
@@ -28,14 +28,13 @@ def scale_of(draw: Draw, size: int, least: float = 0.25) -> float:
 
 
 def scales_of(draw: Draw, x: Known, axes: Sequence[int], least: float = 0.25) -> list[float]:
-    """Scales of the axes; mostly 1 for the first two of an image. The result has no more than 4096 elements."""
+    """Scales of the axes; mostly 1 for the first two of an image. Raises Rejected for a result of too many elements."""
     inner = draw.chance(0.85)
     scales = [1.0 if inner and x.rank > 2 and axis % x.rank < 2 else scale_of(draw, x.sizes[axis], least) for axis in axes]
     result = list(x.sizes)
     for axis, scale in zip(axes, scales, strict=True):
         result[axis] = floor(x.sizes[axis] * scale)
-    if np.prod(result) > 4096:
-        raise Rejected(f"a result of {result} has too many elements")
+    check_size(result)
     return scales
 
 
