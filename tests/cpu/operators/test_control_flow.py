@@ -473,3 +473,18 @@ def test_a_machine_takes_a_loop_as_one_instruction() -> None:
     for got, want in zip(machine.run(), session.run(None, feeds), strict=True):
         np.testing.assert_array_equal(got, want)
     assert len(looping) == 1
+
+
+def test_scan_over_an_input_of_unknown_rank_knows_the_types_in_its_body() -> None:
+    """Providers claim the nodes of a body by their types."""
+    text = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> main (float x) => (string[N] y) <int64[1] k = {2}> {
+        y = Scan<num_scan_inputs=1, scan_output_axes=[0], body = body (float[N] row) => (string[1] label) {
+            t = ai.onnx.ml.CategoryMapper<cats_int64s=[1, 2], cats_strings=["a", "b"]>(k)
+            label = Identity(t) }>(x) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (y,) = ort_lite.InferenceSession(model, options).run(None, {"x": np.ones((3, 2), np.float32)})
+    assert y.tolist() == [["b"]] * 3
