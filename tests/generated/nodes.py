@@ -139,7 +139,7 @@ def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:
 
 def is_random(model: onnx.ModelProto, values: Values) -> bool:
     """Return True if a node of the model draws random numbers."""
-    return any(site.operator in _RANDOM or _drops(site) for site in sites(model, values))
+    return any((site.operator in _RANDOM and not _is_certain(site)) or _drops(site) for site in sites(model, values))
 
 
 def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
@@ -151,6 +151,12 @@ def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
         if found & reads(node) or is_random(one, values):
             found.update(name for name in node.output if name)
     return found
+
+
+def _is_certain(site: Site) -> bool:
+    """Bernoulli with probabilities of 0 and 1."""
+    value = site.operand(0)
+    return site.operator == "Bernoulli" and isinstance(value, np.ndarray) and bool(np.all((value == 0) | (value == 1)))
 
 
 def _drops(site: Site) -> bool:

@@ -113,6 +113,8 @@ def _in_float32(value: Any) -> Any:
 
 def _run_onnxruntime(made: Any, feeds: Feeds) -> list[Any]:
     results = made.run(None, dict(feeds))
+    if any(type(value).__name__ == "SparseTensor" for value in results):
+        raise NotImplementedError("a sparse tensor, which ort-lite gives as a dense one")
     return [_typed(value, declared.type) for value, declared in zip(results, made.get_outputs(), strict=True)]
 
 

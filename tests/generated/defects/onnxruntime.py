@@ -60,14 +60,13 @@ def _defect(operators: str, reason: str, applies: Applies = always) -> Defect:
 
 ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect(
-        "Resize Upsample", "computes coordinates of linear and cubic interpolation in float32: weights are 1e-4 off",
-        attribute("mode", "linear", "cubic", default="nearest"),
+        "Resize Upsample", "computes coordinates of linear and cubic interpolation in float32: weights are 1e-4 off, integers one",
+        both(attribute("mode", "linear", "cubic", default="nearest"), either(nearly(2e-3), within(1))),
     ),
     _defect(
         "Resize", "ignores the region, and extrapolation_value, of tf_crop_and_resize",
         attribute("coordinate_transformation_mode", "tf_crop_and_resize"),
     ),
-    _defect("Resize", "truncates interpolated integers", both(dtype(0, "int", "uint"), within(1))),
     _defect("Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)),
     _defect("Bernoulli", "draws 1 with probability 1 - p"),
     _defect(
@@ -89,11 +88,15 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("com.microsoft.CDist", "expands the square of a difference, which makes NaN of infinities", special),
     _defect("ai.onnx.ml.LabelEncoder", "finds no NaN among the keys in versions 2 and 3", has_attribute("keys_floats")),
+    _defect("ai.onnx.ml.TreeEnsemble", "leaves targets without a leaf out of the softmax", attribute("post_transform", 1, 3)),
     _defect("MeanVarianceNormalization", "divides 0 by 0 where all elements are equal", expects_nan),
     _defect("Attention", "does not know left_window_size and right_window_size", _has_windows),
     _defect("Attention", "loses causality by -inf in an integer mask", both(attribute("is_causal", 1), has_input(3))),
-    _defect("Attention", "rounds the softmax to float16", attribute("softmax_precision", 10)),
-    _defect("Gelu", "computes float64 in float32", like_float32),
+    _defect(
+        "Attention", "rounds the softmax to the narrower softmax_precision; ort-lite does not",
+        attribute("softmax_precision", 10, 16),
+    ),
+    _defect("Swish Sigmoid", "has a sigmoid that is 1e-9 off where it is small", below(1e-7)),
     _defect("Clip", "clips infinities to the largest number where there is no bound", _expects_largest),
     _defect("Col2Im", "puts blocks that lie in wide padding into the image", has_attribute("pads")),
     _defect("MaxPool", "leaves NaN out", gives_nan),
@@ -104,7 +107,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "gives 0 for the mean of nothing", gives_nan),
     _defect("BlackmanWindow HammingWindow HannWindow", "computes float64 in float32", either(like_float32, below(1e-6))),
     _defect(
-        "DFT GroupNormalization LayerNormalization ai.onnx.ml.TreeEnsemble", "computes float64 in float32", like_float32
+        "DFT GroupNormalization LayerNormalization Shrink Gelu ai.onnx.ml.TreeEnsemble", "computes float64 in float32", like_float32
     ),
     _defect("GroupNormalization STFT DFT DeformConv", "makes NaN, or garbage, of infinities and huge numbers", special),
     _defect(
@@ -113,7 +116,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("LayerNormalization", "gives statistics of rank 0 for axis 0", form),
     _defect("MaxPool", "gives the lowest number for a window of padding alone", _expects_lowest),
-    _defect("MaxPool AveragePool LpPool", "pads negatively, or rounds towards 0, in automatic padding", _same),
+    _defect("MaxPool AveragePool LpPool Conv", "pads negatively, or rounds towards 0, in automatic padding", _same),
     _defect("MaxUnpool", "reads indices in the shape of output_shape", has_input(2)),
     _defect("SplitToSequence", "drops an axis for keepdims 0 although there is a split", both(attribute("keepdims", 0), form)),
     _defect("StringSplit", "finds no substring in an empty text with a delimiter", _has_empty_text),

@@ -74,6 +74,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         " RMSNormalization Resize ImageDecoder MelWeightMatrix STFT DFT Celu",
         "computes float64 in float32, or in float64 what has float32 operands", like_float32,
     ),
+    _defect("GroupNormalization", "makes NaN of huge numbers in float32", special),
     _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
     _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
     _defect("QLinearMatMul", "casts float8 operands to integers", either(dtype(0, "float8"), dtype(3, "float8"))),
@@ -95,7 +96,10 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         both(_is_qk_output, has_attribute("softcap")),
     ),
     _defect("Attention", "pads integer masks with 0 in place of -inf", dtype(3, "int", "uint")),
-    _defect("Attention", "rounds the softmax to the narrower softmax_precision", attribute("softmax_precision", 10, 16)),
+    _defect(
+        "Attention", "rounds the softmax to the narrower softmax_precision; ort-lite does not",
+        attribute("softmax_precision", 10, 16),
+    ),
     _defect(
         "GridSample", "clips coordinates where it should clip the pixels that cubic interpolation reads",
         attribute("mode", "cubic", "bicubic"),
