@@ -47,6 +47,7 @@ KEEPERS = {
         "ort_lite/testing/drawing/sketch.py",
         "ort_lite/testing/generator/functions.py",
         "ort_lite/testing/generator/proto.py",
+        "ort_lite/testing/generator/reduction/protos.py",
         "ort_lite/view/operators.py",
         "transforms/ort_lite_transforms/schemas/generate.py",
     ),

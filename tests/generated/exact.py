@@ -125,7 +125,8 @@ def _exact(run: Callable[..., Any], schema: Any) -> Callable[..., Any]:
             if not promoted:
                 raise
             results = run(*inputs, **more)
-        return tuple(_rounded(value, _result_type(schema, k, bound)) for k, value in enumerate(results))
+        usual = next((bound[variable] for variable in variables if variable in promoted), None)
+        return tuple(_rounded(value, _result_type(schema, k, bound, usual)) for k, value in enumerate(results))
 
     return exact
 
@@ -136,16 +137,18 @@ def _formal(parameters: Sequence[Any], index: int) -> str:
     return str(parameters[min(index, len(parameters) - 1)].type_str)
 
 
-def _result_type(schema: Any, index: int, bound: dict[str, str]) -> str | None:
-    """The element type of a result, None where an attribute says it."""
+def _result_type(schema: Any, index: int, bound: dict[str, str], usual: str | None) -> str | None:
+    """The element type of a result. Where no input says it, floats have the `usual` type, that of the first operand of floats."""
     kind = _formal(schema.outputs, index)
     if kind.startswith("tensor("):
         name = kind.removeprefix("tensor(").removesuffix(")")
         return from_ort_name(name)
-    return bound.get(kind)
+    return bound.get(kind, f"{usual}?" if usual else None)
 
 
 def _rounded(value: Any, dtype: str | None) -> Any:
+    if dtype is not None and dtype.endswith("?"):
+        dtype = dtype[:-1] if isinstance(value, np.ndarray) and value.dtype == np.float64 else None
     if dtype is None or dtype == "string" or not isinstance(value, (np.ndarray, np.generic)) or not is_dtype(dtype):
         return value
     array: Array = np.asarray(value)

@@ -44,8 +44,6 @@ _NAMES = (
 )
 _EXACT = frozenset(_NAMES.split())
 """Operators without roundings of their own: from the same operands, all oracles have the same bits, and nothing is conditioning."""
-_refused: dict[tuple[str, str], str] = {}
-"""By oracle and kind of node: why the oracle has no kernel for it, so that it is asked once."""
 
 
 class NodeJudge:
@@ -83,16 +81,9 @@ class NodeJudge:
                     yield from self._compare(name, number, model, given, expected)
 
     def _ask(self, oracle: str, model: onnx.ModelProto, given: Feeds) -> Answer:
-        kind = _kind(model.graph.node[0], given, self.types) + str([(one.domain, one.version) for one in model.opset_import])
-        if reason := _refused.get((oracle, kind)):
-            return reason
         if oracle != REFERENCE and (reason := crash(model, {**self.values, **given})):
             return reason
-        ask = of_onnxruntime_in_float32 if oracle == IN_FLOAT32 else ORACLES[oracle]
-        found = ask(model, given)
-        if isinstance(found, str) and found.startswith("NotImplemented:") and not _has_bodies(model):
-            _refused[oracle, kind] = found
-        return found
+        return of_onnxruntime_in_float32(model, given) if oracle == IN_FLOAT32 else ORACLES[oracle](model, given)
 
     def _compare(
         self, oracle: str, number: int, model: onnx.ModelProto, given: Feeds, expected: list[Any]
@@ -117,11 +108,6 @@ class NodeJudge:
             yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
         if conditioning.failure:
             self.refusals[f"{CONDITIONING}, {node.domain}.{node.op_type}"] = conditioning.failure
-
-
-def _has_bodies(model: onnx.ModelProto) -> bool:
-    """Return True if what a node computes is not known by its name."""
-    return bool(model.functions) or any(one.type == onnx.AttributeProto.GRAPH for one in model.graph.node[0].attribute)
 
 
 def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:

@@ -30,6 +30,7 @@ FOLDER = ROOT / "build" / "planted"
 SOURCES = ("ort_lite", "providers", "transforms", "tests")
 MOST_NODES = 3
 PAUSE_S = 0.2
+REDUCING_S = 600.0
 THOROUGH_EVERY = 20
 """Models between two that all oracles judge."""
 
@@ -117,7 +118,7 @@ class Trial:
     def _reduced(self, folder: Path) -> int:
         """Reduce a failure with the fault, and count the nodes."""
         with self._start("--repeat", str(folder)) as process:
-            process.wait()
+            process.wait(REDUCING_S)
         path = folder / REDUCED / "model.onnx"
         if not path.exists():
             return -1

@@ -236,11 +236,11 @@ TRANSFORM_FAULTS = (
         operators=("Trilu",),
     ),
     Fault(
-        "Constants: pads in pairs",
+        "Constants: pads in front and behind exchanged",
         "axis",
         "transforms/ort_lite_transforms/folding_ops.py",
         "np.pad(x, list(zip(around[:half], around[half:], strict=True))",
-        "np.pad(x, list(zip(around[::2], around[1::2], strict=True))",
+        "np.pad(x, list(zip(around[half:], around[:half], strict=True))",
         operators=("Pad",),
     ),
     Fault(

@@ -23,6 +23,8 @@ PATIENCE_S = 90.0
 COMPILING_S = 300.0
 DYING_S = 0.5
 """Time for a process that hangs to write where it is."""
+ENDING_S = 30.0
+"""Time for a process that was killed, or closed its connection, to be gone."""
 MEMORY = 6 << 30
 """Bytes that a process may map beside those it starts with."""
 
@@ -110,7 +112,7 @@ class Worker:
                 patience_s = COMPILING_S if message == "compiling" else self._patience_s
                 self._deadline = time.monotonic() + patience_s
         except (EOFError, ConnectionResetError):
-            self._process.join()
+            self._process.join(ENDING_S)
             return self._replace(f"the process died: {_death(self._process.exitcode)}")
         if time.monotonic() <= self._deadline:
             return None
@@ -120,7 +122,7 @@ class Worker:
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.join()
+        self._process.join(ENDING_S)
         self.connection.close()
 
     def _start(self) -> None:

@@ -235,7 +235,7 @@ class Draw:
         """An array of ordinary numbers; in some drafts NaN, infinities and the like are among them."""
         if self.draft.contents is not None and is_float(dtype):
             return self.draft.contents(self.rng, shape, dtype)
-        chosen = special if self.draft.special and self.chance(0.3) else numbers
+        chosen = special if self.draft.special and self.chance(0.5) else numbers
         return chosen(self.rng, shape, dtype)
 
     # --- helpers
