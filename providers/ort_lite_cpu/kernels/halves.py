@@ -2,7 +2,20 @@
 
 from typing import Any
 
-from ort_lite.native.lang import STRICT, Ptr, Static, bf16_to_f32, cast, exp, f16_to_f32, f32_to_bf16, f32_to_f16, fmax, like, native
+from ort_lite.native.lang import (
+    STRICT,
+    Ptr,
+    Static,
+    bf16_to_f32,
+    cast,
+    exp,
+    f16_to_f32,
+    f32_to_bf16,
+    f32_to_f16,
+    fmax,
+    like,
+    native,
+)
 
 RUN = 8
 """bfloat16 numbers that are added one after the other; sums of so many are added in f32."""

@@ -131,7 +131,6 @@ def test_scales_of_rows_times_a_vector(dtype: str) -> None:
         np.testing.assert_array_equal(y.astype(np.float32), (a.astype(np.float32) @ b.astype(np.float32)) * [1, 2])
 
 
-
 # --- com.microsoft
 def number(value: float, dtype: str = "float32") -> Array:
     return np.array(value, dtype)
