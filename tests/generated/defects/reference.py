@@ -72,7 +72,8 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect(
         "Erf Gelu HardSwish MeanVarianceNormalization AffineGrid DeformConv GridSample GroupNormalization LayerNormalization"
         " RMSNormalization Resize ImageDecoder MelWeightMatrix STFT DFT Celu",
-        "computes float64 in float32, or in float64 what has float32 operands", like_float32,
+        "computes float64 in float32, or in float64 what has float32 operands",
+        like_float32,
     ),
     _defect("GroupNormalization", "makes NaN of huge numbers in float32", special),
     _defect(
@@ -88,24 +89,28 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("Conv", "multiplies the zeros between the elements of dilated kernels", special),
     _defect("Resize Upsample", "drops the imaginary part", dtype(0, "complex")),
     _defect(
-        "Resize Upsample", "rounds the scale before it divides by it, which decides ties of the nearest pixel",
+        "Resize Upsample",
+        "rounds the scale before it divides by it, which decides ties of the nearest pixel",
         attribute("mode", "nearest", default="nearest"),
     ),
     _defect("Resize", "takes sizes before they are rounded", _whole_sizes),
     _defect("RoiAlign", "interpolates maxima in another way", attribute("mode", "max")),
     _defect("RoiAlign", "has the coordinates of version 16 before it", _is_old),
     _defect(
-        "Attention", "returns the products behind the softcap for qk_matmul_output_mode 0",
+        "Attention",
+        "returns the products behind the softcap for qk_matmul_output_mode 0",
         both(_is_qk_output, has_attribute("softcap")),
     ),
     _defect("Attention", "multiplies masked values, which may be NaN, by 0", special),
     _defect("Attention", "pads integer masks with 0 in place of -inf", dtype(3, "int", "uint")),
     _defect(
-        "Attention", "rounds the softmax to the narrower softmax_precision; ort-lite does not",
+        "Attention",
+        "rounds the softmax to the narrower softmax_precision; ort-lite does not",
         attribute("softmax_precision", 10, 16),
     ),
     _defect(
-        "GridSample", "clips coordinates where it should clip the pixels that cubic interpolation reads",
+        "GridSample",
+        "clips coordinates where it should clip the pixels that cubic interpolation reads",
         attribute("mode", "cubic", "bicubic"),
     ),
     _defect("GridSample Trilu Pad CenterCropPad", "gives the number 0 in place of an empty text", _is_text),
@@ -119,17 +124,22 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("Shape", "counts an end that is before the first axis from the last again", has_attribute("end")),
     _defect("MaxPool", "gives the place of the first NaN", both(special, is_integer)),
     _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
-    _defect("AffineGrid", "places the only pixel of an axis at -1 for align_corners; ort-lite at 0, as PyTorch", has_single_size),
+    _defect(
+        "AffineGrid", "places the only pixel of an axis at -1 for align_corners; ort-lite at 0, as PyTorch", has_single_size
+    ),
     _defect("SoftmaxCrossEntropyLoss", "takes the logarithm of what softmax has rounded to 0", _expects_infinity),
     _defect("ImageDecoder", "returns no axis of channels for a grey image", form),
     # --- ai.onnx.ml
-    _defect("ai.onnx.ml.LinearClassifier ai.onnx.ml.LinearRegressor", "adds NaN where there are no intercepts", _has_no_intercepts),
+    _defect(
+        "ai.onnx.ml.LinearClassifier ai.onnx.ml.LinearRegressor", "adds NaN where there are no intercepts", _has_no_intercepts
+    ),
     _defect("ai.onnx.ml.LinearClassifier", "gives two scores s and -s for two classes", _has_two_classes),
     _defect("ai.onnx.ml.DictVectorizer ai.onnx.ml.LinearRegressor", "gives a vector in place of a row", form),
     _defect("ai.onnx.ml.FeatureVectorizer", "takes each element of a vector as a row", form),
     _defect(
         "ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor ai.onnx.ml.Scaler ai.onnx.ml.LinearRegressor",
-        "computes in the integers of its input", dtype(0, "int"),
+        "computes in the integers of its input",
+        dtype(0, "int"),
     ),
     _defect("ai.onnx.ml.SVMClassifier", "computes scores in another way"),
     _defect("ai.onnx.ml.OneHotEncoder", "compares floats as they are with integers", dtype(0, "float")),
@@ -138,6 +148,8 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("ai.onnx.ml.TreeEnsembleClassifier", "decides between two classes in another way"),
     _defect("ai.onnx.ml.TreeEnsemble", "leaves post_transform out", has_attribute("post_transform")),
     _defect(
-        "ai.onnx.ml.TreeEnsemble", "leaves the neutral element where no leaf has a target", attribute("aggregate_function", 2, 3)
+        "ai.onnx.ml.TreeEnsemble",
+        "leaves the neutral element where no leaf has a target",
+        attribute("aggregate_function", 2, 3),
     ),
-)  # fmt: skip
+)
