@@ -13,7 +13,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from ort_lite.dtypes import Array, from_numpy, from_ort_name, is_dtype, to_numpy
+from ort_lite.dtypes import Array, from_numpy, from_onnx, from_ort_name, is_dtype, to_numpy
 from tests.generated.ports import StackingLoop, StackingScan, find_port
 
 PROMOTED = ("float16", "bfloat16", "float32")
@@ -65,7 +65,7 @@ class ExactEvaluator(ReferenceEvaluator):
                 and not node.has_subgraph
                 and not _writes_text(node.onnx_node)
             ):
-                node.run = _exact(node.run, schema)
+                node.run = _exact(node.run, schema, _named_type(node))
 
 
 def _widen_attributes(node: OpRun) -> None:
@@ -103,21 +103,11 @@ def _schema(node: onnx.NodeProto, opset: int) -> Any:
         return None
 
 
-def open_results(node: onnx.NodeProto, opset: int) -> set[int]:
-    """List the results whose element type no input says."""
-    schema = _schema(node, opset)
-    if schema is None:
-        return set()
-    bound = {_formal(schema.inputs, k) for k in range(len(node.input))}
-    kinds = [_formal(schema.outputs, k) for k in range(len(node.output))]
-    return {k for k, kind in enumerate(kinds) if kind not in bound and not kind.startswith("tensor(")}
-
-
 def _writes_text(node: onnx.NodeProto) -> bool:
     return node.op_type == "Cast" and any(one.name == "to" and one.i == onnx.TensorProto.STRING for one in node.attribute)
 
 
-def _exact(run: Callable[..., Any], schema: Any) -> Callable[..., Any]:
+def _exact(run: Callable[..., Any], schema: Any, named: str | None) -> Callable[..., Any]:
     """Wrap the `run` of a node."""
 
     def exact(*inputs: Any, **more: Any) -> Any:
@@ -138,8 +128,8 @@ def _exact(run: Callable[..., Any], schema: Any) -> Callable[..., Any]:
             if not promoted:
                 raise
             results = run(*inputs, **more)
-        usual = next((bound[variable] for variable in variables if variable in promoted), None)
-        return tuple(_rounded(value, _result_type(schema, k, bound, usual)) for k, value in enumerate(results))
+        usual = named or next((bound[variable] for variable in variables if variable in promoted), None)
+        return tuple(_rounded(value, _result_type(schema, k, bound), usual) for k, value in enumerate(results))
 
     return exact
 
@@ -150,18 +140,25 @@ def _formal(parameters: Sequence[Any], index: int) -> str:
     return str(parameters[min(index, len(parameters) - 1)].type_str)
 
 
-def _result_type(schema: Any, index: int, bound: dict[str, str], usual: str | None) -> str | None:
-    """The element type of a result. Where no input says it, floats have the `usual` type, that of the first operand of floats."""
+def _named_type(node: OpRun) -> str | None:
+    """The element type that an attribute of the node, or its default, names for results."""
+    codes = (getattr(node, name, None) for name in ("to", "dtype", "output_dtype", "output_datatype"))
+    return next((from_onnx(int(code)) for code in codes if isinstance(code, int | np.integer) and code), None)
+
+
+def _result_type(schema: Any, index: int, bound: dict[str, str]) -> str | None:
+    """The element type of a result, None where no input says it."""
     kind = _formal(schema.outputs, index)
     if kind.startswith("tensor("):
         name = kind.removeprefix("tensor(").removesuffix(")")
         return from_ort_name(name)
-    return bound.get(kind, f"{usual}?" if usual else None)
+    return bound.get(kind)
 
 
-def _rounded(value: Any, dtype: str | None) -> Any:
-    if dtype is not None and dtype.endswith("?"):
-        dtype = dtype[:-1] if isinstance(value, np.ndarray) and value.dtype == np.float64 else None
+def _rounded(value: Any, dtype: str | None, usual: str | None) -> Any:
+    """Round a result to its element type. Where no input says that, float64 stands for the `usual` floats."""
+    if dtype is None and isinstance(value, np.ndarray) and value.dtype == np.float64 and usual and "float" in usual:
+        dtype = usual
     if dtype is None or dtype == "string" or not isinstance(value, (np.ndarray, np.generic)) or not is_dtype(dtype):
         return value
     array: Array = np.asarray(value)

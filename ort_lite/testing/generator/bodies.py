@@ -47,17 +47,9 @@ def add_output(inner: Draw, kind: str, shape: Shape | None = None) -> Known:
     return found
 
 
-def add_row(inner: Draw, kind: str, turns: int) -> tuple[int, ...]:
-    """Give a body an output that its node stacks; returns its shape. Raises Rejected.
-
-    The shape of what no turn computes follows from the body: it is that of a constant.
-    """
-    if turns == 0:
-        constant = inner.tensor_of(kind, inner.shape(0, 3), constant=True)
-        result = inner.draft.append("Identity", [constant])[0]
-        inner.draft.outputs.append(result.name)
-    else:
-        result = add_output(inner, kind)
+def add_row(inner: Draw, kind: str) -> tuple[int, ...]:
+    """Give a body an output that its node stacks; returns its shape. Raises Rejected."""
+    result = add_output(inner, kind)
     if result.shape is None:
         raise Rejected("a scan output has one shape in all turns")
     return result.shape

@@ -76,6 +76,10 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         like_float32,
     ),
     _defect("GroupNormalization", "makes NaN of huge numbers in float32", special),
+    _defect(
+        "LayerNormalization RMSNormalization InstanceNormalization MeanVarianceNormalization LpNormalization ReduceL2",
+        "squares in float64 what overflows in float32", special,
+    ),
     _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
     _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
     _defect("QLinearMatMul", "casts float8 operands to integers", either(dtype(0, "float8"), dtype(3, "float8"))),

@@ -58,7 +58,7 @@ def loop(draw: Draw) -> Call:
         else:
             add_next_state(inner, known)
             types.append(state.type)
-    types.extend(TensorType(kind, (turns, *add_row(inner, kind, turns))) for kind in more_kinds(draw, 2))
+    types.extend(TensorType(kind, (turns, *add_row(inner, kind))) for kind in more_kinds(draw, 2))
     size = np.array(count if draw.chance(0.8) else [count], np.int64) if count is not None else None
     operands = ["" if size is None else draw.array(size)]
     operands.append("" if goes_on is None else draw.array(np.array(goes_on)))
@@ -116,7 +116,7 @@ def scan(draw: Draw) -> Call:
     for name in body.inputs[:state_count]:
         add_next_state(inner, body.values[name])
     results = [draw.choice(kinds), *more_kinds(draw, 1)]
-    rows = [add_row(inner, kind, length) for kind in results]
+    rows = [add_row(inner, kind) for kind in results]
     return (_old_scan if draw.version == 8 else _new_scan)(draw, length, states, slices, results, rows, body)
 
 

@@ -91,6 +91,8 @@ def _coordinates(draw: Draw, modes: Sequence[str]) -> dict[str, Any]:
         # No number stands for a text, and not every one for an integer.
         numbers = {"string": [0.0]}.get(draw.kind(0), [0.0, 9.0, -1.5] if draw.kind(0) in FLOATS else [0.0, 1.0])
         found["extrapolation_value"] = draw.choice([None, *numbers])
+    elif draw.chance(0.1):
+        found["extrapolation_value"] = 9.0  # which nothing reads
     return found
 
 
