@@ -78,7 +78,8 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("GroupNormalization", "makes NaN of huge numbers in float32", special),
     _defect(
         "LayerNormalization RMSNormalization InstanceNormalization MeanVarianceNormalization LpNormalization ReduceL2",
-        "squares in float64 what overflows in float32", special,
+        "squares in float64 what overflows in float32",
+        special,
     ),
     _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
     _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
