@@ -78,7 +78,8 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("GroupNormalization", "makes NaN of huge numbers in float32", special),
     _defect(
         "LayerNormalization RMSNormalization InstanceNormalization MeanVarianceNormalization LpNormalization ReduceL2",
-        "squares in float64 what overflows in float32", special,
+        "squares in float64 what overflows in float32",
+        special,
     ),
     _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
     _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
@@ -103,11 +104,6 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("Attention", "multiplies masked values, which may be NaN, by 0", special),
     _defect("Attention", "pads integer masks with 0 in place of -inf", dtype(3, "int", "uint")),
-    _defect(
-        "Attention",
-        "rounds the softmax to the narrower softmax_precision; ort-lite does not",
-        attribute("softmax_precision", 10, 16),
-    ),
     _defect(
         "GridSample",
         "clips coordinates where it should clip the pixels that cubic interpolation reads",
