@@ -144,6 +144,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("Col2Im", "puts blocks that lie in wide padding into the image", has_attribute("pads")),
     _defect("MaxPool", "leaves NaN out", gives_nan),
     _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
+    _defect("LayerNormalization", "gives statistics of rank 0 where it has no kernel, by its function", form),
     _defect("LRN", "slides its sum of squares, which is NaN behind an infinity", expects_nan),
     _defect("GRU LSTM RNN", "does not multiply infinite states by 0", special),
     _defect("Sign", "gives 0 for NaN of float16", gives_nan),

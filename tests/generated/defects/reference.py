@@ -105,11 +105,6 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("Attention", "multiplies masked values, which may be NaN, by 0", special),
     _defect("Attention", "pads integer masks with 0 in place of -inf", dtype(3, "int", "uint")),
     _defect(
-        "Attention",
-        "rounds the softmax to the narrower softmax_precision; ort-lite does not",
-        attribute("softmax_precision", 10, 16),
-    ),
-    _defect(
         "GridSample",
         "clips coordinates where it should clip the pixels that cubic interpolation reads",
         attribute("mode", "cubic", "bicubic"),
