@@ -31,7 +31,7 @@ def _problems(partition: Partition, compiled: Any, feed: Any) -> list[str]:
 
 def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
     yield from ((case.name, session, case.feed) for case, session in new_sessions(kit, len(kit.some)))
-    for sketch in [s for s in kit.drawn if s.kind == "graphs"][::4]:
+    for sketch in [s for s in kit.generated if s.kind == "graphs"][::4]:
         session = made(partial(kit.session, sketch.model))
         if not isinstance(session, Exception):
             yield sketch.name, session, sketch.feeds[0]

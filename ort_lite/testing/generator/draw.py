@@ -110,6 +110,8 @@ class Draw:
 
     def broadcastable(self, shape: Shape, wider: bool = True) -> Shape:
         """A shape that broadcasts with `shape`; `wider`: the result may be larger than it."""
+        if self.chance(0.2):
+            return shape
         other = [1 if self.chance(0.25) else n for n in shape]
         if wider:
             other = [self.size() if own == 1 and self.chance(0.3) else n for n, own in zip(other, shape, strict=True)]
@@ -124,9 +126,8 @@ class Draw:
         Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
         is a feed or a constant (`constant`: which of the two).
         """
-        if index in self._operands:
-            return self._operands.pop(index)
-        return self.tensor_of(self.kind(index), shape, contents, constant)
+        known = self.chosen(index)
+        return self.tensor_of(self.kind(index), shape, contents, constant) if known is None else known.name
 
     def tensor_of(
         self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None
@@ -164,12 +165,17 @@ class Draw:
         """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
-        if index in self._operands:
-            known = self.draft.known(self._operands.pop(index))
-            if not _fits(known, self.kind(index), low, high, least, open_shape):
-                raise Rejected(f"{known.name} does not fit operand {index}")
-            return known
-        return self.value_of(self.kind(index), low, high, least, open_shape)
+        known = self.chosen(index)
+        if known is None:
+            return self.value_of(self.kind(index), low, high, least, open_shape)
+        if not _fits(known, self.kind(index), low, high, least, open_shape):
+            raise Rejected(f"{known.name} does not fit operand {index}")
+        return known
+
+    def chosen(self, index: int) -> Known | None:
+        """The operand that whoever asked for the node has chosen, the first time that it is asked for."""
+        name = self._operands.pop(index, None)
+        return None if name is None else self.draft.known(name)
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
         """As `value`, of any kind."""

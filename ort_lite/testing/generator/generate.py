@@ -43,10 +43,15 @@ class Generator:
     """
 
     def __init__(
-        self, rules: ShapeRules, targets: Iterable[Target], recipes: Mapping[tuple[str, str], Recipe], seed: int = 0
+        self,
+        rules: ShapeRules,
+        targets: Iterable[Target],
+        recipes: Mapping[tuple[str, str], Recipe],
+        seed: int = 0,
+        oldest: int = OLDEST,
     ) -> None:
-        self.rules, self.recipes, self.seed = rules, recipes, seed
-        self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and _reachable(one))
+        self.rules, self.recipes, self.seed, self.oldest = rules, recipes, seed, oldest
+        self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and self._reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
         self._alive: dict[tuple[str, int, bool], list[Target]] = {}
 
@@ -58,7 +63,7 @@ class Generator:
         rng = Random(f"{self.seed}/{number}")
         candidates = None if operators is None else [one for one in self.coverage.targets if one.operator in operators]
         target = self.coverage.next(rng, candidates)
-        draft = Draft(self._opsets(target, rng), rng, self.rules)
+        draft = Draft(self.opsets(target, rng), rng, self.rules)
         draft.special = rng.random() < 0.1
         length = rng.randint(*rng.choice(LENGTHS if operators is None else LENGTHS[:3]))
         covered: list[tuple[Target, Mapping[str, Any]]] = []
@@ -132,12 +137,13 @@ class Generator:
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=target.since))
         return schema is not None and "GRAPH" in schema.attributes.values()
 
-    def _opsets(self, target: Target, rng: Random) -> dict[str, int]:
+    def opsets(self, target: Target, rng: Random) -> dict[str, int]:
+        """Draw the opsets of a model with the target."""
         most = USUAL_NEWEST if rng.random() < 0.85 else NEWEST
-        opsets = {"": rng.randint(OLDEST, most)}
+        opsets = {"": rng.randint(self.oldest, most)}
         opsets.update({domain: newest for domain, newest in OTHERS if domain == target.domain or rng.random() < 0.3})
         if target.domain == "":
-            least, last = max(OLDEST, target.since), min(target.until - 1, NEWEST)
+            least, last = max(self.oldest, target.since), min(target.until - 1, NEWEST)
             opsets[""] = rng.randint(least, max(least, min(last, most)))
         else:
             opsets[target.domain] = min(target.until - 1, max(target.since, opsets.get(target.domain, target.since)))
@@ -149,6 +155,5 @@ class Generator:
         results = [name for node in draft.nodes for name in node.outputs if name and name not in leaves]
         return [*leaves, *(name for name in results if rng.random() < 0.1)]
 
-
-def _reachable(target: Target) -> bool:
-    return target.domain != "" or target.until > OLDEST
+    def _reachable(self, target: Target) -> bool:
+        return target.domain != "" or target.until > self.oldest
