@@ -95,7 +95,8 @@ class Kit:
     `operators` limits ONNX's node tests to those of these operators. Results may differ by `rtol` and `atol` where that is more
     than a node test allows (1e-3 and 1e-5): for devices that compute in fewer bits. Sessions are made with
     `use_deterministic_compute`, so that a device with a faster, not repeatable way does not take it. `models` are those of
-    another kit, for whoever makes many. `known` has deviations by check (of generated models) and operator; one that does not occur is a finding too, so that the list shrinks with what is mended.
+    another kit, for whoever makes many. `known` has deviations by check (of generated models) and operator; one that does not
+    occur is a finding too, so that the list shrinks with what is mended.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ def check_provider(
     kit = Kit(partial(provider, **options), operators, rtol=rtol, atol=atol, models=GeneratedModels(case))
     if case and not kit.generated:
         raise InvalidArgument(f"no generated model of which it takes a node is called {case!r}")
-    chosen = only if only is not None else {sketch.kind for sketch in kit.generated} if case else CHECKS
+    chosen = only if only is not None else {one.kind for one in kit.generated} if case else CHECKS
     findings = {name: tuple(run(check, kit)) for name, check in CHECKS.items() if name in chosen}
     return report_of(kit, findings, speed)
 

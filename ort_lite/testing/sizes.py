@@ -48,8 +48,9 @@ def resized(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase
 
 
 def _groups(feed: Feed, rng: Random) -> Iterator[Axes]:
-    """Each axis alone, and all axes of its size."""
-    every = [(name, axis) for name, array in feed.items() for axis, size in enumerate(array.shape) if size]
+    """Each axis alone, and all axes of its size; but those of vectors of integers, which are shapes and axes."""
+    tensors = {name: array for name, array in feed.items() if array.ndim > 1 or array.dtype.kind not in "iu"}
+    every = [(name, axis) for name, array in tensors.items() for axis in range(array.ndim)]
     rng.shuffle(every)
     for name, axis in every:
         yield [(name, axis)]

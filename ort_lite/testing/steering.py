@@ -9,7 +9,7 @@ from ort_lite.testing.generator import Target
 
 MOST = 700
 """Models of all operators together."""
-QUOTAS = {"attributes": 64, "numbers": 8, "graphs": 32, "sizes": 8}
+QUOTAS = {"attributes": 64, "numbers": 8, "graphs": 64, "sizes": 8}
 """Models of an operator, where there are few operators."""
 TRIES, FIRST_TRIES = 3, 12
 """Models of a combination of types until the provider is taken not to have it: one for each share of constants; more of the usual
@@ -96,7 +96,7 @@ class Steering:
         company = tuple(target for one in self._operators for target in self._targets(one))
         every = self._starts(operator)
         usual = [start for start in every if start[0].types == every[0][0].types]
-        turns = (every if number % 4 == 3 else usual for number in range(2 * self._quotas["graphs"]))
+        turns = (every if number % 4 == 3 else usual for number in range(4 * self._quotas["graphs"]))
         drawn = (self._cases.company(turn[number % len(turn)], number, company) for number, turn in enumerate(turns))
         yield from self._some("graphs", drawn)
 

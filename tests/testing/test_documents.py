@@ -61,7 +61,7 @@ def test_junit_has_a_case_for_each_check() -> None:
 
 def test_a_report_ends_with_the_speed() -> None:
     lines = str(REPORT).splitlines()
-    assert lines[0] == "MyProvider: 50% of 2 checks passed; 5 node tests and 7 drawn models claimed"
+    assert lines[0] == "MyProvider: 50% of 2 checks passed; 5 node tests and 7 generated models claimed"
     assert [line.split() for line in lines[-2:]] == [["speed", "µs", "CPU", "µs", "ratio"], ["Abs", "20", "10", "2.00"]]
 
 
@@ -98,7 +98,10 @@ def test_the_command_writes_all_forms(tmp_path: Path, capsys: pytest.CaptureFixt
         ([BAD, "--options", "1"], "expected a JSON object"),
         ([BAD, "--options", "{"], "--options '{'"),
         ([BAD, "--only", "beauty"], "no check is called 'beauty'"),
-        ([BAD, "--operators", "Abs", "--case", "Nothing()"], "no drawn model of which it takes a node is called 'Nothing()'"),
+        (
+            [BAD, "--operators", "Abs", "--case", "Nothing()"],
+            "no generated model of which it takes a node is called 'Nothing()'",
+        ),
         (["NobodysExecutionProvider"], "no execution provider is called"),
     ],
 )
@@ -108,5 +111,5 @@ def test_what_the_command_cannot_do_it_says(arguments: list[str], message: str, 
 
 
 def test_an_unknown_case_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="no drawn model"):
+    with pytest.raises(InvalidArgument, match="no generated model"):
         check_provider(BadProvider, operators=["Abs"], case="Abs(1000000)")

@@ -1,8 +1,10 @@
 """Compiled models: what is saved runs in another instance, and what does not fit is refused."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +16,7 @@ from ort_lite.testing.checks.tries import made, ran, told
 from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Finding, Kit
 
-LARGEST = 8
+LARGEST, EACH = 16, 4
 
 
 def saved(kit: Kit) -> list[Finding]:
@@ -37,12 +39,13 @@ def saved(kit: Kit) -> list[Finding]:
 
 
 def _with_most(kit: Kit) -> list[GeneratedCase]:
-    """Of the sketches that it takes whole those with most constants and nodes, one for each first operator."""
-    found: dict[str, GeneratedCase] = {}
-    for case in sorted(kit.generated, key=lambda one: (-len(one.constants), -len(one.nodes))):
-        if kit.takes(case) == case.operators or set(case.operators) <= set(kit.takes(case)):
-            found.setdefault(case.operators[0], case)
-    return list(found.values())[:LARGEST]
+    """Those of the models that it takes whole with most constants, attributes and nodes, a few for each first operator."""
+    found: defaultdict[str, list[GeneratedCase]] = defaultdict(list)
+    for case in sorted(kit.generated, key=lambda one: (-len(one.constants), -one.size[1], -len(one.nodes))):
+        first = found[case.operators[0]]
+        if len(first) < EACH and set(case.operators) <= set(kit.takes(case)):
+            first.append(case)
+    return [*chain(*found.values())][:LARGEST]
 
 
 def _loaded(kit: Kit, case: GeneratedCase, session: Any, path: Path) -> Iterator[str]:

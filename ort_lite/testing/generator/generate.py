@@ -143,7 +143,8 @@ class Generator:
         opsets = {"": rng.randint(self.oldest, most)}
         opsets.update({domain: newest for domain, newest in OTHERS if domain == target.domain or rng.random() < 0.3})
         if target.domain == "":
-            least, last = max(self.oldest, target.since), min(target.until - 1, NEWEST)
+            oldest = OLDEST if target.until > OLDEST else self.oldest
+            least, last = max(oldest, target.since), min(target.until - 1, NEWEST)
             opsets[""] = rng.randint(least, max(least, min(last, most)))
         else:
             opsets[target.domain] = min(target.until - 1, max(target.since, opsets.get(target.domain, target.since)))
