@@ -135,6 +135,7 @@ def command_parser() -> Parser:
     check.add_argument("--only", metavar="A,B", default="", help="these checks alone")
     check.add_argument("--operators", metavar="A,B", default="", help="models of these operators alone")
     check.add_argument("--case", metavar="TEXT", default="", help="the generated model of this name alone")
+    check.add_argument("--save", metavar="FOLDER", default="", help="write generated models that fail, and their inputs")
     check.add_argument("--rtol", type=float, default=0.0, metavar="R", help="relative difference allowed beyond a case's own")
     check.add_argument("--atol", type=float, default=0.0, metavar="A", help="absolute difference allowed beyond a case's own")
     check.add_argument("--html", metavar="FILE", help="write the report as a page")

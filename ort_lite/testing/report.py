@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.provider.provider import ExecutionProvider
@@ -69,13 +72,15 @@ def check_provider(
     atol: float = 0.0,
     case: str = "",
     speed: bool = False,
+    save: str | Path | None = None,
     **options: Any,
 ) -> Report:
     """Every check, or those in `only`, on `provider(**options)`; minutes for a provider that takes most operators.
 
     `operators` limits the node tests to those of these operators; `rtol` and `atol` allow larger differences than a node test
-    does (see Kit). `case` is the name of the one generated model to look at, `speed` adds times. Options of the provider that have such
-    a name go into a `functools.partial`. Raises InvalidArgument for a check or a case that there is not.
+    does (see Kit). `case` is the name of the one generated model to look at, `speed` adds times, and `save` is a folder for
+    generated models that fail. Options of the provider that have such a name go into a `functools.partial`. Raises
+    InvalidArgument for a check or a case that there is not.
     """
     for name in only or ():
         if name not in CHECKS:
@@ -85,7 +90,22 @@ def check_provider(
         raise InvalidArgument(f"no generated model of which it takes a node is called {case!r}")
     chosen = only if only is not None else {one.kind for one in kit.generated} if case else CHECKS
     findings = {name: tuple(run(check, kit)) for name, check in CHECKS.items() if name in chosen}
+    if save is not None:
+        _save(kit, findings, Path(save))
     return report_of(kit, findings, speed)
+
+
+def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> None:
+    """Write each generated model that failed as CHECK-N.onnx, and the inputs of its runs as CHECK-N.run-M.npz."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cases = {case.name: case for case in kit.generated}
+    for check, several in findings.items():
+        for number, case in enumerate(cases[finding.case] for finding in several if finding.case in cases):
+            path = folder / f"{check}-{number}"
+            path.with_name(f"{path.name}.onnx").write_bytes(case.model.SerializeToString())
+            for run, feed in enumerate(case.feeds):
+                arrays: dict[str, Any] = dict(feed)
+                np.savez(path.with_name(f"{path.name}.run-{run}.npz"), **arrays)
 
 
 def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool = False) -> Report:
