@@ -9,6 +9,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from ort_lite.native import cpu, workers
@@ -73,9 +74,15 @@ def warm() -> None:
     keys()
     mutant(0)
     walls()
+    warm_compiler()
+
+
+@cache
+def warm_compiler() -> None:
+    """Make numba's contexts, which take longer than a kernel, before processes are forked."""
     target = cpu.host()
     for spec in (EXECUTE, *SPECS):
-        compile_object(spec, target, "warm")  # numba's contexts, which take longer than a kernel
+        compile_object(spec, target, "warm")
 
 
 class _Child:

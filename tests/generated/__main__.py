@@ -14,7 +14,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ort_lite.testing.generator import Generator
 from tests.generated import saved
 from tests.generated.claims import claimed_targets, generator
 from tests.generated.journal import Journal
@@ -31,12 +30,17 @@ def main() -> int:
     arguments = _arguments()
     if arguments.repeat is not None:
         return _repeat(arguments.repeat, arguments.reduce)
-    source = generator(arguments.seed)
-    operators = _operators(arguments.operators, source)
-    journal = Journal(arguments.journal, {"seed": arguments.seed, "operators": sorted(operators)})
+    operators, transforms = ([name for name in text.split(",") if name] for text in (arguments.operators, arguments.transforms))
+    try:
+        source = generator(arguments.seed, operators, transforms)
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
+    steering = {"seed": arguments.seed, "operators": sorted(operators), "transforms": sorted(transforms)}
+    journal = Journal(arguments.journal, steering)
     settings = Settings(
         models=arguments.models,
         operators=operators,
+        transforms=transforms,
         jobs=arguments.jobs,
         failures=arguments.failures,
         thorough_every=arguments.thorough_every,
@@ -46,15 +50,16 @@ def main() -> int:
     run = Run(source, journal, settings)
     try:
         _follow(run, Console(stderr=True))
-        for failure in run.reductions():
+        for failure in run.reductions() if arguments.reduce else ():
             sys.stdout.write(f"{failure.folder}: {failure.target}, reduced to {len(failure.model.graph.node)} nodes\n")
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
     journal.close()
     entries = list(journal.entries.values())
-    sys.stdout.write(summary(entries, source, claimed_targets()))
+    claimed = source.coverage.targets if operators or transforms else claimed_targets()
+    sys.stdout.write(summary(entries, source, claimed))
     if arguments.coverage:
-        sys.stdout.write("\n" + missing(source, claimed_targets()))
+        sys.stdout.write("\n" + missing(source, claimed))
     return 1 if any(entry.status == DIFFERENT for entry in entries) else 0
 
 
@@ -67,6 +72,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--operators", default="", metavar="NAMES", help="only models with one of these, as Conv,com.microsoft.Gelu"
     )
+    parser.add_argument(
+        "--transforms", default="", metavar="NAMES", help="only models with nodes that one of these transforms rewrites"
+    )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of processes (default: 2)")
     parser.add_argument("--journal", type=Path, metavar="FILE", help="write a line for each model; go on where the file ends")
     parser.add_argument(
@@ -78,17 +86,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--stop-at-first", action="store_true", help="end at the first unexplained difference")
     parser.add_argument("--minutes", type=float, metavar="M", help="start no more models after this time")
     parser.add_argument("--coverage", action="store_true", help="list what operator versions and types no model has, and why")
-    parser.add_argument("--reduce", action="store_true", help="with --repeat: reduce the model, and write it into DIR/reduced")
+    parser.add_argument(
+        "--reduce",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="reduce failing models and write them into DIR/reduced",
+    )
     parser.add_argument("--repeat", type=Path, metavar="DIR", help="judge a saved failure again: its folder or its model file")
     return parser.parse_args()
-
-
-def _operators(text: str, source: Generator) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    known = {target.operator for target in source.coverage.targets}
-    if unknown := [name for name in names if name not in known]:
-        raise SystemExit(f"--operators {','.join(unknown)}: the generator has no recipe, or the CPU provider does not claim it")
-    return names
 
 
 def _follow(run: Run, console: Console) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from ort_lite import GraphOptimizationLevel, InferenceSession, SessionOptions
-from ort_lite.dtypes import from_ort_name, to_numpy
-from tests.generated.exact import ExactEvaluator
+from ort_lite.dtypes import from_numpy, from_onnx, from_ort_name, to_numpy
+from tests.generated.exact import ExactEvaluator, open_results
 
 Answer = list[Any] | str
 """The outputs, or why there are none."""
@@ -21,6 +22,8 @@ Feeds = Mapping[str, Any]
 PATIENCE_S = 5.0
 """Generated models take an oracle milliseconds; loops of the reference that do not end are stopped."""
 _NEWEST_IR = 12
+_OTHER_FLOATS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE)
+_OF_THE_TYPE = frozenset({"BitCast", "Cast", "CastLike", "Constant", "Range"})
 
 
 class TooSlow(Exception):
@@ -83,6 +86,31 @@ def of_onnxruntime(model: onnx.ModelProto, feeds: Feeds) -> Answer:
     return answer(lambda: _run_onnxruntime(onnxruntime_session(model), feeds))
 
 
+def of_onnxruntime_in_float32(model: onnx.ModelProto, feeds: Feeds) -> Answer:
+    """Run a model of one node in onnxruntime with all its floats in float32, where it has no kernel for others."""
+    if model.graph.node[0].op_type in _OF_THE_TYPE or model.functions:
+        return "NotImplemented: the result depends on the type itself"
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    for declared in changed.graph.input:
+        if declared.type.tensor_type.elem_type in _OTHER_FLOATS:
+            declared.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for constant in changed.graph.initializer:
+        if constant.data_type in _OTHER_FLOATS:
+            constant.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(constant).astype(np.float32), constant.name))
+    fed = {name: _in_float32(value) for name, value in feeds.items()}
+    return of_onnxruntime(changed, fed)
+
+
+def _in_float32(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_in_float32(one) for one in value]
+    if isinstance(value, np.ndarray) and from_numpy(value.dtype) in ("float16", "bfloat16", "float64"):
+        with np.errstate(all="ignore"):
+            return value.astype(np.float32)
+    return value
+
+
 def _run_onnxruntime(made: Any, feeds: Feeds) -> list[Any]:
     results = made.run(None, dict(feeds))
     return [_typed(value, declared.type) for value, declared in zip(results, made.get_outputs(), strict=True)]
@@ -98,7 +126,30 @@ def _typed(value: Any, type_: str) -> Any:
 
 def of_reference(model: onnx.ModelProto, feeds: Feeds) -> Answer:
     """Run the model in onnx.reference, each node in float64."""
-    return answer(lambda: [_plain(value) for value in ExactEvaluator(model).run(None, dict(feeds))])
+    return answer(lambda: _run_reference(model, feeds))
+
+
+def _run_reference(model: onnx.ModelProto, feeds: Feeds) -> list[Any]:
+    """Where an attribute says the element type of a result, it is the one that onnx infers: implementations take little care."""
+    results = [_plain(value) for value in ExactEvaluator(model).run(None, dict(feeds))]
+    node, opsets = model.graph.node[0], {one.domain: one.version for one in model.opset_import}
+    opened = open_results(node, opsets.get(node.domain, 1)) if len(model.graph.node) == 1 else set()
+    if not opened:
+        return results
+    outputs = onnx.shape_inference.infer_shapes(model).graph.output
+    places = [k for k, name in enumerate(node.output) if name]
+    return [
+        _as_declared(value, declared.type) if place in opened else value
+        for place, value, declared in zip(places, results, outputs, strict=True)
+    ]
+
+
+def _as_declared(value: Any, declared: onnx.TypeProto) -> Any:
+    """Floats of 64 bits stand for those of other types."""
+    code = declared.tensor_type.elem_type
+    if not isinstance(value, np.ndarray) or not code or value.dtype != np.float64 or "float" not in from_onnx(code):
+        return value
+    return value.astype(to_numpy(from_onnx(code)))
 
 
 def _plain(value: Any) -> Any:

@@ -20,11 +20,12 @@ REDUCED = "reduced"
 
 
 class Settings(NamedTuple):
-    """What a run does. `operators`: each model has one of them; all operators if it is empty."""
+    """What a run does. Models are steered at `operators` or at what `transforms` rewrite, if there are some."""
 
     models: int
     failures: Path
     operators: Collection[str] = ()
+    transforms: Collection[str] = ()
     jobs: int = 2
     thorough_every: int = 10
     stop_at_first: bool = False
@@ -54,9 +55,9 @@ class Run:
         """Yield an entry for each model, as results come."""
         for result in judge_all(self._tasks(), self.settings.jobs, self._judge):
             entry = entry_of(self._pending.pop(result.task.number), result.verdict, result.seconds)
-            self.journal.add(entry)
             if entry.status in (DIFFERENT, INVALID):
                 self._save(result, entry)
+            self.journal.add(entry)
             yield entry
             if entry.status == DIFFERENT and self.settings.stop_at_first:
                 return
@@ -68,7 +69,7 @@ class Run:
                 return
             if number in self.journal.entries:
                 continue
-            model = self.generator.model(number, self.settings.operators or None)
+            model = self.generator.model(number, self.settings.operators or None, self.settings.transforms or None)
             if model is None:
                 self.journal.add(Entry(number, "", NONE))
                 continue

@@ -8,8 +8,8 @@ from tests.generated.journal import NONE, Entry
 from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME
 
 SLOWEST = 5
-REASONS = 2
-"""Rejection reasons that the list of missing targets shows for each."""
+REASONS = 3
+"""Reasons that are shown of each oracle that refuses and of each target that is missing."""
 
 
 def summary(entries: Collection[Entry], generator: Generator, claimed: Collection[Target]) -> str:
@@ -37,17 +37,18 @@ def _explanations(entries: Collection[Entry]) -> Iterator[str]:
 
 
 def _refusals(entries: Collection[Entry]) -> Iterator[str]:
+    """Answers and refusals of each oracle, and what it refuses most; "onnxruntime, Trilu" is one node that it was asked about."""
     answers = Counter(name for entry in entries for name in entry.oracles)
-    refusals = Counter(name for entry in entries for name in entry.refusals)
-    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    refusals: dict[str, Counter[str]] = defaultdict(Counter)
     for entry in entries:
         for name, text in entry.refusals.items():
-            reasons[name][" ".join(text.split())[:100]] += 1
+            oracle, _, subject = name.partition(", ")
+            refusals[oracle][f"{subject.lstrip('.')}: {' '.join(text.split())[:100]}".removeprefix(": ")] += 1
     if answers or refusals:
-        yield "\noracles: answers, refusals, the most frequent reason"
+        yield "\noracles: answers, refusals, the most frequent reasons"
     for name in sorted({*answers, *refusals}):
-        frequent = next(iter(reasons[name].most_common(1)), ("", 0))[0]
-        yield f"{answers[name]:8} {refusals[name]:8}  {name:20} {frequent}".rstrip()
+        yield f"{answers[name]:8} {refusals[name].total():8}  {name}"
+        yield from (f"{count:26}  {reason}" for reason, count in refusals[name].most_common(REASONS))
 
 
 def _slowest(entries: Iterable[Entry]) -> Iterator[str]:

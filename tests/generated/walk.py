@@ -97,7 +97,16 @@ def single(model: onnx.ModelProto, node: onnx.NodeProto, values: Values, types: 
     inputs = [_input(name, values[name], types.get(name, "")) for name in wanted if name not in fixed]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     graph = helper.make_graph([node], "node", inputs, outputs, [fixed[name] for name in wanted if name in fixed])
-    return helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions, ir_version=model.ir_version)
+    return helper.make_model(
+        graph, opset_imports=model.opset_import, functions=_called(node, model), ir_version=model.ir_version
+    )
+
+
+def _called(node: onnx.NodeProto, model: onnx.ModelProto) -> list[onnx.FunctionProto]:
+    """The functions that a node calls, in its bodies and in other functions too."""
+    functions = {(one.domain, one.name): one for one in model.functions}
+    names = {(one.domain, one.op_type) for one in (node, *_inside(node, functions))}
+    return [one for name, one in functions.items() if name in names]
 
 
 def feeds(model: onnx.ModelProto, values: Values) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import onnx
 
 from tests.fuzz import crash
-from tests.fuzz.runner import announce_compiling, warm
+from tests.fuzz.runner import announce_compiling, warm_compiler
 from tests.generated.judge import judge as judge_model
 from tests.generated.verdict import Difference, Verdict
 
@@ -23,6 +23,8 @@ PATIENCE_S = 90.0
 COMPILING_S = 300.0
 DYING_S = 0.5
 """Time for a process that hangs to write where it is."""
+ENDING_S = 30.0
+"""Time for a process that was killed, or closed its connection, to be gone."""
 MEMORY = 6 << 30
 """Bytes that a process may map beside those it starts with."""
 
@@ -77,7 +79,7 @@ class Worker:
     """A process that judges one task at a time, replaced by another when it ends."""
 
     def __init__(self, judge: Judge = judge_model, patience_s: float = PATIENCE_S) -> None:
-        warm()
+        warm_compiler()
         self._judge, self._patience_s = judge, patience_s
         self.task: Task | None = None
         self._start()
@@ -110,7 +112,7 @@ class Worker:
                 patience_s = COMPILING_S if message == "compiling" else self._patience_s
                 self._deadline = time.monotonic() + patience_s
         except (EOFError, ConnectionResetError):
-            self._process.join()
+            self._process.join(ENDING_S)
             return self._replace(f"the process died: {_death(self._process.exitcode)}")
         if time.monotonic() <= self._deadline:
             return None
@@ -120,7 +122,7 @@ class Worker:
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.join()
+        self._process.join(ENDING_S)
         self.connection.close()
 
     def _start(self) -> None:

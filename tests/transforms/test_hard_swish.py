@@ -39,6 +39,22 @@ def test_a_product_with_hard_sigmoid_becomes_hard_swish() -> None:
     check(ALL, SIGNATURE, "{ a = HardSigmoid<alpha=0.16666667, beta=0.5>(x) z = Mul(x, a) }", SWISH)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{ a = HardSigmoid<alpha=0.16666667, beta=0.5>(x) z = Mul(x, a) }",
+        "{ a = Add(x, wide_three) b = Clip(a, wide_low, wide_high) z = Div(b, wide_high) }",
+    ],
+)
+def test_a_slope_of_32_bits_does_not_stand_for_one_of_64(body: str) -> None:
+    constants = "<double wide_three = {3}, double wide_low = {0}, double wide_high = {6}>"
+    found = model(SIGNATURE.replace("float", "double"), body, constants)
+    before = [node.op_type for node in found.graph]
+    report = transform(found, ALL, "extended", rules=plugins.shape_rules())
+    assert [node.op_type for node in found.graph] == before
+    assert "1/6" in report.skipped[0].reason
+
+
 def test_does_not_fire_on_another_slope() -> None:
     check(ALL, SIGNATURE, "{ a = HardSigmoid<alpha=0.2, beta=0.5>(x) z = Mul(x, a) }", skip="alpha 0.2")
 

@@ -48,7 +48,7 @@ def numbers(rng: Random, shape: Sequence[int], dtype: str) -> Array:
 
 
 def special(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-    """As `numbers`, with NaN, infinities, zeros of both signs, denormal and huge numbers; integers over the whole range."""
+    """As `numbers`, with a few of NaN, infinities, zeros of both signs, denormal and huge numbers; integers over the whole range."""
     array = numbers(rng, shape, dtype)
     generator = _numpy(rng)
     if is_integer(dtype):
@@ -59,8 +59,8 @@ def special(rng: Random, shape: Sequence[int], dtype: str) -> Array:
         )
     if not is_float(dtype) or dtype.startswith(NARROW_FLOATS):
         return array
-    wide = array.astype(np.float64)
-    return cast(np.where(generator.random(shape) < 0.25, generator.choice(_SPECIAL, tuple(shape)), wide), dtype)
+    wide, few = array.astype(np.float64), rng.sample(_SPECIAL, rng.randint(1, 3))
+    return cast(np.where(generator.random(shape) < 0.25, generator.choice(few, tuple(shape)), wide), dtype)
 
 
 def between(least: float, most: float) -> Contents:

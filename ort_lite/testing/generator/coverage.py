@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from ort_lite.graph.graph import Attr
 from ort_lite.testing.generator.targets import Target
 
 
@@ -39,6 +40,8 @@ class Coverage:
 
 def attribute_class(value: Any) -> str:
     """Name the class of an attribute's value: its sign and size, the text itself, or the type."""
+    if isinstance(value, Attr):
+        value = value.value
     if isinstance(value, str):
         return value if len(value) <= 24 else "long text"
     if isinstance(value, bool | int | float):

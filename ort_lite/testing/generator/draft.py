@@ -39,7 +39,9 @@ class Known(Record, eq=False):
 
     @property
     def rank(self) -> int:
-        assert self.shape is not None
+        """The number of axes. Raises Rejected where the shape is not known."""
+        if self.shape is None:
+            raise Rejected(f"the shape of {self.name} is not known")
         return len(self.shape)
 
 
@@ -145,7 +147,7 @@ class Draft:
         named = (True,) * outputs if isinstance(outputs, int) else tuple(outputs)
         names = tuple(self.name("v") if one else "" for one in named)
         node = NodeDraft(op_type, domain, tuple(inputs), names, {k: v for k, v in (attributes or {}).items() if v is not None})
-        infos = [Info(type_) for type_ in types] if types is not None and bodies(node) else self._inferred(node)
+        infos = [Info(type_) for type_ in types] if types is not None and _has_bodies(node) else self._inferred(node)
         found = _merged([info.type for info in infos], types)
         results = []
         for name, type_, info in zip(names, found, infos, strict=True):
@@ -203,6 +205,13 @@ def bodies(node: NodeDraft) -> list[Draft]:
     return [value for value in node.attributes.values() if isinstance(value, Draft)]
 
 
+def _has_bodies(node: NodeDraft) -> bool:
+    """Return True for a node with a body, a draft or a whole GraphProto."""
+    from onnx import GraphProto
+
+    return any(isinstance(value, Draft | GraphProto) for value in node.attributes.values())
+
+
 def captures(node: NodeDraft) -> Iterable[str]:
     """List the names that bodies of the node read from outside."""
     for body in bodies(node):
@@ -250,6 +259,8 @@ def _sizes(type_: Type) -> tuple[int, ...] | None:
 def _attribute(name: str, value: Any) -> Attr:
     if isinstance(value, Draft):
         raise InvalidGraph(f"a recipe with a body must say what types its node gives ({name})")
+    if isinstance(value, Attr) and value.type == "SPARSE_TENSOR":
+        return Attr("value", "TENSOR", value.value)  # as a model that is loaded has it
     if isinstance(value, list) and not value:
         return Attr(name, "INTS", [])
     return Attr.of(name, value)

@@ -40,6 +40,10 @@ class Draw:
         self.draft, self.schema, self.target, self.rng, self._extend = draft, schema, target, rng, extend
         self._operands = dict(operands or {})
         self.types: dict[str, str] = dict(target.types)
+        self.fixed: dict[int, bool] = {}
+        """Whether a fresh operand that `tensor` or `value` makes for an input is a constant."""
+        self.covered: list[Any] = []
+        """Targets of nodes in bodies, with their attributes."""
 
     # --- the operator's version
     @property
@@ -127,7 +131,9 @@ class Draw:
         is a feed or a constant (`constant`: which of the two).
         """
         known = self.chosen(index)
-        return self.tensor_of(self.kind(index), shape, contents, constant) if known is None else known.name
+        if known is not None:
+            return known.name
+        return self.tensor_of(self.kind(index), shape, contents, self.fixed.get(index) if constant is None else constant)
 
     def tensor_of(
         self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None
@@ -166,11 +172,12 @@ class Draw:
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
         known = self.chosen(index)
-        if known is None:
-            return self.value_of(self.kind(index), low, high, least, open_shape)
-        if not _fits(known, self.kind(index), low, high, least, open_shape):
+        if known is not None and not _fits(known, self.kind(index), low, high, least, open_shape):
             raise Rejected(f"{known.name} does not fit operand {index}")
-        return known
+        if known is None and index in self.fixed and is_dtype(self.kind(index)):
+            shape = self.shape(low, max(low, min(high, 4)), least=least)
+            known = self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
+        return self.value_of(self.kind(index), low, high, least, open_shape) if known is None else known
 
     def chosen(self, index: int) -> Known | None:
         """The operand that whoever asked for the node has chosen, the first time that it is asked for."""
@@ -234,11 +241,10 @@ class Draw:
         """An array of ordinary numbers; in some drafts NaN, infinities and the like are among them."""
         if self.draft.contents is not None and is_float(dtype):
             return self.draft.contents(self.rng, shape, dtype)
-        chosen = special if self.draft.special and self.chance(0.3) else numbers
+        chosen = special if self.draft.special and self.chance(0.5) else numbers
         return chosen(self.rng, shape, dtype)
 
     # --- helpers
-
     def _earlier(self, dtype: str, shape: Shape) -> str | None:
         """An earlier value of this type and shape; or one that Reshape, Cast or Expand makes so."""
         visible = [known for known in self.visible() if known.shape is not None]
@@ -251,11 +257,18 @@ class Draw:
         moved = [one for one in visible if one.kind == dtype and one.shape is not None and np.prod(one.shape) == size != 0]
         if moved and dtype != "string":
             target = self.ints(*shape, constant=True)
-            return self.draft.append("Reshape", [self.choice(moved).name, target])[0].name
+            return self._moved("Reshape", [self.choice(moved).name, target])
         wider = [one for one in visible if one.shape == shape and _castable(one.kind, dtype)]
         if wider:
-            return self.draft.append("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})[0].name
+            return self._moved("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})
         return None
+
+    def _moved(self, op_type: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None) -> str | None:
+        """The result of a node; None where the opset has no such operator for the type."""
+        try:
+            return self.draft.append(op_type, inputs, attributes)[0].name
+        except Rejected:
+            return None
 
 
 def _fits(known: Known, kind: str, low: int, high: int, least: int, open_shape: bool) -> bool:

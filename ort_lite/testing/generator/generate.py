@@ -8,12 +8,17 @@ from typing import Any
 from ort_lite.graph.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
+from ort_lite.testing.generator.chain import Chain, Writer, chains
 from ort_lite.testing.generator.coverage import Coverage
-from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
+from ort_lite.testing.generator.draft import Draft, Known, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import DEEPEST, Draw
+from ort_lite.testing.generator.functions import outline
+from ort_lite.testing.generator.patterns import PatternDraft, patterns_of
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.recipe import Recipe
 from ort_lite.testing.generator.targets import Target
+from ort_lite.transform.contract import Transform
+from ort_lite.transform.patterns import Pattern
 
 OLDEST, NEWEST, USUAL_NEWEST = 7, 28, 24
 """Opsets of ai.onnx that models import; most import no later one than the last."""
@@ -21,6 +26,12 @@ OTHERS = (("ai.onnx.ml", 5), ("com.microsoft", 1), ("ai.onnx.preview.training", 
 """Other domains and their newest versions."""
 ATTEMPTS = 6
 """How often a recipe is asked for a target before another one is taken."""
+FUNCTIONS = 0.15
+"""How often a model has a function, and one more."""
+PATTERN_ATTEMPTS = 12
+KIN_SHARE = 0.3
+PATTERN_SHARE = 0.1
+"""The share of nodes that come with a pattern of a transform."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
 
@@ -39,6 +50,7 @@ class GeneratedModel(Record, eq=False):
 class Generator:
     """Generates models of `targets`, whose operators need recipes. The same seed and the same calls give the same models.
 
+    Some nodes come as the patterns of `transforms` have them.
     `rejections` counts proposals of recipes that the schemas or shape rules refused, by target and reason.
     """
 
@@ -48,36 +60,54 @@ class Generator:
         targets: Iterable[Target],
         recipes: Mapping[tuple[str, str], Recipe],
         seed: int = 0,
+        transforms: Iterable[Transform] = (),
         oldest: int = OLDEST,
     ) -> None:
         self.rules, self.recipes, self.seed, self.oldest = rules, recipes, seed, oldest
         self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and self._reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
+        self.patterns = _patterns(transforms)
+        """What adds nodes that a transform matches, by its name: its patterns, and a chain."""
         self._alive: dict[tuple[str, int, bool], list[Target]] = {}
 
-    def model(self, number: int, operators: Collection[str] | None = None) -> GeneratedModel | None:
+    def model(
+        self, number: int, operators: Collection[str] | None = None, transforms: Collection[str] | None = None
+    ) -> GeneratedModel | None:
         """Generate model `number`. With `operators` it has one of them, and their company is simple.
 
-        Returns None where the recipe of its target failed.
+        With `transforms` it has the nodes of a pattern of one of them. Returns None where the recipe of its target failed.
         """
         rng = Random(f"{self.seed}/{number}")
-        candidates = None if operators is None else [one for one in self.coverage.targets if one.operator in operators]
+        patterns = [one for name in (transforms or self.patterns) for one in self.patterns[name]]
+        candidates = self._candidates(operators, patterns if transforms else ())
         target = self.coverage.next(rng, candidates)
         draft = Draft(self.opsets(target, rng), rng, self.rules)
-        draft.special = rng.random() < 0.1
-        length = rng.randint(*rng.choice(LENGTHS if operators is None else LENGTHS[:3]))
+        draft.special = rng.random() < (0.3 if operators or transforms else 0.1)
         covered: list[tuple[Target, Mapping[str, Any]]] = []
+        length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)
         for position in range(length):
-            if position == at and not self._extend(draft, target, rng, covered):
-                self.coverage.failures[target] += 1
-                return None
-            if position != at:
-                self._extend(draft, self._companion(draft, rng), rng, covered)
-        draft.outputs = self._outputs(draft, rng)
+            if position == at:
+                grown = self._extend(draft, target, rng, covered)
+                if not grown or (transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered)):
+                    self.coverage.failures[target] += 1
+                    return None
+            elif patterns and rng.random() < PATTERN_SHARE:
+                self._add_pattern(draft, rng.choice(patterns), rng, covered)
+            else:
+                self._extend(draft, self._kin(draft, candidates or (), rng) or self._companion(draft, rng), rng, covered)
+        draft.outputs = self._outputs(draft, target, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
-        return GeneratedModel(number, target, model_proto(draft, rng), draft.feeds, tuple(covered))
+        model = model_proto(draft, rng)
+        while rng.random() < FUNCTIONS:
+            outline(model, rng)
+        return GeneratedModel(number, target, model, draft.feeds, tuple(covered))
+
+    def _candidates(self, operators: Collection[str] | None, patterns: Collection[Pattern | Writer]) -> list[Target] | None:
+        """The targets of the operators, or of those that the patterns end in; None for all."""
+        names = {*(operators or ()), *(name for one in patterns if isinstance(one, Pattern) for name in one.op_types)}
+        return [one for one in self.coverage.targets if one.operator in names] or None
 
     def _extend(
         self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
@@ -103,6 +133,9 @@ class Generator:
         operands: Mapping[int, str] | None = None,
     ) -> None:
         """Add a node of the target as its recipe draws it, with `operands` at their positions. Raises Rejected."""
+        self._take(self._draw(draft, target, rng, operands), covered)
+
+    def _draw(self, draft: Draft, target: Target, rng: Random, operands: Mapping[int, str] | None = None) -> Draw:
         version = draft.opsets[target.domain]
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
@@ -113,9 +146,50 @@ class Generator:
             for _ in range(count):
                 self._extend(body, self._companion(body, rng), rng, inner)
 
-        drawn = self.recipes[target.domain, target.op_type](Draw(draft, schema, target, rng, extend, operands))
-        draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
-        covered.extend([(target, drawn.attributes), *inner])
+        draw = Draw(draft, schema, target, rng, extend, operands)
+        draw.covered = inner
+        return draw
+
+    def _take(self, draw: Draw, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
+        target = draw.target
+        drawn = self.recipes[target.domain, target.op_type](draw)
+        draw.draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
+        covered.extend([(target, drawn.attributes), *draw.covered])
+
+    def _add_pattern(
+        self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
+    ) -> bool:
+        """Add the nodes of a pattern or chain; nothing where its recipes take other operands each time."""
+
+        def draws(domain: str, op_type: str, operands: Mapping[int, str]) -> list[Draw]:
+            alive = self._of_opset(domain, draft.opsets.get(domain, 0), False)
+            return [self._draw(draft, target, rng, operands) for target in alive if target.op_type == op_type]
+
+        def by_recipe(op_type: str, types: Mapping[str, str]) -> Known:
+            fitting = [draw for draw in draws("", op_type, {}) if types.items() <= draw.types.items()]
+            if not fitting:
+                raise Rejected(f"no target is {op_type} of {types}")
+            self._take(fitting[0], covered)
+            return draft.known(draft.nodes[-1].outputs[0])
+
+        for _ in range(PATTERN_ATTEMPTS):
+            mark, count = draft.mark(), len(covered)
+            try:
+                if isinstance(pattern, Pattern):
+                    PatternDraft(draft, rng, draws, lambda draw: self._take(draw, covered)).add(pattern)
+                else:
+                    pattern(Chain(draft, self._draw(draft, Target("", "Identity", 1), rng), by_recipe, rng))
+            except Rejected:
+                draft.reset(mark)
+                del covered[count:]
+            else:
+                return True
+        return False
+
+    def _kin(self, draft: Draft, candidates: Collection[Target], rng: Random) -> Target | None:
+        """At times another of the targets that a model is steered at."""
+        alive = [one for one in candidates if one.since <= draft.opsets.get(one.domain, 0) < one.until]
+        return rng.choice(alive) if alive and rng.random() < KIN_SHARE else None
 
     def _companion(self, draft: Draft, rng: Random) -> Target:
         """Another target of the draft's opsets: the rarest of a few."""
@@ -150,11 +224,26 @@ class Generator:
             opsets[target.domain] = min(target.until - 1, max(target.since, opsets.get(target.domain, target.since)))
         return opsets
 
-    def _outputs(self, draft: Draft, rng: Random) -> list[str]:
-        """All results that no node reads, and a few of the others."""
-        leaves = draft.leaves()
-        results = [name for node in draft.nodes for name in node.outputs if name and name not in leaves]
-        return [*leaves, *(name for name in results if rng.random() < 0.1)]
-
     def _reachable(self, target: Target) -> bool:
         return target.domain != "" or target.until > self.oldest
+
+    def _outputs(self, draft: Draft, target: Target, rng: Random) -> list[str]:
+        """All results that no node reads, and in a third of the models a few of the others. At times one that is left out makes
+        nodes without use, but not the target.
+        """
+        leaves, share = draft.leaves(), rng.choice((0.0, 0.0, 0.1))
+        results = [name for node in draft.nodes for name in node.outputs if name and name not in leaves]
+        others = [name for node in draft.nodes if node.op_type != target.op_type for name in node.outputs if name in leaves]
+        if len(others) > 1 and rng.random() < 0.1:
+            leaves.remove(rng.choice(others))
+        return [*leaves, *(name for name in results if rng.random() < share)]
+
+
+def _patterns(transforms: Iterable[Transform]) -> dict[str, list[Pattern | Writer]]:
+    listed = list(transforms)
+    found: dict[str, list[Pattern | Writer]] = {name: [*patterns] for name, patterns in patterns_of(listed).items()}
+    names = {one.name for one in listed}
+    for name, writer in chains().items():
+        if name in names:
+            found.setdefault(name, []).append(writer)
+    return found

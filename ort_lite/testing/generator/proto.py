@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import to_onnx
+from ort_lite.dtypes import Array, to_onnx
 from ort_lite.graph.graph import Attr
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.testing.generator.draft import Draft, Known, NodeDraft
@@ -88,7 +88,9 @@ def _sorted(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def _attribute(name: str, value: Any, rng: Random) -> Any:
     from onnx import AttributeProto, helper, numpy_helper
 
-    if isinstance(value, Attr):
+    if isinstance(value, Attr) and value.type == "SPARSE_TENSOR":
+        value = _sparse(value.value, rng)
+    elif isinstance(value, Attr):
         return helper.make_attribute(name, value.value, attr_type=AttributeProto.AttributeType.Value(value.type))
     if isinstance(value, np.ndarray):
         value = numpy_helper.from_array(value)
@@ -99,3 +101,13 @@ def _attribute(name: str, value: Any, rng: Random) -> Any:
     if isinstance(value, (list, tuple)) and not value:
         return helper.make_attribute(name, value, attr_type=AttributeProto.INTS)
     return helper.make_attribute(name, value)
+
+
+def _sparse(array: Array, rng: Random) -> Any:
+    """A SparseTensorProto of the array. Its indices are positions in the flattened array, or coordinates."""
+    from onnx import helper, numpy_helper
+
+    flat = np.flatnonzero(array)
+    indices = flat if rng.random() < 0.5 else np.stack(np.unravel_index(flat, array.shape), -1)
+    values = numpy_helper.from_array(array.reshape(-1)[flat])
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(indices.astype(np.int64)), array.shape)

@@ -113,11 +113,9 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
 
 def _scaled(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> Formula:
     if op.has(bias):
-        if op.raw(bias).dtype != "float32":
-            raise op.reject(f"a bias of {op.raw(bias).dtype}")
         columns = op.raw(1).shape[-1] if len(op.raw(1).shape) > 1 else 1
         op.agree(op.raw(bias).shape, (columns,), "the bias does not fit the columns")
-        return formula("fma({x}, {factor}, {bias})", as_float(total), factor=factor, bias=op.input(bias))
+        return formula("fma({x}, {factor}, {bias})", as_float(total), factor=factor, bias=as_float(op.input(bias)))
     return formula("{x} * {factor}", as_float(total), factor=factor)
 
 

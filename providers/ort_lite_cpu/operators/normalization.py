@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, shift, span, sqrt
+from ort_lite.native.lang import OK, SUMS, Ptr, Static, fabs, like, native, null, power, shift, span, sqrt
 from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
@@ -53,7 +53,7 @@ def batch_normalization(op: NodeLowering) -> None:
     define(op, "fma(({0} - {3}) / sqrt({4} + {s0}), {1}, {2})", [x, *views], [epsilon], 1.0)
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 @extents(
     x="rows * n",
     scale="group * ceildiv(n, run)",

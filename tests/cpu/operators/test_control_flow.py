@@ -86,6 +86,27 @@ def test_branches_may_differ_in_rank() -> None:
         check(text, c=np.array(condition), x=ramp((4,)))
 
 
+def test_a_branch_sees_a_constant_in_the_shape_that_the_run_tells() -> None:
+    text = """(bool c, int64[2] shape) => (int64[] y, float[] z) {
+        k = Constant<value_floats=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]>()
+        r = Reshape(k, shape)
+        y, z = If (c) <then_branch = g () => (int64[2] a, float[] b) {
+                            s = SplitToSequence<axis=1>(r) zero = Constant<value_int=0>()
+                            b = SequenceAt(s, zero) a = Shape(b) },
+                       else_branch = h () => (int64[2] d, float[] e) { d = Identity(shape) e = Identity(r) }>
+    }"""
+    whole = np.arange(1, 7, dtype=np.float32)
+    for condition, sizes in ((True, (2, 3)), (True, (3, 2)), (False, (3, 2)), (False, (2, 3))):
+        want = whole.reshape(sizes)[:, :1] if condition else whole.reshape(sizes)
+        for level in (0, 99):
+            options = ort_lite.SessionOptions()
+            options.graph_optimization_level = ort_lite.GraphOptimizationLevel(level)
+            session = ort_lite.InferenceSession(model(text).SerializeToString(), options)
+            shape, got = session.run(None, {"c": np.array(condition), "shape": np.array(sizes)})
+            np.testing.assert_array_equal(got, want)
+            assert tuple(shape) == want.shape
+
+
 def facts(text: str) -> dict[str, Any]:
     session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
     return {p.nodes[0].op_type: session.explain().facts[p.name] for p in session.explain().assignment.partitions if p.nested}

@@ -334,3 +334,13 @@ def test_a_bound_of_no_elements_is_refused() -> None:
     for shape in ((0,), (3,)):
         with pytest.raises(InvalidArgument, match="a bound of 0 elements, expected one"):
             run_op("Clip", [ramp(shape), np.zeros(0, np.float32)])
+
+
+@pytest.mark.parametrize("op_type", ["Erf", "Tanh", "Sigmoid"])
+def test_a_constant_of_one_element_becomes_a_half(op_type: str) -> None:
+    """The constant is a scalar parameter, and the kernel has no loop: LLVM sees all conversions at once."""
+    text = f"""<ir_version: 8, opset_import: ["" : 13]>
+    main () => (float16[1] y) {{ x = Constant<value = float[1] {{-0.3}}>() z = {op_type} (x) y = Cast<to = 10> (z) }}"""
+    [y] = InferenceSession(onnx.parser.parse_model(text), providers=["CPUExecutionProvider"]).run(None, {})
+    expected = {"Erf": -0.32862676, "Tanh": -0.29131261, "Sigmoid": 0.42555748}
+    assert y.tolist() == [np.float16(expected[op_type])]

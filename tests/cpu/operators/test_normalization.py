@@ -55,6 +55,16 @@ def test_layer_normalization_tells_mean_and_inverse_deviation() -> None:
     check_op("LayerNormalization", x, ramp((5,), "float64"), axis=1, expected=want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("big", [3e19, 1e30])
+def test_a_variance_beyond_the_largest_number_gives_zeros(big: float) -> None:
+    x = np.array([[1, 2, big, -3, 4] * 8, [1, 2, 3, 4, 5] * 8], np.float32)
+    [y] = run_op("LayerNormalization", [x, np.ones(40, np.float32)], {}, opset=17)
+    assert np.array_equal(y[0], np.zeros(40, np.float32))
+    assert np.isfinite(y[1]).all()
+    [y] = run_op("RMSNormalization", [x, np.ones(40, np.float32)], {}, opset=23)
+    assert np.array_equal(y[0], np.zeros(40, np.float32))
+
+
 def test_scales_of_a_layer_are_broadcast() -> None:
     x, scale, bias = ramp((2, 3, 4)), ramp((4,)), ramp((3, 1))
     want = (normal(x, [1, 2]) * scale + bias).astype("f")
@@ -205,3 +215,10 @@ def test_before_opset_17_the_result_has_the_type_of_the_scale(x: str, scale: str
     want = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5) * factors
     [y] = session.run(None, {"x": data, "s": factors})
     assert_close(y, want.astype(scale), 4e-3 if "float16" in (x, scale) else 1e-5, 1e-5, f"{x}, {scale}")
+
+
+def test_an_infinite_row_has_an_inverse_of_zero() -> None:
+    x = np.array([[np.inf, 1], [3, 4]], np.float32)
+    y, inverse = run_op("SimplifiedLayerNormalization", [x, np.ones(2, np.float32)], {"epsilon": 0.0}, opset=17, outputs=2)
+    np.testing.assert_allclose(inverse, [[0], [1 / np.sqrt(12.5)]], rtol=1e-6)
+    np.testing.assert_allclose(y, [[np.nan, 0], x[1] / np.sqrt(12.5)], rtol=1e-6)

@@ -276,3 +276,8 @@ def test_optional_beside_a_value_of_unknown_rank() -> None:
     y, p = ort_lite.InferenceSession(model).run(None, {"x": np.ones((2, 1), np.float32), "o": element})
     assert y.shape == (1, 2)
     np.testing.assert_array_equal(p, element)
+
+
+def test_pieces_of_one_length_of_an_empty_axis_are_none() -> None:
+    text = "(int64[2,N] x, int64 split) => (seq(int64[?,?]) s) { s = SplitToSequence<axis: int = 1>(x, split) }"
+    assert run(text, np.zeros((2, 0), np.int64), np.array(2)) == [[]]

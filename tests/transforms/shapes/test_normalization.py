@@ -2,6 +2,7 @@
 
 import pytest
 
+from ort_lite.errors import ShapeInferenceError
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from tests.transforms.shapes.checking import check, floats, infer, tensor, text
@@ -10,6 +11,13 @@ from tests.transforms.shapes.checking import check, floats, infer, tensor, text
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "MeanVarianceNormalization"])
 def test_the_shape_stays(op_type: str) -> None:
     check(op_type, floats(2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_a_vector_does_not_have_the_default_axis_of_older_versions(op_type: str) -> None:
+    assert text(infer(op_type, tensor("float32", "N"), version=13)[0]) == "float32[N]"
+    with pytest.raises(ShapeInferenceError, match=r"axis 1 is out of range \[-1, 1\)"):
+        infer(op_type, tensor("float32", "N"), version=11)
 
 
 def test_batch_normalization_has_statistics_when_training() -> None:

@@ -1,5 +1,8 @@
 """Attention in the domain com.microsoft. Sources as in microsoft.py."""
 
+from functools import partial
+
+from ort_lite.dtypes import DType
 from ort_lite.inference import ContentsUnknown, Info, Op
 from ort_lite.shapes import Dim, floordiv, maximum
 from ort_lite_transforms.shapes.attention import linear_attention
@@ -80,7 +83,12 @@ def _heads(op: Op, past: int, count: int, sizes: tuple[Dim, ...], head_sizes: tu
     ]
 
 
-@microsoft_rule("GroupQueryAttention", types=(0, 3, 4, 0))
+def _cache(op: Op, past: int) -> DType:
+    """The type of the past in input `past`, or, without one, that of the queries."""
+    return op.dtype(past) if op.has(past) else op.dtype(0)
+
+
+@microsoft_rule("GroupQueryAttention", types=(0, partial(_cache, past=3), partial(_cache, past=4), 0))
 def group_query_attention(op: Op) -> list[Info]:
     """q (B, S, H), packed with k and v or not -> (B, S, H); keys and values are as long as the past or all that is seen."""
     batch, steps, hidden = op.shape(0)
@@ -91,10 +99,9 @@ def group_query_attention(op: Op) -> list[Info]:
         op.needs(ContentsUnknown(6))
     seen = op.fresh() if total is None else total[0]
     length = maximum(op.shape(3)[2], seen) if op.has(3) else seen
-    caches = [op.dtype(index) if op.has(index) else op.dtype(0) for index in (3, 4)]
     return [
         op.tensor(op.dtype(0), (batch, steps, size * heads)),
-        *(op.tensor(dtype, (batch, kv_heads, length, size)) for dtype in caches),
+        *(op.tensor(_cache(op, past), (batch, kv_heads, length, size)) for past in (3, 4)),
         op.tensor(op.dtype(0), (batch, heads, steps, seen)),
     ]
 

@@ -5,17 +5,17 @@ from ort_lite.inference import Info, Op, shape_rule
 from ort_lite_transforms.shapes.elementwise import like
 
 
-@shape_rule(
-    "Hardmax",
-    "InstanceNormalization",
-    "LRN",
-    "LogSoftmax",
-    "LpNormalization",
-    "MeanVarianceNormalization",
-    "Softmax",
-)
+@shape_rule("InstanceNormalization", "LRN", "LpNormalization", "MeanVarianceNormalization")
 def normalized(op: Op) -> list[Info]:
-    """y like x. Spec: ONNX Softmax-13 and others."""
+    """y like x. Spec: ONNX LRN-13 and others."""
+    return [like(op)]
+
+
+@shape_rule("Hardmax", "LogSoftmax", "Softmax")
+def along_axis(op: Op) -> list[Info]:
+    """y like x. The default axis is 1 before version 13, which a vector does not have. Spec: ONNX Softmax-11, -13."""
+    if op.version < 13 and op.attr("axis") is None:
+        op.axis(1, len(op.shape(0)))
     return [like(op)]
 
 
@@ -59,4 +59,4 @@ def layer_normalization(op: Op) -> list[Info]:
     return [op.tensor(_scale_type(op), shape), statistics, statistics]
 
 
-RULES = [*normalized, *group_normalized, *rms_normalized, *batch_normalization, *layer_normalization]
+RULES = [*normalized, *along_axis, *group_normalized, *rms_normalized, *batch_normalization, *layer_normalization]

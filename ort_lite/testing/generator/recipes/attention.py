@@ -33,9 +33,10 @@ def attention(draw: Draw) -> Call:
     shared = draw.choice([1, 1, 2, 3])
     flat = draw.chance(0.4)
     shapes = [(batch, heads * shared, queries, size), (batch, heads, length, size), (batch, heads, length, value_size)]
-    if flat:
-        shapes = [(n, rows, count * columns) for n, count, rows, columns in shapes]  # type: ignore[misc]
-    operands = [draw.tensor(index, shape) for index, shape in enumerate(shapes)]
+    operands = [
+        draw.tensor(index, (n, rows, count * columns) if flat else (n, count, rows, columns))
+        for index, (n, count, rows, columns) in enumerate(shapes)
+    ]
     before = draw.integer(0, 3) if draw.chance(0.3) else None
     total = length + (before or 0)
     operands.append(_mask(draw, (batch, heads * shared, queries), total) if draw.chance(0.5) else "")

@@ -10,15 +10,11 @@ from ort_lite.testing.generator.arrays import Contents, among, between, is_float
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
-OLD_NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
-"""How version 1 names element types; the others are in capitals."""
-
 
 @recipe("Cast")
 def cast(draw: Draw) -> Call:
     target = draw.output_kind(0)
-    to = to_onnx(target) if draw.version >= 6 else OLD_NAMES.get(target, target.upper())
-    return call([_castable(draw, target)], to=to, saturate=_saturate(draw), round_mode=_round_mode(draw))
+    return call([_castable(draw, target)], to=to_onnx(target), saturate=_saturate(draw), round_mode=_round_mode(draw))
 
 
 @recipe("CastLike")
@@ -39,16 +35,16 @@ def _round_mode(draw: Draw) -> str | None:
 def _castable(draw: Draw, target: str) -> str:
     """An operand whose elements the target type holds, roughly at least: ONNX leaves open what other ones become."""
     source = draw.kind(0)
-    contents = cast_contents(source, target)
+    contents = cast_contents(source, target, draw.draft.special)
     if contents is None:
         return draw.value(0, open_shape=True).name
     return draw.tensor(0, draw.shape(), contents)
 
 
-def cast_contents(source: str, target: str) -> Contents | None:
+def cast_contents(source: str, target: str, special: bool) -> Contents | None:
     """Contents of the source type that a Cast to the target type is defined for; None: all are."""
     if source == "string":
-        return None if target == "string" else numerals(target)
+        return None if target == "string" else numerals(target, special)
     if target == "string":
         return between(-99, 99) if is_integer(source) else among(0, 1) if source == "bool" else among(-2.5, -1, 0, 0.5, 3)
     if target == "float8_e8m0fnu" or source == "float8_e8m0fnu":
@@ -61,13 +57,13 @@ def cast_contents(source: str, target: str) -> Contents | None:
     return None
 
 
-def numerals(target: str) -> Contents:
-    """Texts of numbers: "-7", and for floats "2.5", "1e2", "NaN"."""
+def numerals(target: str, special: bool) -> Contents:
+    """Texts of numbers: "-7", and for floats "2.5", "1e2", as special ones "NaN"."""
     least = limits(target)[0] if is_integer(target) else -8
     most = limits(target)[1] if is_integer(target) else 8
     texts = [str(n) for n in range(max(least, -8), min(most, 8) + 1)]
     if target in FLOATS:
-        texts += ["2.5", "-0.75", "1e2", "-5E-1", "NaN", "INF", "-INF", "+3"]
+        texts += ["2.5", "-0.75", "1e2", "-5E-1", "+3", *(("NaN", "INF", "-INF") if special else ())]
     if target == "bool":
         texts = ["0", "1"]
 

@@ -8,6 +8,8 @@ from ort_lite.testing.generator.arrays import is_float, numbers
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
+SPARSE = ("float32", "float64", "float16", "int8", "int32", "int64", "uint8")
+"""Element types of sparse constants."""
 _LISTS = {"float32": ("value_float", "FLOAT"), "int64": ("value_int", "INT"), "string": ("value_string", "STRING")}
 
 
@@ -20,6 +22,10 @@ def constant(draw: Draw) -> Call:
         values = numbers(draw.rng, (1 if count is None else count,), kind).tolist()
         given = Attr(name, attribute, values[0]) if count is None else Attr(f"{name}s", f"{attribute}S", values)
         return Call((), (True,), {given.name: given})
+    if draw.version >= 11 and kind in SPARSE and draw.chance(0.2):
+        array = numbers(draw.rng, draw.shape(1, 3), kind)
+        kept = np.where(numbers(draw.rng, array.shape, "bool"), array, np.zeros((), array.dtype))
+        return Call((), (True,), {"sparse_value": Attr("sparse_value", "SPARSE_TENSOR", kept)})
     return call([], value=numbers(draw.rng, draw.shape(0, 4), kind))
 
 

@@ -53,21 +53,23 @@ def _known(draw: Draw, shape: Shape, contents: Contents) -> Known:
 
 @recipe("ArgMax", "ArgMin")
 def extreme_index(draw: Draw) -> Call:
-    value = draw.value(0, low=1, least=1) if draw.chance(0.4) else _fresh(draw)
+    value = _ordered(draw, 0.4)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     last = draw.maybe(draw.integer(0, 1)) if draw.has_attribute("select_last_index") else None
     return call([value.name], axis=draw.maybe(axis, 0.8), keepdims=draw.maybe(draw.integer(0, 1)), select_last_index=last)
 
 
-def _fresh(draw: Draw) -> Known:
-    """A fresh operand without NaN, which no order holds for."""
+def _ordered(draw: Draw, chance: float) -> Known:
+    """An operand without NaN, which no order holds for: any value by this chance, where numbers are not special."""
+    if draw.chance(chance) and not draw.draft.special:
+        return draw.value(0, low=1, least=1)
     return _known(draw, draw.shape(1, 4, least=1), numbers)
 
 
 @recipe("TopK")
 def top_k(draw: Draw) -> Call:
     """More than one result is sorted: else their order is open."""
-    value = draw.value(0, low=1, least=1) if draw.chance(0.3) else _fresh(draw)
+    value = _ordered(draw, 0.3)
     assert value.shape is not None
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(-1, value.rank - 1)
     k = draw.integer(0 if draw.chance(0.1) else 1, value.shape[axis])
@@ -89,7 +91,7 @@ def cumulative(draw: Draw) -> Call:
 @recipe("Softmax", "LogSoftmax", "Hardmax")
 def along_axis(draw: Draw) -> Call:
     """The default axis is 1 until version 13, then -1. Negative ones came with version 11."""
-    value = draw.value(0, low=1, least=1 if draw.op_type == "Hardmax" else 0)
+    value = _ordered(draw, 0.5) if draw.op_type == "Hardmax" else draw.value(0, low=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     optional = draw.version >= 13 or value.rank > 1
     return call([value.name], axis=draw.maybe(axis, 0.8) if optional else axis)

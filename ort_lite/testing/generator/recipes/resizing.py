@@ -90,7 +90,9 @@ def _coordinates(draw: Draw, modes: Sequence[str]) -> dict[str, Any]:
         found["cubic_coeff_a"] = draw.choice([None, -0.75, -0.5])
         found["exclude_outside"] = draw.choice([None, 0, 1])
     if way == "tf_crop_and_resize":
-        found["extrapolation_value"] = draw.choice([None, 0.0, 9.0, -1.5])
+        # No number stands for a text, and not every one for an integer.
+        numbers = {"string": [0.0]}.get(draw.kind(0), [0.0, 9.0, -1.5] if draw.kind(0) in FLOATS else [0.0, 1.0])
+        found["extrapolation_value"] = draw.choice([None, *numbers])
     return found
 
 

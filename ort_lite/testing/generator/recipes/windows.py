@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.record import Record
-from ort_lite.testing.generator.arrays import Contents
+from ort_lite.testing.generator.arrays import Contents, numbers
 from ort_lite.testing.generator.draft import Known, Rejected
 from ort_lite.testing.generator.draw import Draw
 
@@ -78,8 +78,10 @@ def _is_image(known: Known, low: int, high: int, least: int) -> bool:
 
 
 def weight(draw: Draw, index: int, shape: Sequence[int], contents: Contents | None = None) -> str:
-    """An operand that is nearly always a constant, as weights are."""
-    return draw.tensor(index, shape, contents, None if draw.chance(0.1) else draw.chance(0.8))
+    """An operand that is nearly always a constant, as weights are, and finite unless it is an earlier value."""
+    if draw.chance(0.1):
+        return draw.tensor(index, shape, contents)
+    return draw.tensor(index, shape, contents or numbers, draw.chance(0.8))
 
 
 def window(draw: Draw, sizes: Sequence[int], pooling: bool, dilated: bool = True, automatic: bool = True) -> Window:

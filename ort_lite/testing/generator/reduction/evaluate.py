@@ -8,7 +8,8 @@ import numpy as np
 
 from ort_lite.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.session.session import InferenceSession
-from ort_lite.testing.generator.reduction.graphs import Feeds, copy, input_proto, reads, replace
+from ort_lite.testing.generator.reduction.graphs import Feeds, copy, reads, replace
+from ort_lite.testing.generator.reduction.protos import array_of, declaration, output
 
 Evaluate = Callable[[Any, Feeds], Sequence[Any] | None]
 """(model, feeds) -> outputs, or None if it does not run."""
@@ -29,9 +30,7 @@ def evaluate(model: Any, feeds: Feeds) -> Sequence[Any] | None:
 
 def values_of(model: Any, feeds: Feeds, run: Evaluate) -> dict[str, Any]:
     """Compute the values of a model: feeds, initializers and results. Those that depend on a node that does not run are absent."""
-    from onnx import numpy_helper
-
-    values = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+    values = {one.name: array_of(one) for one in model.graph.initializer}
     values.update(feeds)
     declared = {value.name: value for value in model.graph.input}
     for node in model.graph.node:
@@ -45,14 +44,12 @@ def values_of(model: Any, feeds: Feeds, run: Evaluate) -> dict[str, Any]:
 
 def _single(model: Any, node: Any, names: Sequence[str], values: Feeds, declared: Feeds) -> Any:
     """The node as a model, whose inputs are all that it reads."""
-    from onnx import ValueInfoProto
-
-    inputs = [declared[name] if name in declared else input_proto(name, values[name]) for name in names]
+    inputs = [declared[name] if name in declared else declaration(name, values[name]) for name in names]
     if any(one is None for one in inputs):
         return None
     single = copy(model)
     replace(single.graph.node, [node])
     replace(single.graph.input, inputs)
-    replace(single.graph.output, [ValueInfoProto(name=name) for name in node.output if name])
+    replace(single.graph.output, [output(name) for name in node.output if name])
     del single.graph.initializer[:], single.graph.value_info[:]
     return single

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import from_numpy, to_onnx
+from ort_lite.testing.generator.reduction.protos import declaration, initializer, output
 
 Feeds = Mapping[str, Any]
 Candidate = tuple[Any, dict[str, Any]]
@@ -107,8 +107,6 @@ def without_nodes(
 
     The sizes of a new input are numbers, or not declared if `style` is "open". Results that only removed nodes read become outputs.
     """
-    from onnx import ValueInfoProto
-
     other = copy(model)
     graph = other.graph
     kept = [node for index, node in enumerate(graph.node) if index not in removed]
@@ -118,7 +116,7 @@ def without_nodes(
     outputs = [value for value in graph.output if value.name not in lost]
     known = {value.name for value in outputs}
     leaves = [name for node in kept for name in node.output if name in read_before and name not in read and name not in known]
-    outputs.extend(ValueInfoProto(name=name) for name in leaves)
+    outputs.extend(output(name) for name in leaves)
     if not outputs:
         return None
     replace(graph.node, kept)
@@ -128,33 +126,19 @@ def without_nodes(
 
 def bind(model: Any, feeds: Feeds, contents: Mapping[str, Any], style: str = "fixed") -> Candidate | None:
     """Add inputs, or initializers if `style` is "constant", with these contents to the model, in place."""
-    from onnx import numpy_helper
-
     added = dict(feeds)
     for name, value in sorted(contents.items()):
         if style == "constant":
             if not isinstance(value, np.ndarray):
                 return None
-            model.graph.initializer.append(numpy_helper.from_array(value, name))
+            model.graph.initializer.append(initializer(value, name))
             continue
-        declared = input_proto(name, value, style)
+        declared = declaration(name, value, style)
         if declared is None:
             return None
         model.graph.input.append(declared)
         added[name] = value
     return prune(model, added)
-
-
-def input_proto(name: str, contents: Any, style: str = "fixed") -> Any:
-    """Declare an input with these contents; None if they do not tell their type."""
-    from onnx import helper
-
-    if isinstance(contents, np.ndarray):
-        sizes: list[int | None] = [*contents.shape] if style == "fixed" else [None] * contents.ndim
-        return helper.make_tensor_value_info(name, to_onnx(from_numpy(contents.dtype)), sizes)
-    if isinstance(contents, list) and contents and isinstance(contents[0], np.ndarray):
-        return helper.make_tensor_sequence_value_info(name, to_onnx(from_numpy(contents[0].dtype)), None)
-    return None
 
 
 def bypass(model: Any, feeds: Feeds, graph_index: int, node_index: int, operand: str) -> Candidate | None:
@@ -166,6 +150,7 @@ def bypass(model: Any, feeds: Feeds, graph_index: int, node_index: int, operand:
     outputs = [value for value in graph.output if value.name == result]
     if outputs:
         local = {name for one in graph.node for name in one.output} | {one.name for one in graph.initializer}
+        local.update(value.name for value in graph.input if graph_index)
         if operand not in local or operand in {value.name for value in graph.output}:
             return None
     for value in outputs:
@@ -183,8 +168,6 @@ def bypass(model: Any, feeds: Feeds, graph_index: int, node_index: int, operand:
 
 def unfold(model: Any, feeds: Feeds, body: Any, formals: Mapping[str, Any]) -> Candidate | None:
     """Append the nodes of a body to the graph, whose outputs they become. `formals` are the contents of its inputs."""
-    from onnx import ValueInfoProto
-
     other = copy(model)
     graph = other.graph
     if any(name not in formals for name in (value.name for value in body.input)):
@@ -195,7 +178,7 @@ def unfold(model: Any, feeds: Feeds, body: Any, formals: Mapping[str, Any]) -> C
     outputs = [value.name for value in body.output if value.name in local]
     if not outputs:
         return None
-    replace(graph.output, [ValueInfoProto(name=name) for name in dict.fromkeys(outputs)])
+    replace(graph.output, [output(name) for name in dict.fromkeys(outputs)])
     return bind(other, feeds, formals)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.testing.generator.reduction.graphs import Candidate, Feeds, copy
+from ort_lite.testing.generator.reduction.protos import array_of, initializer
 
 FEW = 4
 """A tensor with fewer elements is small enough."""
@@ -27,9 +28,7 @@ def smaller_operands(model: Any, feeds: Feeds) -> Iterator[Candidate]:
 
 
 def _arrays(model: Any, feeds: Feeds) -> dict[str, Array]:
-    from onnx import numpy_helper
-
-    arrays = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+    arrays = {one.name: array_of(one) for one in model.graph.initializer}
     arrays.update((name, value) for name, value in feeds.items() if isinstance(value, np.ndarray))
     return {name: array for name, array in arrays.items() if array.ndim}
 
@@ -41,12 +40,10 @@ def _limited(array: Array, size: int, smaller: int) -> Array:
 
 def _with(model: Any, feeds: Feeds, arrays: dict[str, Array]) -> Candidate:
     """The model with these operands in place of others. Declared sizes of inputs follow."""
-    from onnx import numpy_helper
-
     other = copy(model)
     for index, one in enumerate(other.graph.initializer):
         if one.name in arrays:
-            other.graph.initializer[index].CopyFrom(numpy_helper.from_array(arrays[one.name].copy(), one.name))
+            other.graph.initializer[index].CopyFrom(initializer(arrays[one.name].copy(), one.name))
     added = dict(feeds)
     for value in other.graph.input:
         if value.name in arrays and value.name in feeds:

@@ -8,6 +8,7 @@ from ort_lite.testing.generator.reduction import graphs
 from ort_lite.testing.generator.reduction.evaluate import Evaluate, evaluate, values_of
 from ort_lite.testing.generator.reduction.graphs import Candidate, Feeds
 from ort_lite.testing.generator.reduction.operands import smaller_operands
+from ort_lite.testing.generator.reduction.protos import without_functions
 
 T = TypeVar("T")
 Fails = Callable[[Any, Feeds], bool]
@@ -105,9 +106,7 @@ class _Search:
     # --- functions and bodies
     def _inline_functions(self) -> None:
         if self.model.functions:
-            from onnx import inliner
-
-            self._try(graphs.prune(inliner.inline_local_functions(self.model), self.feeds))
+            self._try(graphs.prune(without_functions(self.model), self.feeds))
 
     def _unfold_bodies(self) -> None:
         if not any(graphs.bodies(node) for node in self.model.graph.node):
