@@ -13,11 +13,11 @@ from ort_lite.graph.types import TensorType
 from ort_lite.plugins import shape_rules
 from ort_lite.provider.provider import GraphView
 from ort_lite.record import Record
-from ort_lite.testing.fusions import PatternDraft, patterns_of
 from ort_lite.testing.generator import Generator, Target, recipes, targets
 from ort_lite.testing.generator.arrays import cast, numbers
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
 from ort_lite.testing.generator.names import describe
+from ort_lite.testing.generator.patterns import operators_of, patterns_of
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.targets import combinations, question
 from ort_lite.transform.contract import Transform
@@ -118,21 +118,20 @@ class Cases:
         return self._drawn[key]
 
     def of_patterns(self, transforms: Iterable[Transform]) -> Iterator[GeneratedCase]:
-        """Nodes as the transforms' patterns look for them, a few models for each pattern."""
-        known = [op_type for domain, op_type in self.operators if not domain]
-        usual = {op_type: self.usual("", op_type) for op_type in known}
-        for name, pattern in patterns_of(transforms):
-            for number in range(PATTERNS):
-                rng = Random(f"{name}/{number}")
-                draft = Draft({"": PATTERN_OPSET}, rng, self._generator.rules)
-                draft.constant_share = SHARES[number % len(SHARES)]
-                try:
-                    PatternDraft(self._generator, draft, usual, rng).append(pattern)
-                except Rejected:
-                    continue
-                draft.outputs = draft.leaves()
-                if (case := _case("graphs", draft)) is not None:
-                    yield case
+        """Nodes as the transforms' patterns have them, a few models for each pattern."""
+        patterns = patterns_of(transforms, layouts=True)
+        names = {name for several in patterns.values() for pattern in several for name in operators_of(pattern)}
+        usual = [target for one in self.operators if one[1] in names for target in self.usual(*one)]
+        generator = Generator(self._generator.rules, usual, self._generator.recipes, oldest=1)
+        for name, several in patterns.items():
+            for k, pattern in enumerate(several):
+                for number in range(PATTERNS):
+                    rng = Random(f"{name}/{k}/{number}")
+                    draft = Draft({"": PATTERN_OPSET, "com.microsoft": 1}, rng, generator.rules)
+                    added = generator.add_pattern(draft, pattern, rng, [])
+                    draft.outputs = draft.leaves()
+                    if added and (case := _case("graphs", draft)) is not None:
+                        yield case
 
     def view(self, domain: str, op_type: str) -> GraphView:
         """A node of the newest version with the usual types, of which nothing else is known."""

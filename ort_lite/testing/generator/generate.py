@@ -89,11 +89,11 @@ class Generator:
         for position in range(length):
             if position == at:
                 grown = self._extend(draft, target, rng, covered)
-                if not grown or (transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered)):
+                if not grown or (transforms and not self.add_pattern(draft, rng.choice(patterns), rng, covered)):
                     self.coverage.failures[target] += 1
                     return None
             elif patterns and rng.random() < PATTERN_SHARE:
-                self._add_pattern(draft, rng.choice(patterns), rng, covered)
+                self.add_pattern(draft, rng.choice(patterns), rng, covered)
             else:
                 self._extend(draft, self._kin(draft, candidates or (), rng) or self._companion(draft, rng), rng, covered)
         draft.outputs = self._outputs(draft, target, rng)
@@ -156,7 +156,7 @@ class Generator:
         draw.draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
         covered.extend([(target, drawn.attributes), *draw.covered])
 
-    def _add_pattern(
+    def add_pattern(
         self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
     ) -> bool:
         """Add the nodes of a pattern or chain; nothing where its recipes take other operands each time."""
