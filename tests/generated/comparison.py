@@ -20,15 +20,30 @@ class Tolerance(NamedTuple):
 
 EXACT = Tolerance(0, 0)
 EPSILON = {
-    "float64": 2.0**-52, "complex128": 2.0**-52, "float32": 2.0**-23, "complex64": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7,
-    "float8_e4m3fn": 2.0**-3, "float8_e4m3fnuz": 2.0**-3, "float8_e5m2": 2.0**-2, "float8_e5m2fnuz": 2.0**-2,
-    "float6_e2m3fn": 2.0**-3, "float6_e3m2fn": 2.0**-2, "float4_e2m1fn": 2.0**-1, "float8_e8m0fnu": 1.0,
-}  # fmt: skip
+    "float64": 2.0**-52,
+    "complex128": 2.0**-52,
+    "float32": 2.0**-23,
+    "complex64": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e4m3fnuz": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+    "float8_e5m2fnuz": 2.0**-2,
+    "float6_e2m3fn": 2.0**-3,
+    "float6_e3m2fn": 2.0**-2,
+    "float4_e2m1fn": 2.0**-1,
+    "float8_e8m0fnu": 1.0,
+}
 """By element type: the distance of 1 from the next number."""
 _UNITS = {
-    "float64": (4096, 512), "complex128": (4096, 512), "float32": (84, 16), "complex64": (84, 16), "float16": (3, 1),
+    "float64": (4096, 512),
+    "complex128": (4096, 512),
+    "float32": (84, 16),
+    "complex64": (84, 16),
+    "float16": (3, 1),
     "bfloat16": (2, 1),
-}  # fmt: skip
+}
 """By element type: how many units in the last place an element may be off, of itself and of the greatest magnitude of the output.
 
 84 units of float32 are 1e-5. float64 has more of them because its functions are polynomials of a lower relative accuracy. 16-bit

@@ -62,7 +62,7 @@ def _explained(got: Array, expected: Array, still: Array, moved: Sequence[Array]
     """Mark the elements of which trials moved as far as `got` and `expected` are apart."""
     dtype = from_numpy(got.dtype)
     if dtype == "string" or dtype == "bool":
-        return np.any([one != still for one in moved], axis=0)  # type: ignore[no-any-return]
+        return np.asarray(np.any([one != still for one in moved], axis=0))
     with np.errstate(all="ignore"):
         centre = wide(still)
         movement = np.max([_distance(wide(one), centre) for one in moved], axis=0)

@@ -13,14 +13,27 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from ort_lite.dtypes import Array, from_numpy, from_ort_name, is_dtype, to_numpy
+from ort_lite.dtypes import Array, from_numpy, from_onnx, from_ort_name, is_dtype, to_numpy
 from tests.generated.ports import StackingLoop, StackingScan, find_port
 
 PROMOTED = ("float16", "bfloat16", "float32")
-AS_IT_IS = frozenset({
-    "BitCast", "Range", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
-    "SequenceConstruct", "SequenceInsert", "SplitToSequence", "SequenceMap", "ConcatFromSequence", "Optional", "OptionalGetElement",
-})  # fmt: skip
+AS_IT_IS = frozenset(
+    {
+        "BitCast",
+        "Range",
+        "RandomNormalLike",
+        "RandomUniformLike",
+        "Bernoulli",
+        "Multinomial",
+        "SequenceConstruct",
+        "SequenceInsert",
+        "SplitToSequence",
+        "SequenceMap",
+        "ConcatFromSequence",
+        "Optional",
+        "OptionalGetElement",
+    }
+)
 """Operators that depend on the type itself: its bits, the number of steps, random numbers; and those of sequences."""
 
 
@@ -28,7 +41,7 @@ _WITH_BODIES = {"Loop": StackingLoop, "Scan": StackingScan}
 
 
 class ExactEvaluator(ReferenceEvaluator):
-    """As ReferenceEvaluator, with our own definitions of some operators. Nodes of bodies and functions are computed alike."""
+    """A ReferenceEvaluator with our own definitions of some operators. Nodes of bodies and functions are computed alike."""
 
     def _load_impl(self, node: onnx.NodeProto, input_types: Any = None) -> Any:
         opset = self.opsets.get(node.domain, 1)
@@ -52,7 +65,7 @@ class ExactEvaluator(ReferenceEvaluator):
                 and not node.has_subgraph
                 and not _writes_text(node.onnx_node)
             ):
-                node.run = _exact(node.run, schema)
+                node.run = _exact(node.run, schema, _named_type(node))
 
 
 def _widen_attributes(node: OpRun) -> None:
@@ -90,21 +103,11 @@ def _schema(node: onnx.NodeProto, opset: int) -> Any:
         return None
 
 
-def open_results(node: onnx.NodeProto, opset: int) -> set[int]:
-    """List the results whose element type no input says."""
-    schema = _schema(node, opset)
-    if schema is None:
-        return set()
-    bound = {_formal(schema.inputs, k) for k in range(len(node.input))}
-    kinds = [_formal(schema.outputs, k) for k in range(len(node.output))]
-    return {k for k, kind in enumerate(kinds) if kind not in bound and not kind.startswith("tensor(")}
-
-
 def _writes_text(node: onnx.NodeProto) -> bool:
     return node.op_type == "Cast" and any(one.name == "to" and one.i == onnx.TensorProto.STRING for one in node.attribute)
 
 
-def _exact(run: Callable[..., Any], schema: Any) -> Callable[..., Any]:
+def _exact(run: Callable[..., Any], schema: Any, named: str | None) -> Callable[..., Any]:
     """Wrap the `run` of a node."""
 
     def exact(*inputs: Any, **more: Any) -> Any:
@@ -125,7 +128,8 @@ def _exact(run: Callable[..., Any], schema: Any) -> Callable[..., Any]:
             if not promoted:
                 raise
             results = run(*inputs, **more)
-        return tuple(_rounded(value, _result_type(schema, k, bound)) for k, value in enumerate(results))
+        usual = named or next((bound[variable] for variable in variables if variable in promoted), None)
+        return tuple(_rounded(value, _result_type(schema, k, bound), usual) for k, value in enumerate(results))
 
     return exact
 
@@ -136,8 +140,14 @@ def _formal(parameters: Sequence[Any], index: int) -> str:
     return str(parameters[min(index, len(parameters) - 1)].type_str)
 
 
+def _named_type(node: OpRun) -> str | None:
+    """The element type that an attribute of the node, or its default, names for results."""
+    codes = (getattr(node, name, None) for name in ("to", "dtype", "output_dtype", "output_datatype"))
+    return next((from_onnx(int(code)) for code in codes if isinstance(code, int | np.integer) and code), None)
+
+
 def _result_type(schema: Any, index: int, bound: dict[str, str]) -> str | None:
-    """The element type of a result, None where an attribute says it."""
+    """The element type of a result, None where no input says it."""
     kind = _formal(schema.outputs, index)
     if kind.startswith("tensor("):
         name = kind.removeprefix("tensor(").removesuffix(")")
@@ -145,7 +155,10 @@ def _result_type(schema: Any, index: int, bound: dict[str, str]) -> str | None:
     return bound.get(kind)
 
 
-def _rounded(value: Any, dtype: str | None) -> Any:
+def _rounded(value: Any, dtype: str | None, usual: str | None) -> Any:
+    """Round a result to its element type. Where no input says that, float64 stands for the `usual` floats."""
+    if dtype is None and isinstance(value, np.ndarray) and value.dtype == np.float64 and usual and "float" in usual:
+        dtype = usual
     if dtype is None or dtype == "string" or not isinstance(value, (np.ndarray, np.generic)) or not is_dtype(dtype):
         return value
     array: Array = np.asarray(value)

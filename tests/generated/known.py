@@ -60,6 +60,12 @@ def has_input(index: int) -> Applies:
     return lambda site, mismatch: index < len(site.node.input) and bool(site.node.input[index])
 
 
+def has_single_size(site: Site, mismatch: Mismatch) -> bool:
+    """The second input, a size, has an axis of 1, and corners are aligned."""
+    size = site.operand(1)
+    return bool(site.attribute("align_corners", 0)) and isinstance(size, np.ndarray) and 1 in size[2:]
+
+
 def dtype(index: int, *wanted: str) -> Applies:
     """The input has one of these element types."""
     return lambda site, mismatch: site.dtype(index).startswith(wanted)
@@ -68,6 +74,12 @@ def dtype(index: int, *wanted: str) -> Applies:
 def form(site: Site, mismatch: Mismatch) -> bool:
     """Another shape, type or structure."""
     return mismatch.where is None
+
+
+def steps_back(site: Site, mismatch: Mismatch) -> bool:
+    """A step, the fifth input, is negative."""
+    steps = site.operand(4)
+    return isinstance(steps, np.ndarray) and bool(np.any(steps < 0))
 
 
 def expects_nan(site: Site, mismatch: Mismatch) -> bool:

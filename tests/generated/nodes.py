@@ -1,7 +1,7 @@
 """Every node of a model by itself: the oracles compute it from the values that ort-lite found before it.
 
 An operator that an oracle lacks then costs it one node, not the model; errors do not add up on the way; and where oracles
-disagree, the node that they disagree about is known, and what it was given.
+disagree, the node that they disagree about is known, and what it read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -44,8 +44,6 @@ _NAMES = (
 )
 _EXACT = frozenset(_NAMES.split())
 """Operators without roundings of their own: from the same operands, all oracles have the same bits, and nothing is conditioning."""
-_refused: dict[tuple[str, str], str] = {}
-"""By oracle and kind of node: why the oracle has no kernel for it, so that it is asked once."""
 
 
 class NodeJudge:
@@ -66,13 +64,13 @@ class NodeJudge:
                 continue
             try:
                 model = single(self.model, node, self.values, self.types)
-                given = feeds(model, self.values)
+                operands = feeds(model, self.values)
             except KeyError as error:
                 self.refusals[node.op_type] = f"a value of unknown type: {error}"
                 continue
-            answers = {name: self._ask(name, model, given) for name in ORACLES}
+            answers = {name: self._ask(name, model, operands) for name in ORACLES}
             if all(isinstance(one, str) for one in answers.values()):
-                answers[IN_FLOAT32] = self._ask(IN_FLOAT32, model, given)
+                answers[IN_FLOAT32] = self._ask(IN_FLOAT32, model, operands)
             if all(isinstance(one, str) for one in answers.values()):
                 self.unjudged.append(_kind(node, self.values, self.types))
             for name, expected in answers.items():
@@ -80,34 +78,27 @@ class NodeJudge:
                     self.refusals[f"{name}, {node.domain}.{node.op_type}"] = expected
                 else:
                     self.answered.add(name)
-                    yield from self._compare(name, number, model, given, expected)
+                    yield from self._compare(name, number, model, operands, expected)
 
-    def _ask(self, oracle: str, model: onnx.ModelProto, given: Feeds) -> Answer:
-        kind = _kind(model.graph.node[0], given, self.types) + str([(one.domain, one.version) for one in model.opset_import])
-        if reason := _refused.get((oracle, kind)):
+    def _ask(self, oracle: str, model: onnx.ModelProto, operands: Feeds) -> Answer:
+        if oracle != REFERENCE and (reason := crash(model, {**self.values, **operands})):
             return reason
-        if oracle != REFERENCE and (reason := crash(model, {**self.values, **given})):
-            return reason
-        ask = of_onnxruntime_in_float32 if oracle == IN_FLOAT32 else ORACLES[oracle]
-        found = ask(model, given)
-        if isinstance(found, str) and found.startswith("NotImplemented:") and not _has_bodies(model):
-            _refused[oracle, kind] = found
-        return found
+        return of_onnxruntime_in_float32(model, operands) if oracle == IN_FLOAT32 else ORACLES[oracle](model, operands)
 
     def _compare(
-        self, oracle: str, number: int, model: onnx.ModelProto, given: Feeds, expected: list[Any]
+        self, oracle: str, number: int, model: onnx.ModelProto, operands: Feeds, expected: list[Any]
     ) -> Iterator[Difference]:
         node = model.graph.node[0]
         got = [self.values[name] for name in node.output if name]
         if oracle == IN_FLOAT32:
             got, expected = _narrowed(got, expected)
         found = mismatches(got, expected)
-        if is_random(model, given):
+        if is_random(model, operands):
             found = [one for one in found if only_form(one)]
         if not found:
             return
-        values = {**self.values, **given}
-        conditioning = Conditioning(model, given)
+        values = {**self.values, **operands}
+        conditioning = Conditioning(model, operands)
         for mismatch in found:
             defect = find_defect(model, values, oracle, mismatch)
             if defect:
@@ -117,11 +108,6 @@ class NodeJudge:
             yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
         if conditioning.failure:
             self.refusals[f"{CONDITIONING}, {node.domain}.{node.op_type}"] = conditioning.failure
-
-
-def _has_bodies(model: onnx.ModelProto) -> bool:
-    """Return True if what a node computes is not known by its name."""
-    return bool(model.functions) or any(one.type == onnx.AttributeProto.GRAPH for one in model.graph.node[0].attribute)
 
 
 def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:
@@ -139,7 +125,7 @@ def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:
 
 def is_random(model: onnx.ModelProto, values: Values) -> bool:
     """Return True if a node of the model draws random numbers."""
-    return any(site.operator in _RANDOM or _drops(site) for site in sites(model, values))
+    return any((site.operator in _RANDOM and not _is_certain(site)) or _drops(site) for site in sites(model, values))
 
 
 def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
@@ -151,6 +137,12 @@ def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
         if found & reads(node) or is_random(one, values):
             found.update(name for name in node.output if name)
     return found
+
+
+def _is_certain(site: Site) -> bool:
+    """Bernoulli with probabilities of 0 and 1."""
+    value = site.operand(0)
+    return site.operator == "Bernoulli" and isinstance(value, np.ndarray) and bool(np.all((value == 0) | (value == 1)))
 
 
 def _drops(site: Site) -> bool:

@@ -15,6 +15,8 @@ from ort_lite.dtypes import Array
 from tests.generated.verdict import Verdict
 
 DATA = "test_data_set_0"
+_LONGEST = 200
+"""Characters of a refusal in a verdict: some list all operators that there are."""
 
 
 def save(folder: Path, model: onnx.ModelProto, feeds: Mapping[str, Any], verdict: Verdict) -> None:
@@ -46,8 +48,12 @@ def describe(model: onnx.ModelProto, verdict: Verdict, folder: Path) -> str:
     lines = [f"python -m tests.generated --repeat {folder}", f"status: {verdict.status}"]
     lines += [f"{one.oracle}{f' ({one.explanation})' if one.explanation else ''}: {one.text}" for one in verdict.differences]
     lines += [f"not valid: {verdict.invalid}"] if verdict.invalid else []
-    lines += [f"{name} refused: {text}" for name, text in verdict.refusals.items()]
+    lines += [f"{name} refused: {_first_line(text)}" for name, text in verdict.refusals.items()]
     return "\n".join([*lines, "", onnx.printer.to_text(model), ""])
+
+
+def _first_line(text: str) -> str:
+    return (text.splitlines() or [""])[0][:_LONGEST]
 
 
 def _inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:

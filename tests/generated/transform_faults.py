@@ -111,7 +111,7 @@ TRANSFORM_FAULTS = (
         "HardSwish of any HardSigmoid",
         "edge",
         "transforms/ort_lite_transforms/hard_swish.py",
-        "abs(alpha - _SIXTH) > 1e-6",
+        "abs(alpha - _SIXTH) > 1e-8",
         "abs(alpha - _SIXTH) > 0.05",
         transforms=("compose_gated_hard_swish",),
     ),

@@ -38,11 +38,16 @@ class Known(Record, eq=False):
         return str(kind_of(self.type))
 
     @property
-    def rank(self) -> int:
-        """The number of axes. Raises Rejected where the shape is not known."""
+    def sizes(self) -> tuple[int, ...]:
+        """The shape. Raises Rejected where it is not known."""
         if self.shape is None:
             raise Rejected(f"the shape of {self.name} is not known")
-        return len(self.shape)
+        return self.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes. Raises Rejected where the shape is not known."""
+        return len(self.sizes)
 
 
 class NodeDraft(Record, eq=False):
@@ -147,7 +152,7 @@ class Draft:
         named = (True,) * outputs if isinstance(outputs, int) else tuple(outputs)
         names = tuple(self.name("v") if one else "" for one in named)
         node = NodeDraft(op_type, domain, tuple(inputs), names, {k: v for k, v in (attributes or {}).items() if v is not None})
-        infos = [Info(type_) for type_ in types] if types is not None and _has_bodies(node) else self._inferred(node)
+        infos = [Info(type_) for type_ in types] if types is not None and self._has_bodies(node) else self._inferred(node)
         found = _merged([info.type for info in infos], types)
         results = []
         for name, type_, info in zip(names, found, infos, strict=True):
@@ -173,6 +178,11 @@ class Draft:
         except OrtLiteError as error:
             raise Rejected(str(error)) from error
         return [*found, *[UNKNOWN] * (len(outputs) - len(found))]
+
+    def _has_bodies(self, node: NodeDraft) -> bool:
+        version = self.opsets.get(node.domain, 1)
+        schema = self.rules.schemas.find(Node(node.op_type, [], [], domain=node.domain, version=version))
+        return schema is not None and any(schema.attributes.get(name) == "GRAPH" for name in node.attributes)
 
     def _value(self, name: str) -> Value:
         known = self.known(name)
@@ -203,13 +213,6 @@ class Draft:
 def bodies(node: NodeDraft) -> list[Draft]:
     """Return the bodies among the attributes of the node."""
     return [value for value in node.attributes.values() if isinstance(value, Draft)]
-
-
-def _has_bodies(node: NodeDraft) -> bool:
-    """Return True for a node with a body, a draft or a whole GraphProto."""
-    from onnx import GraphProto
-
-    return any(isinstance(value, Draft | GraphProto) for value in node.attributes.values())
 
 
 def captures(node: NodeDraft) -> Iterable[str]:
@@ -264,6 +267,11 @@ def _attribute(name: str, value: Any) -> Attr:
     if isinstance(value, list) and not value:
         return Attr(name, "INTS", [])
     return Attr.of(name, value)
+
+
+def element_of(kind: str) -> str:
+    """The kind inside a sequence or an optional, or the kinds inside a map: "float32", "string,int64"."""
+    return kind.partition("(")[2][:-1]
 
 
 def type_of(kind: str, shape: Sequence[int] | None = None) -> Type:

@@ -102,11 +102,18 @@ class PatternDraft:
         inputs = list(node.inputs)
         if any(index >= len(inputs) or inputs[index] != name for index, name in inner.items()):
             raise Rejected(f"the recipe of {op_type} took other operands")
-        for index, operand in enumerate(operands[: len(inputs)]):
+        quantized = [one for one in operands if isinstance(one, Pattern) and one.op_types == {"DequantizeLinear"}]
+        scale = self._scale(inputs[1]) if op_type == "QuantizeLinear" else ""
+        for index, name in enumerate(inputs):
+            operand = operands[index] if index < len(operands) else None
             if isinstance(operand, Pattern) and index not in inner:
-                inputs[index] = self._dequantized(inputs[index], operand.domain)
-            elif isinstance(operand, str) and inputs[index]:
-                self._captured.setdefault(operand, inputs[index])
+                inputs[index] = self._dequantized(name, operand.domain, scale)
+            elif op_type == "Concat" and quantized:
+                inputs[index] = self._dequantized(name, quantized[0].domain, scale)
+            elif isinstance(operand, str) and name:
+                self._captured.setdefault(operand, name)
+            if op_type == "Concat" and quantized:
+                scale = self._draft.nodes[-1].inputs[1]  # all parts have the first one's
         self._draft.nodes.append(node.replace(inputs=tuple(inputs)))
         return self._draft.known(next(name for name in node.outputs if name))
 
@@ -122,17 +129,23 @@ class PatternDraft:
                 return draw
         raise Rejected(f"{op_type} does not take the operands of the pattern")
 
-    def _dequantized(self, name: str, domain: str) -> str:
-        """A DequantizeLinear with a result of the type and shape that a value has."""
+    def _scale(self, name: str) -> str:
+        """The scale itself where it is one constant number that a DequantizeLinear can have too, else ""."""
+        known = self._draft.known(name)
+        return name if known.kind == "float32" and known.array is not None and known.array.size == 1 else ""
+
+    def _dequantized(self, name: str, domain: str, scale: str = "") -> str:
+        """A DequantizeLinear with a result of the type and shape that a value has, with a scale of its own unless it is given one."""
         known = self._draft.known(name)
         if known.kind != "float32" or known.shape is None:
             raise Rejected("only float32 is dequantized")
         dtype = self._rng.choice(["int8", "uint8"])
         contents = numbers(self._rng, known.shape, dtype)
         x = self._draft.constant(contents) if known.array is not None else self._draft.feed(contents)
-        scale = self._draft.constant(np.array(self._rng.choice([0.5, 0.25, 0.0625, 0.013]), np.float32))
-        zero = self._draft.constant(np.array(self._rng.randint(0, 5), dtype))
-        return self._draft.append("DequantizeLinear", [x.name, scale.name, zero.name], domain=domain)[0].name
+        if not scale:
+            scale = self._draft.constant(np.array(self._rng.choice([0.5, 0.25, 0.0625, 0.013]), np.float32)).name
+        zero = self._draft.constant(np.array(self._rng.choice([0, 0, 3]), dtype))
+        return self._draft.append("DequantizeLinear", [x.name, scale, zero.name], domain=domain)[0].name
 
     def _mean(self, inner: dict[int, str], operands: Sequence[Operand]) -> Known:
         """The mean over the last axis, which is kept."""

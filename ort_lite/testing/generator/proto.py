@@ -39,6 +39,15 @@ def graph_proto(draft: Draft, rng: Random, style: str | None = None) -> Any:
     return helper.make_graph(nodes, "body" if body else "generated", inputs, outputs, constants)
 
 
+def parse_graph(text: str, constants: Mapping[str, Array]) -> Any:
+    """Parse a GraphProto from ONNX's text syntax, and add initializers."""
+    from onnx import numpy_helper, parser
+
+    graph = parser.parse_graph(text)
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    return graph
+
+
 def _input(known: Known, style: str) -> Any:
     """Sizes that recipes rely on, those of vectors of integers, are always declared as numbers: axes and shapes have them."""
     from onnx import helper
@@ -77,12 +86,8 @@ def _node(node: NodeDraft, index: int, rng: Random) -> Any:
     from onnx import helper
 
     proto = helper.make_node(node.op_type, node.inputs, node.outputs, name=f"{node.op_type}_{index}", domain=node.domain)
-    proto.attribute.extend(_attribute(name, value, rng) for name, value in _sorted(node.attributes))
+    proto.attribute.extend(_attribute(name, value, rng) for name, value in sorted(node.attributes.items()))
     return proto
-
-
-def _sorted(attributes: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return sorted(attributes.items())
 
 
 def _attribute(name: str, value: Any, rng: Random) -> Any:

@@ -331,8 +331,8 @@ def test_no_trip_leaves_the_dimensions_that_are_known() -> None:
         assert (len(all_), y.shape) == (trips, (trips,))
 
 
-def test_padding_of_rows_that_no_turn_made_is_refused() -> None:
-    """Their length is an outer tensor's, which nobody but a turn tells: a kernel would read what is not there."""
+def test_padding_of_rows_without_a_turn_is_as_long_as_a_row() -> None:
+    """The length of a row is that of an outer tensor."""
     text = """(int64[B] n, float[B,T,3] xs, float[K] w) => (float[B,T,K] ys) {
         rows = Scan (n, xs) <num_scan_inputs = 1, body = b (float[3] x) => (float[K] y) {
             s = ReduceSum<keepdims = 0>(x)
@@ -342,8 +342,62 @@ def test_padding_of_rows_that_no_turn_made_is_refused() -> None:
     }"""
     feeds = {"xs": ramp((2, 4, 3)), "w": ramp((5,))}
     assert run(text, 8, n=np.array([1, 0]), **feeds)[0].shape == (2, 4, 5)
-    with pytest.raises(InvalidArgument, match=r"Scan .*its result 'rows' has the shape \(2, 4, 0\), expected \(2, 4, 5\)"):
-        run(text, 8, n=np.array([0, 0]), **feeds)
+    np.testing.assert_array_equal(run(text, 8, n=np.array([0, 0]), **feeds)[0], np.ones((2, 4, 5)))
+
+
+ROWLESS = {
+    "Loop": "(float[2,3] x, int64 n, bool c, float[2] a) => (float[] y) {{ {before} "
+    'y = Loop(n, "") <body = b (int64 i, bool k) => (bool l, float[] o) {{ l = Identity(k) o = {row} }}> }}',
+    "Scan": "(float[2,3] x, float[0,2] n, bool c, float[2] a) => (float[] y) {{ {before} "
+    "y = Scan(n) <num_scan_inputs = 1, body = b (float[2] e) => (float[] o) {{ o = {row} }}> }}",
+}
+CAPTURES = {
+    "a branch that optimization takes": (
+        "z = Constant<value = float {0}>() d = Cast<to = 9>(z) f = If(d) <then_branch = t () => (float[] p) { p = Neg(x) }, "
+        "else_branch = e () => (float[] q) { u = Constant<value = int64[1] {0}>() q = Unsqueeze(x, u) }>",
+        "Relu(f)",
+    ),
+    "a branch that the run takes": (
+        "f = If(c) <then_branch = t () => (float[] p) { p = Neg(x) }, "
+        "else_branch = e () => (float[] q) { u = Constant<value = int64[1] {0}>() q = Unsqueeze(x, u) }>",
+        "Relu(f)",
+    ),
+    "sizes that a feed holds": (
+        "w = Constant<value = float[1] {1}>() t = Concat<axis = 0>(w, a) s = Cast<to = 7>(t)",
+        "Reshape(x, s)",
+    ),
+    "an element of a sequence": (
+        "w = Constant<value = int64[3] {1,2,3}>() p = Reshape(x, w) s = SequenceConstruct(p, p) z = Constant<value = int64 {0}>()",
+        "SequenceAt(s, z)",
+    ),
+}
+
+
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
+@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("kind", ROWLESS)
+def test_rows_without_a_turn_have_the_shape_that_the_arrays_of_the_run_tell(kind: str, capture: str, level: str) -> None:
+    before, row = CAPTURES[capture]
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel[level]
+    contents = model(ROWLESS[kind].format(before=before, row=row)).SerializeToString()
+    session = ort_lite.InferenceSession(contents, options, providers=["CPUExecutionProvider"])
+    feeds = {"x": ramp((2, 3)), "n": np.array(0), "c": np.array(False), "a": np.array([2, 3], np.float32)}
+    feeds["n"] = np.zeros((0, 2), np.float32) if kind == "Scan" else np.array(0)
+    for _ in range(2):
+        assert session.run(None, feeds)[0].shape == (0, 1, 2, 3)
+
+
+def test_rows_of_unknown_rank_without_a_turn_have_an_axis_of_their_own() -> None:
+    """Nobody knows the rank of a row that a turn reads from a sequence without elements."""
+    text = """(float[0,2] n) => (float[] y) {
+        s = SequenceEmpty()
+        y = Scan(n) <num_scan_inputs = 1, scan_output_axes = [1], body = b (float[2] e) => (float[] o) {
+            z = Constant<value = int64 {0}>()
+            o = SequenceAt(s, z)
+        }>
+    }"""
+    assert run(text, n=np.zeros((0, 2), np.float32))[0].shape == (0,)
 
 
 def test_a_trip_count_below_zero_is_no_trip_and_none_at_all_an_error() -> None:
@@ -473,3 +527,18 @@ def test_a_machine_takes_a_loop_as_one_instruction() -> None:
     for got, want in zip(machine.run(), session.run(None, feeds), strict=True):
         np.testing.assert_array_equal(got, want)
     assert len(looping) == 1
+
+
+def test_scan_over_an_input_of_unknown_rank_knows_the_types_in_its_body() -> None:
+    """Providers claim the nodes of a body by their types."""
+    text = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> main (float x) => (string[N] y) <int64[1] k = {2}> {
+        y = Scan<num_scan_inputs=1, scan_output_axes=[0], body = body (float[N] row) => (string[1] label) {
+            t = ai.onnx.ml.CategoryMapper<cats_int64s=[1, 2], cats_strings=["a", "b"]>(k)
+            label = Identity(t) }>(x) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (y,) = ort_lite.InferenceSession(model, options).run(None, {"x": np.ones((3, 2), np.float32)})
+    assert y.tolist() == [["b"]] * 3

@@ -119,6 +119,18 @@ def test_qlinear_matmul(dtype: str, constants: list[int]) -> None:
     check_op("QLinearMatMul", *inputs, constants=constants)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float8_e4m3fn"])
+def test_scales_of_rows_times_a_vector(dtype: str) -> None:
+    """A product with a vector has no columns, along which nothing is scaled."""
+    kind = to_numpy(dtype)
+    a, b = (np.arange(1, 7).reshape(2, 3) % 4).astype(kind), np.array([1, 2, 3], kind)
+    one, none = np.array(1, np.float32), np.array(0, kind)
+    feeds = [a, np.array([1, 2], np.float32), np.zeros(2, kind), b, one, none, one, none]
+    for constants in ([], [1, 2, 3, 4, 5, 6, 7]):
+        [y] = run_op("QLinearMatMul", feeds, constants=constants)
+        np.testing.assert_array_equal(y.astype(np.float32), (a.astype(np.float32) @ b.astype(np.float32)) * [1, 2])
+
+
 # --- com.microsoft
 def number(value: float, dtype: str = "float32") -> Array:
     return np.array(value, dtype)

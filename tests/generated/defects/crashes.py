@@ -26,10 +26,14 @@ def _reason(site: Site) -> str:
             return "crashes: scale 0 (an assertion of the standard library)"
         case "com.microsoft.QLinearSigmoid" | "com.microsoft.QLinearLeakyRelu" if len(site.node.input) < 5:
             return "crashes: no last zero point (an assertion of the standard library)"
-        case "Scan" if any(isinstance(one, np.ndarray) and one.size == 0 for one in _operands(site)):
-            return "crashes: no iteration along an axis other than 0 (division by zero)"
+        case "Scan" if any(isinstance(one, np.ndarray) and one.size == 0 for one in (*_operands(site), *_results(site))):
+            return "crashes: no elements along an axis other than 0 (division by zero)"
     return ""
 
 
 def _operands(site: Site) -> list[object]:
     return [site.operand(index) for index in range(len(site.node.input))]
+
+
+def _results(site: Site) -> list[object]:
+    return [site.values.get(name) for name in site.node.output if name]

@@ -35,7 +35,7 @@ _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "
 
 
 class Direction(NamedTuple):
-    """What one direction has: weights of the gates, biases, initial states, activations."""
+    """The operands of one direction: weights of the gates, biases, initial states, activations."""
 
     w: Array
     r: Array
@@ -83,10 +83,15 @@ def _run(op_type: str, gates: int, step: Callable[..., tuple[Array, Array]], inp
     for k in range(count):
         bias = np.zeros((2, gates * hidden)) if b is None else b[k].reshape(2, -1)
         one = Direction(
-            w[k], r[k], bias[0], bias[1], np.zeros((batch, hidden)) if state is None else state[k],
+            w[k],
+            r[k],
+            bias[0],
+            bias[1],
+            np.zeros((batch, hidden)) if state is None else state[k],
             np.zeros((batch, hidden)) if cell is None else cell[k],
-            np.zeros((3, hidden)) if peepholes is None else peepholes[k].reshape(3, -1), functions[k * per : (k + 1) * per],
-        )  # fmt: skip
+            np.zeros((3, hidden)) if peepholes is None else peepholes[k].reshape(3, -1),
+            functions[k * per : (k + 1) * per],
+        )
         reverse = k == 1 or how.get("direction", "forward") == "reverse"
         for item in range(batch):
             h, c = one.state[item], one.cell[item]

@@ -25,28 +25,49 @@ def _each(rule: Rule, states: int) -> Callable[..., tuple[Array, ...]]:
 
 
 def _adagrad(
-    rate: float, step: int, x: Array, gradient: Array, squares: Array,
-    decay_factor: float = 0.0, epsilon: float = float(np.float32(1e-6)), norm_coefficient: float = 0.0,
-) -> tuple[Any, ...]:  # fmt: skip
+    rate: float,
+    step: int,
+    x: Array,
+    gradient: Array,
+    squares: Array,
+    decay_factor: float = 0.0,
+    epsilon: float = float(np.float32(1e-6)),
+    norm_coefficient: float = 0.0,
+) -> tuple[Any, ...]:
     gradient = norm_coefficient * x + gradient
     squares = squares + gradient * gradient
     return x - rate / (1 + step * decay_factor) * gradient / (np.sqrt(squares) + epsilon), squares
 
 
 def _momentum(
-    rate: float, step: int, x: Array, gradient: Array, velocity: Array,
-    alpha: float, beta: float, mode: str, norm_coefficient: float,
-) -> tuple[Any, ...]:  # fmt: skip
+    rate: float,
+    step: int,
+    x: Array,
+    gradient: Array,
+    velocity: Array,
+    alpha: float,
+    beta: float,
+    mode: str,
+    norm_coefficient: float,
+) -> tuple[Any, ...]:
     gradient = norm_coefficient * x + gradient
     velocity = alpha * velocity + (beta if step > 0 else 1.0) * gradient
     return x - rate * (gradient + alpha * velocity if mode == "nesterov" else velocity), velocity
 
 
 def _adam(
-    rate: float, step: int, x: Array, gradient: Array, mean: Array, squares: Array,
-    alpha: float = float(np.float32(0.9)), beta: float = float(np.float32(0.999)), epsilon: float = float(np.float32(1e-6)),
-    norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
-) -> tuple[Any, ...]:  # fmt: skip
+    rate: float,
+    step: int,
+    x: Array,
+    gradient: Array,
+    mean: Array,
+    squares: Array,
+    alpha: float = float(np.float32(0.9)),
+    beta: float = float(np.float32(0.999)),
+    epsilon: float = float(np.float32(1e-6)),
+    norm_coefficient: float = 0.0,
+    norm_coefficient_post: float = 0.0,
+) -> tuple[Any, ...]:
     gradient = norm_coefficient * x + gradient
     mean = alpha * mean + (1 - alpha) * gradient
     squares = beta * squares + (1 - beta) * gradient * gradient

@@ -1,5 +1,7 @@
 """Attention in com.microsoft, against onnxruntime."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -73,7 +75,7 @@ def test_quantised_and_sparse_forms() -> None:
 
 def test_states_and_caches_of_unknown_ranks_have_a_type_without_a_past() -> None:
     x = Info(TensorType("float16", None))
-    heads = {"q_num_heads": 2, "kv_num_heads": 2}
+    heads: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 2}
     found = infer("LinearAttention", x, x, x, None, x, x, outputs=2, domain=MS, **heads)
     found += infer("LinearAttention", x, x, x, None, x, x, outputs=2, **heads)
     operands = [x, x, x, None, None, tensor("int32", 2), tensor("int32", 1)]

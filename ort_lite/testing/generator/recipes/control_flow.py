@@ -58,7 +58,7 @@ def loop(draw: Draw) -> Call:
         else:
             add_next_state(inner, known)
             types.append(state.type)
-    types.extend(TensorType(kind, (turns, *add_row(inner, kind, turns))) for kind in more_kinds(draw, 2))
+    types.extend(TensorType(kind, (turns, *add_row(inner, kind))) for kind in more_kinds(draw, 2))
     size = np.array(count if draw.chance(0.8) else [count], np.int64) if count is not None else None
     operands = ["" if size is None else draw.array(size)]
     operands.append("" if goes_on is None else draw.array(np.array(goes_on)))
@@ -90,13 +90,12 @@ def _next_condition(inner: Draw, turn: Known, condition: Known, count: int | Non
 
 def _growing(inner: Draw, known: Known, state: Known, turns: int) -> Type:
     """Add a state to which each turn adds rows; returns its last type."""
-    assert state.shape is not None
     axis = inner.axis(state.rank) if inner.draft.opsets[""] >= 11 else inner.integer(0, state.rank - 1)
-    sizes = list(state.shape)
+    sizes = list(state.sizes)
     sizes[axis] = inner.integer(1, 2)
     part = inner.tensor_of(state.kind, sizes)
     inner.draft.outputs.append(inner.draft.append("Concat", [known.name, part], {"axis": axis})[0].name)
-    last = list(state.shape)
+    last = list(state.sizes)
     last[axis] += turns * sizes[axis]
     return TensorType(state.kind, tuple(last))
 
@@ -117,7 +116,7 @@ def scan(draw: Draw) -> Call:
     for name in body.inputs[:state_count]:
         add_next_state(inner, body.values[name])
     results = [draw.choice(kinds), *more_kinds(draw, 1)]
-    rows = [add_row(inner, kind, length) for kind in results]
+    rows = [add_row(inner, kind) for kind in results]
     return (_old_scan if draw.version == 8 else _new_scan)(draw, length, states, slices, results, rows, body)
 
 

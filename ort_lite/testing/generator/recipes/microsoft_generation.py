@@ -5,11 +5,12 @@ from typing import Any
 from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.proto import parse_graph
 from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 
 _HEADS, _SIZE = 2, 3
-"""Of what the decoder remembers, which is nothing: an empty past comes back as it is."""
+"""Sizes of the past. The decoder remembers nothing: an empty past comes back as it is."""
 _PLACES = 16
 """More than a sequence has tokens."""
 TOKENS = TensorType("int32", None)
@@ -21,31 +22,24 @@ def _decoder(draw: Draw, vocabulary: int) -> Any:
 
     By the token alone, sequences of the same pairs of tokens would be equally likely.
     """
-    from onnx import TensorProto, helper, numpy_helper
-
     tables = {
         "by_token": between(-2, 2)(draw.rng, (vocabulary, vocabulary), "float32"),
         "by_place": between(-1, 1)(draw.rng, (_PLACES, vocabulary), "float32"),
     }
-    cache: list[int | str | None] = [2, "B", _HEADS, "P", _SIZE]
-    inputs = [
-        helper.make_tensor_value_info("input_ids", TensorProto.INT32, ["B", "S"]),
-        helper.make_tensor_value_info("position_ids", TensorProto.INT32, ["B", "S"]),
-        helper.make_tensor_value_info("attention_mask", TensorProto.INT32, ["B", "T"]),
-        helper.make_tensor_value_info("past_0", TensorProto.FLOAT, cache),
-    ]
-    outputs = [
-        helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["B", "S", vocabulary]),
-        helper.make_tensor_value_info("present_0", TensorProto.FLOAT, cache),
-    ]
-    nodes = [
-        helper.make_node("Gather", ["by_token", "input_ids"], ["of_tokens"]),
-        helper.make_node("Gather", ["by_place", "position_ids"], ["of_places"]),
-        helper.make_node("Add", ["of_tokens", "of_places"], ["logits"]),
-        helper.make_node("Identity", ["past_0"], ["present_0"]),
-    ]
-    constants = [numpy_helper.from_array(table, name) for name, table in tables.items()]
-    return helper.make_graph(nodes, "decoder", inputs, outputs, constants)
+    past = f"float[2, B, {_HEADS}, P, {_SIZE}]"
+    return parse_graph(
+        f"""
+        decoder (int32[B, S] input_ids, int32[B, S] position_ids, int32[B, T] attention_mask, {past} past_0)
+            => (float[B, S, {vocabulary}] logits, {past} present_0)
+        {{
+            of_tokens = Gather(by_token, input_ids)
+            of_places = Gather(by_place, position_ids)
+            logits = Add(of_tokens, of_places)
+            present_0 = Identity(past_0)
+        }}
+        """,
+        tables,
+    )
 
 
 class _Search:
