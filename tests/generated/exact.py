@@ -41,7 +41,7 @@ _WITH_BODIES = {"Loop": StackingLoop, "Scan": StackingScan}
 
 
 class ExactEvaluator(ReferenceEvaluator):
-    """As ReferenceEvaluator, with our own definitions of some operators. Nodes of bodies and functions are computed alike."""
+    """A ReferenceEvaluator with our own definitions of some operators. Nodes of bodies and functions are computed alike."""
 
     def _load_impl(self, node: onnx.NodeProto, input_types: Any = None) -> Any:
         opset = self.opsets.get(node.domain, 1)

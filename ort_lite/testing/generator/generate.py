@@ -66,7 +66,7 @@ class Generator:
         self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and _reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
         self.patterns = _patterns(transforms)
-        """What adds nodes that a transform matches, by its name: its patterns, and a chain."""
+        """By transform: the patterns and the chain that add nodes which it matches."""
         self._alive: dict[tuple[str, int, bool], list[Target]] = {}
 
     def model(
@@ -151,9 +151,9 @@ class Generator:
 
     def _take(self, draw: Draw, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
         target = draw.target
-        drawn = self.recipes[target.domain, target.op_type](draw)
-        draw.draft.append(target.op_type, drawn.inputs, drawn.attributes, drawn.outputs, target.domain, drawn.types)
-        covered.extend([(target, drawn.attributes), *draw.covered])
+        call = self.recipes[target.domain, target.op_type](draw)
+        draw.draft.append(target.op_type, call.inputs, call.attributes, call.outputs, target.domain, call.types)
+        covered.extend([(target, call.attributes), *draw.covered])
 
     def _add_pattern(
         self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
