@@ -67,8 +67,8 @@ def generator(seed: int = 0, operators: Collection[str] = (), rewrites: Collecti
     inner = {name for rewrite in rewrites for pattern in patterns[rewrite] for name in _operators(pattern)}
     claimed = claimed_targets(frozenset({*COMPANY, *operators, *inner}))
     found = Generator(shape_rules(), claimed, recipes(), seed, [one for one in known if one.name in rewrites])
-    made = {target.operator for target in found.coverage.targets}
-    if unknown := [name for name in operators if name not in made]:
+    known_operators = {target.operator for target in found.coverage.targets}
+    if unknown := [name for name in operators if name not in known_operators]:
         raise ValueError(f"{', '.join(unknown)}: there is no recipe, or the CPU provider does not run it")
     return found
 

@@ -41,7 +41,7 @@ _WITH_BODIES = {"Loop": StackingLoop, "Scan": StackingScan}
 
 
 class ExactEvaluator(ReferenceEvaluator):
-    """As ReferenceEvaluator, with our own definitions of some operators. Nodes of bodies and functions are computed alike."""
+    """A ReferenceEvaluator with our own definitions of some operators. Nodes of bodies and functions are computed alike."""
 
     def _load_impl(self, node: onnx.NodeProto, input_types: Any = None) -> Any:
         opset = self.opsets.get(node.domain, 1)
@@ -142,7 +142,7 @@ def _formal(parameters: Sequence[Any], index: int) -> str:
 
 def _named_type(node: OpRun) -> str | None:
     """The element type that an attribute of the node, or its default, names for results."""
-    codes = (getattr(node, name, None) for name in ("to", "dtype", "output_dtype", "output_datatype"))
+    codes = (getattr(node, name, None) for name in ("to", "dtype", "output_dtype", "output_datatype", "stash_type"))
     return next((from_onnx(int(code)) for code in codes if isinstance(code, int | np.integer) and code), None)
 
 

@@ -16,7 +16,7 @@ TEXT = 300
 
 
 class Entry(NamedTuple):
-    """What came of a model. `covered` lists each operator version in it with the classes of its attributes' values."""
+    """The result for a model. `covered` lists each operator version in it with the classes of its attributes' values."""
 
     number: int
     target: str

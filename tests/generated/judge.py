@@ -50,8 +50,8 @@ class _Trial:
     def verdict(self, thorough: bool) -> Verdict:
         before = _copies(self.feeds)
         try:
-            made = session(self.contents)
-            got = made.run(None, self.feeds)
+            subject = session(self.contents)
+            got = subject.run(None, self.feeds)
         except Exception as error:  # noqa: BLE001  any error of the subject is a failure
             return self._refused(error)
         if not identical(before, list(self.feeds.values())):
@@ -63,7 +63,7 @@ class _Trial:
             return self._finished()
         random = random_outputs(self.model, nodes.values)
         names = [one.name for one in self.model.graph.output]
-        self._check_session(made, got, bool(random))
+        self._check_session(subject, got, bool(random))
         self._compare(UNOPTIMIZED, got, [nodes.values[name] for name in names])
         self.differences += nodes.differences()
         self.oracles |= nodes.answered
@@ -94,18 +94,18 @@ class _Trial:
         """Run without optimisations and return every value. Nodes of 16-bit floats that are judged one by one round one by one."""
         contents = all_outputs(self.model).SerializeToString()
         config = {ROUNDING: "nodes"} if _has_halves(self.model) else {}
-        made = session(contents, GraphOptimizationLevel.ORT_DISABLE_ALL, config=config)
-        outputs = made.get_outputs()
+        subject = session(contents, GraphOptimizationLevel.ORT_DISABLE_ALL, config=config)
+        outputs = subject.get_outputs()
         values = {**constants(self.model), **self.feeds}
-        values.update(zip((one.name for one in outputs), made.run(None, self.feeds), strict=True))
-        types = {one.name: one.type for one in (*made.get_inputs(), *outputs)}
+        values.update(zip((one.name for one in outputs), subject.run(None, self.feeds), strict=True))
+        types = {one.name: one.type for one in (*subject.get_inputs(), *outputs)}
         return NodeJudge(self.model, values, types)
 
-    def _check_session(self, made: InferenceSession, got: Sequence[Any], random: bool) -> None:
+    def _check_session(self, subject: InferenceSession, got: Sequence[Any], random: bool) -> None:
         """A second run gives the same bits, and outputs are as the session foretells them."""
-        if not random and not identical(got, made.run(None, self.feeds)):
+        if not random and not identical(got, subject.run(None, self.feeds)):
             self._report("second run", "two runs give different bits")
-        for declared, value in zip(made.get_outputs(), got, strict=True):
+        for declared, value in zip(subject.get_outputs(), got, strict=True):
             if isinstance(value, np.ndarray) and declared.type != "unknown" and not _fits(declared.type, declared.shape, value):
                 found = f"{from_numpy(value.dtype)}{list(value.shape)}"
                 self._report("foretold type", f"{declared.name}: {declared.type}{declared.shape} foretold, {found} came")

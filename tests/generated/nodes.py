@@ -1,7 +1,7 @@
 """Every node of a model by itself: the oracles compute it from the values that ort-lite found before it.
 
 An operator that an oracle lacks then costs it one node, not the model; errors do not add up on the way; and where oracles
-disagree, the node that they disagree about is known, and what it was given.
+disagree, the node that they disagree about is known, and what it read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -64,13 +64,13 @@ class NodeJudge:
                 continue
             try:
                 model = single(self.model, node, self.values, self.types)
-                given = feeds(model, self.values)
+                operands = feeds(model, self.values)
             except KeyError as error:
                 self.refusals[node.op_type] = f"a value of unknown type: {error}"
                 continue
-            answers = {name: self._ask(name, model, given) for name in ORACLES}
+            answers = {name: self._ask(name, model, operands) for name in ORACLES}
             if all(isinstance(one, str) for one in answers.values()):
-                answers[IN_FLOAT32] = self._ask(IN_FLOAT32, model, given)
+                answers[IN_FLOAT32] = self._ask(IN_FLOAT32, model, operands)
             if all(isinstance(one, str) for one in answers.values()):
                 self.unjudged.append(_kind(node, self.values, self.types))
             for name, expected in answers.items():
@@ -78,27 +78,27 @@ class NodeJudge:
                     self.refusals[f"{name}, {node.domain}.{node.op_type}"] = expected
                 else:
                     self.answered.add(name)
-                    yield from self._compare(name, number, model, given, expected)
+                    yield from self._compare(name, number, model, operands, expected)
 
-    def _ask(self, oracle: str, model: onnx.ModelProto, given: Feeds) -> Answer:
-        if oracle != REFERENCE and (reason := crash(model, {**self.values, **given})):
+    def _ask(self, oracle: str, model: onnx.ModelProto, operands: Feeds) -> Answer:
+        if oracle != REFERENCE and (reason := crash(model, {**self.values, **operands})):
             return reason
-        return of_onnxruntime_in_float32(model, given) if oracle == IN_FLOAT32 else ORACLES[oracle](model, given)
+        return of_onnxruntime_in_float32(model, operands) if oracle == IN_FLOAT32 else ORACLES[oracle](model, operands)
 
     def _compare(
-        self, oracle: str, number: int, model: onnx.ModelProto, given: Feeds, expected: list[Any]
+        self, oracle: str, number: int, model: onnx.ModelProto, operands: Feeds, expected: list[Any]
     ) -> Iterator[Difference]:
         node = model.graph.node[0]
         got = [self.values[name] for name in node.output if name]
         if oracle == IN_FLOAT32:
             got, expected = _narrowed(got, expected)
         found = mismatches(got, expected)
-        if is_random(model, given):
+        if is_random(model, operands):
             found = [one for one in found if only_form(one)]
         if not found:
             return
-        values = {**self.values, **given}
-        conditioning = Conditioning(model, given)
+        values = {**self.values, **operands}
+        conditioning = Conditioning(model, operands)
         for mismatch in found:
             defect = find_defect(model, values, oracle, mismatch)
             if defect:

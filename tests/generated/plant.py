@@ -36,7 +36,7 @@ THOROUGH_EVERY = 20
 
 
 class Row(NamedTuple):
-    """What came of a fault. `models`: how many until it was found, 0 if it was not."""
+    """The result for a fault. `models`: how many until it was found, 0 if it was not."""
 
     fault: Fault
     models: int

@@ -20,7 +20,7 @@ REDUCED = "reduced"
 
 
 class Settings(NamedTuple):
-    """What a run does. Models are steered at `operators` or at what `transforms` rewrite, if there are some."""
+    """The settings of a run. Models are steered at `operators` or at what `transforms` rewrite, if there are some."""
 
     models: int
     failures: Path

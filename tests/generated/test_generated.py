@@ -88,8 +88,8 @@ def test_models_have_the_nodes_of_a_pattern() -> None:
 
 
 def has_two_transposes(graph: Any) -> bool:
-    made = {name: node.op_type for node in graph.node for name in node.output}
-    return any(node.op_type == "Transpose" == made.get(node.input[0]) for node in graph.node)
+    producers = {name: node.op_type for node in graph.node for name in node.output}
+    return any(node.op_type == "Transpose" == producers.get(node.input[0]) for node in graph.node)
 
 
 def graphs(model: Any) -> list[Any]:

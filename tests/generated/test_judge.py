@@ -29,12 +29,12 @@ def planted(monkeypatch: pytest.MonkeyPatch, change: Callable[[Array], Any], lev
     original = oracles.session
 
     def session(*arguments: Any, **options: Any) -> Any:
-        made: Any = original(*arguments, **options)
+        opened: Any = original(*arguments, **options)
         plain = len(arguments) == 1 and not options
         if level == "both" or (level == "" and plain) or (level == UNOPTIMIZED and not plain):
-            run = made.run
-            made.run = lambda names, feeds: [change(value) if not k else value for k, value in enumerate(run(names, feeds))]
-        return made
+            run = opened.run
+            opened.run = lambda names, feeds: [change(value) if not k else value for k, value in enumerate(run(names, feeds))]
+        return opened
 
     monkeypatch.setattr(judge, "session", session)
 
@@ -73,7 +73,7 @@ def test_a_planted_difference_is_reported(monkeypatch: pytest.MonkeyPatch, chang
 
 
 def test_a_wrong_operator_differs_from_both_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a wrong kernel would be, that sessions without optimisations run too."""
+    """A wrong kernel, which sessions without optimizations run too."""
     planted(monkeypatch, lambda y: y + np.float32(1e-3), "both")
     found = verdict(PLAIN, {"x": X})
     assert {"float64", "onnxruntime", "onnxruntime, whole model"} <= oracles_of(found)

@@ -27,10 +27,10 @@ def has(*wanted: str) -> Any:
         if not valid(model):
             return False
         for graph in all_graphs(model.graph):
-            made = {name: node for node in graph.node for name in node.output}
+            producers = {name: node for node in graph.node for name in node.output}
             for node in graph.node:
                 chain = [node]
-                while chain[-1].input and (before := made.get(chain[-1].input[0])) is not None:
+                while chain[-1].input and (before := producers.get(chain[-1].input[0])) is not None:
                     chain.append(before)
                 if tuple(one.op_type for one in reversed(chain[: len(wanted)])) == wanted:
                     return True

@@ -1,4 +1,4 @@
-"""What comparing a generated model came to."""
+"""The result of comparing a generated model with the oracles."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

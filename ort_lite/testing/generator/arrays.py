@@ -41,16 +41,19 @@ def numbers(rng: Random, shape: Sequence[int], dtype: str) -> Array:
     if is_integer(dtype) or dtype == "bool":
         least, most = limits(dtype)
         return between(max(least, -6), min(most, 9))(rng, shape, dtype)
-    generator = _numpy(rng)
+    generator = numpy_random(rng)
     if rng.random() < 0.6:
         return cast(generator.integers(-24, 25, tuple(shape)) / 8, dtype)
     return cast(generator.uniform(-4, 4, tuple(shape)), dtype)
 
 
 def special(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-    """As `numbers`, with a few of NaN, infinities, zeros of both signs, denormal and huge numbers; integers over the whole range."""
+    """Ordinary numbers, with a few of NaN, infinities, zeros of both signs, denormal and huge numbers among them.
+
+    Integers are of the whole range.
+    """
     array = numbers(rng, shape, dtype)
-    generator = _numpy(rng)
+    generator = numpy_random(rng)
     if is_integer(dtype):
         least, most = limits(dtype)
         edges = np.array([least, most, 0, least + 1, most - 1], object)
@@ -67,7 +70,7 @@ def between(least: float, most: float) -> Contents:
     """Numbers from `least` to `most`, both included; whole ones for integer types."""
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-        generator = _numpy(rng)
+        generator = numpy_random(rng)
         if is_integer(dtype) or dtype == "bool":
             low, high = limits(dtype)
             return generator.integers(max(int(least), low), min(int(most), high), tuple(shape), endpoint=True).astype(
@@ -82,7 +85,7 @@ def among(*values: float) -> Contents:
     """Numbers of a few values, each held exactly by the element type."""
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-        return cast(_numpy(rng).choice(np.array(values), tuple(shape)), dtype)
+        return cast(numpy_random(rng).choice(np.array(values), tuple(shape)), dtype)
 
     return contents
 
@@ -105,7 +108,8 @@ def cast(array: Array, dtype: str) -> Array:
         return np.asarray(array).astype(to_numpy(dtype))
 
 
-def _numpy(rng: Random) -> np.random.Generator:
+def numpy_random(rng: Random) -> np.random.Generator:
+    """NumPy's generator of random arrays, seeded by the other one."""
     return np.random.default_rng(rng.getrandbits(64))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ort_lite.graph.types import OptionalType, SequenceType, TensorType
-from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
+from ort_lite.testing.generator.draft import Draft, Known, Rejected, element_of, type_of
 from ort_lite.testing.generator.draw import Draw, Shape
 
 _WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -59,7 +59,7 @@ def _computed(inner: Draw, kind: str, shape: Shape | None) -> Known:
     """A new result of a body: a copy of what it can read, or of something fresh."""
     visible = [known for known in inner.visible() if known.kind == kind and (shape is None or known.shape == shape)]
     if kind.startswith("seq(") and inner.draft.opsets[""] < 14:  # Identity takes no sequences yet
-        dtype = kind[4:-1]
+        dtype = element_of(kind)
         element = inner.tensor_of(dtype, inner.shape(0, 3))
         if visible and inner.chance(0.5):
             return inner.draft.append("SequenceInsert", [inner.choice(visible).name, element])[0]
@@ -69,7 +69,7 @@ def _computed(inner: Draw, kind: str, shape: Shape | None) -> Known:
     elif kind.startswith("optional("):
         source = inner.value_of(kind).name
     elif kind.startswith("seq("):
-        source = fresh_sequence(inner, kind[4:-1], [inner.shape(0, 3, most=4) for _ in range(inner.integer(0, 2))]).name
+        source = fresh_sequence(inner, element_of(kind), [inner.shape(0, 3, most=4) for _ in range(inner.integer(0, 2))]).name
     else:
         source = inner.tensor_of(kind, inner.shape(0, 3) if shape is None else shape)
     return copied(inner, source)
@@ -93,8 +93,8 @@ def copied(inner: Draw, source: str) -> Known:
 def add_next_state(inner: Draw, state: Known) -> Known:
     """Give a body the output that follows a state: of its type and shape, often computed from it; returns it."""
     body = inner.draft
-    if state.kind.startswith("seq(") and state.kind[4:-1] in CLASSIC and inner.chance(0.6):
-        element = inner.tensor_of(state.kind[4:-1], inner.shape(0, 3, most=4))
+    if state.kind.startswith("seq(") and element_of(state.kind) in CLASSIC and inner.chance(0.6):
+        element = inner.tensor_of(element_of(state.kind), inner.shape(0, 3, most=4))
         following = body.append("SequenceInsert", [state.name, element])[0]
     elif state.shape is not None and state.kind in COUNTABLE and inner.chance(0.5):
         other = inner.tensor_of(state.kind, inner.broadcastable(state.shape, wider=False))

@@ -1,4 +1,4 @@
-"""What writes the nodes that a transform matches, and the list of chains by the name of the transform."""
+"""Chains: functions that write the nodes that a transform matches, by the name of the transform."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -35,10 +35,7 @@ class Chain:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a value. Raises Rejected where it is not known."""
-        shape = self.known(name).shape
-        if shape is None:
-            raise Rejected(f"the shape of {name} is not known")
-        return shape
+        return self.known(name).sizes
 
     def skip(self, reason: str) -> None:
         """Leave the chain out of this model."""
@@ -118,7 +115,7 @@ def chain_for(*transforms: str) -> Callable[[Writer], Writer]:
 
 
 def chains() -> Mapping[str, Writer]:
-    """Return what writes chains by the name of the transform; imports the families."""
+    """Return all chains by the name of the transform; imports the families."""
     package = import_module("ort_lite.testing.generator.chains")
     for module in iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")

@@ -1,4 +1,4 @@
-"""What generated models have covered, and the target that comes next."""
+"""The coverage of generated models, and the choice of the next target."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -38,11 +38,16 @@ class Known(Record, eq=False):
         return str(kind_of(self.type))
 
     @property
-    def rank(self) -> int:
-        """The number of axes. Raises Rejected where the shape is not known."""
+    def sizes(self) -> tuple[int, ...]:
+        """The shape. Raises Rejected where it is not known."""
         if self.shape is None:
             raise Rejected(f"the shape of {self.name} is not known")
-        return len(self.shape)
+        return self.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes. Raises Rejected where the shape is not known."""
+        return len(self.sizes)
 
 
 class NodeDraft(Record, eq=False):
@@ -262,6 +267,11 @@ def _attribute(name: str, value: Any) -> Attr:
     if isinstance(value, list) and not value:
         return Attr(name, "INTS", [])
     return Attr.of(name, value)
+
+
+def element_of(kind: str) -> str:
+    """The kind inside a sequence or an optional, or the kinds inside a map: "float32", "string,int64"."""
+    return kind.partition("(")[2][:-1]
 
 
 def type_of(kind: str, shape: Sequence[int] | None = None) -> Type:

@@ -1,6 +1,7 @@
-"""What a recipe draws from: numbers, shapes, and operands of the types that the target binds."""
+"""Random choices for recipes: numbers, shapes, and operands of the types that the target binds."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from random import Random
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ class Draw:
         self._operands = dict(operands or {})
         self.types: dict[str, str] = dict(target.types)
         self.fixed: dict[int, bool] = {}
-        """Whether a fresh operand that `tensor` or `value` makes for an input is a constant."""
+        """By input: True if a fresh operand from `tensor` or `value` is a constant."""
         self.covered: list[Any] = []
         """Targets of nodes in bodies, with their attributes."""
 
@@ -114,6 +115,8 @@ class Draw:
 
     def broadcastable(self, shape: Shape, wider: bool = True) -> Shape:
         """A shape that broadcasts with `shape`; `wider`: the result may be larger than it."""
+        if self.chance(0.2):
+            return shape
         other = [1 if self.chance(0.25) else n for n in shape]
         if wider:
             other = [self.size() if own == 1 and self.chance(0.3) else n for n, own in zip(other, shape, strict=True)]
@@ -128,17 +131,17 @@ class Draw:
         Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
         is a feed or a constant (`constant`: which of the two).
         """
-        if index in self._operands:
-            return self._operands.pop(index)
+        known = self.chosen(index)
+        if known is not None:
+            return known.name
         return self.tensor_of(self.kind(index), shape, contents, self.fixed.get(index) if constant is None else constant)
 
     def tensor_of(
         self, dtype: str, shape: Sequence[int], contents: Contents | None = None, constant: bool | None = None
     ) -> str:
-        """As `tensor`, of any element type."""
+        """An operand of any element type, with the rules of `tensor`."""
         sizes = tuple(shape)
-        if int(np.prod(sizes, dtype=np.int64)) > MOST_ELEMENTS:
-            raise Rejected(f"{sizes} has too many elements")
+        check_size(sizes)
         if not is_dtype(dtype):
             raise Rejected(f"{dtype} is no tensor")
         if contents is None and constant is None and (found := self._earlier(dtype, sizes)) is not None:
@@ -168,18 +171,21 @@ class Draw:
         """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
-        if index in self._operands:
-            known = self.draft.known(self._operands.pop(index))
-            if not _fits(known, self.kind(index), low, high, least, open_shape):
-                raise Rejected(f"{known.name} does not fit operand {index}")
-            return known
-        if index in self.fixed and is_dtype(self.kind(index)):
+        known = self.chosen(index)
+        if known is not None and not _fits(known, self.kind(index), low, high, least, open_shape):
+            raise Rejected(f"{known.name} does not fit operand {index}")
+        if known is None and index in self.fixed and is_dtype(self.kind(index)):
             shape = self.shape(low, max(low, min(high, 4)), least=least)
-            return self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
-        return self.value_of(self.kind(index), low, high, least, open_shape)
+            known = self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
+        return self.value_of(self.kind(index), low, high, least, open_shape) if known is None else known
+
+    def chosen(self, index: int) -> Known | None:
+        """The operand that whoever asked for the node has chosen, the first time that it is asked for."""
+        name = self._operands.pop(index, None)
+        return None if name is None else self.draft.known(name)
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
-        """As `value`, of any kind."""
+        """An operand of any kind, with the rules of `value`."""
         fitting = [known for known in self.visible() if _fits(known, kind, low, high, least, open_shape)]
         if fitting and self.chance(0.75):
             recent = fitting[-4:] if self.chance(0.6) else fitting
@@ -218,7 +224,7 @@ class Draw:
         return Draw(body, self.schema, self.target, self.rng, self._extend)
 
     def content_of(self, kind: str) -> Any:
-        """What a feed of a kind holds: an array, a list, a dict, or None for an empty optional."""
+        """The contents of a feed of a kind: an array, a list, a dict, or None for an empty optional."""
         head, bracket, inside = kind.partition("(")
         if not bracket:
             return self.contents(kind, self.shape(0, 3, most=4))
@@ -247,7 +253,7 @@ class Draw:
             return self.choice(same)
         if not self.chance(0.35):
             return None
-        size = int(np.prod(shape, dtype=np.int64))
+        size = prod(shape)
         moved = [one for one in visible if one.kind == dtype and one.shape is not None and np.prod(one.shape) == size != 0]
         if moved and dtype != "string":
             target = self.ints(*shape, constant=True)
@@ -265,6 +271,12 @@ class Draw:
             return None
 
 
+def check_size(shape: Sequence[int]) -> None:
+    """Raise Rejected for a value with more than MOST_ELEMENTS elements."""
+    if prod(shape) > MOST_ELEMENTS:
+        raise Rejected(f"{tuple(shape)} has too many elements")
+
+
 def _fits(known: Known, kind: str, low: int, high: int, least: int, open_shape: bool) -> bool:
     if known.kind != kind or known.shape is None:
         return known.kind == kind and open_shape
@@ -278,4 +290,4 @@ def _castable(source: str, target: str) -> bool:
     return source in FLOATS or source in ("int8", "int16", "int32", "int64", "uint8", "bool")
 
 
-__all__ = ["DEEPEST", "MOST_ELEMENTS", "Draw", "Shape"]
+__all__ = ["DEEPEST", "MOST_ELEMENTS", "Draw", "Shape", "check_size"]

@@ -42,10 +42,10 @@ def _replace(model: Any, chosen: Sequence[Any], inputs: Sequence[str], outputs: 
 
     number = len(model.functions) + 1
     bodies = [NodeProto.FromString(node.SerializeToString()) for node in chosen]
-    given = list(_references(bodies, rng))
+    attributes = list(_references(bodies, rng))
     required: list[Any] = []
     defaults: list[Any] = []
-    for attribute in given:
+    for attribute in attributes:
         (defaults if rng.random() < 0.3 else required).append(attribute)
     name, overload = f"Function{number}", rng.choice(OVERLOADS)
     model.functions.append(

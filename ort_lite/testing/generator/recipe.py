@@ -13,7 +13,7 @@ The shape rules check each proposal, so a recipe needs no proof that its node is
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, TypeVar
 
 from ort_lite.graph.types import Type
 from ort_lite.record import Record
@@ -29,6 +29,7 @@ class Call(Record, eq=False):
     types: tuple[Type | None, ...] | None = None
 
 
+T = TypeVar("T")
 Recipe = Callable[[Draw], Call]
 _RECIPES: dict[tuple[str, str], Recipe] = {}
 
@@ -57,10 +58,12 @@ def recipes() -> Mapping[tuple[str, str], Recipe]:
 def call(
     inputs: Sequence[str], outputs: int | Sequence[bool] = 1, *, types: Sequence[Type | None] | None = None, **attributes: Any
 ) -> Call:
-    """Propose a node. Attributes that are None are left out, inputs that are "" too."""
-    operands = list(inputs)
-    while operands and not operands[-1]:
-        operands.pop()
-    named = (True,) * outputs if isinstance(outputs, int) else tuple(outputs)
-    kept = {name: value for name, value in attributes.items() if value is not None}
-    return Call(tuple(operands), named, kept, None if types is None else tuple(types))
+    """Propose a node. Attributes that are None are left out, and so are inputs that are "" and outputs that are False at the end."""
+    named = [True] * outputs if isinstance(outputs, int) else outputs
+    present = {name: value for name, value in attributes.items() if value is not None}
+    return Call(_without_last(inputs), _without_last(named), present, None if types is None else tuple(types))
+
+
+def _without_last(items: Sequence[T]) -> tuple[T, ...]:
+    """The items up to the last one that is true."""
+    return tuple(items[: max((place for place, item in enumerate(items, 1) if item), default=0)])

@@ -1,4 +1,4 @@
-"""What a generated model can be steered at: a version of an operator with an element type for each of its type variables."""
+"""Targets, which models are steered at: a version of an operator with an element type for each of its type variables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -10,7 +10,7 @@ from ort_lite.testing.generator.draft import type_of
 
 NEWEST = 1 << 30
 USUAL = ("float32", "int64")
-"""What stands for a type variable that another combination varies, where the schema allows it."""
+"""The kinds of a type variable while another one varies, where the schema allows it."""
 
 
 class Target(Record):

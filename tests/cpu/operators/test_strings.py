@@ -159,7 +159,9 @@ def test_there_is_nothing_between_two_strings() -> None:
 
 
 @pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
-@pytest.mark.parametrize(("scale", "attributes"), [(1, ", extrapolation_value = 9.0"), (2, ", extrapolation_value = 9.0"), (1, "")])
+@pytest.mark.parametrize(
+    ("scale", "attributes"), [(1, ", extrapolation_value = 9.0"), (2, ", extrapolation_value = 9.0"), (1, "")]
+)
 def test_optimization_does_not_decide_whether_strings_are_resized(scale: int, attributes: str, level: str) -> None:
     """Only tf_crop_and_resize reads extrapolation_value."""
     mode = "nearest" if attributes else "linear"

@@ -11,10 +11,18 @@ from tests.generated.ports.registry import port
 
 @port("DeformConv")
 def deform_conv(
-    x: Array, w: Array, offset: Array, b: Array | None = None, mask: Array | None = None, group: int = 1,
-    offset_group: int = 1, kernel_shape: Sequence[int] | None = None, strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None, pads: Sequence[int] | None = None,
-) -> Array:  # fmt: skip
+    x: Array,
+    w: Array,
+    offset: Array,
+    b: Array | None = None,
+    mask: Array | None = None,
+    group: int = 1,
+    offset_group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+) -> Array:
     """Every tap of the kernel is moved by two offsets, down and to the right, and read between the pixels."""
     if x.ndim != 4:
         raise NotImplementedError("DeformConv of other ranks")

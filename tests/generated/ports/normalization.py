@@ -15,7 +15,7 @@ _ALPHA = float(np.float32(1e-4))
 def batch_normalization(
     x: Array, scale: Array, bias: Array, mean: Array, variance: Array, epsilon: float = EPSILON, spatial: int = 1, **_: Any
 ) -> Array:
-    """With the statistics that come; those of `spatial=0` are for each element of an item."""
+    """Normalize with the statistics that come; those of `spatial=0` are for each element of an item."""
     shape = (1, -1, *(1,) * (x.ndim - 2)) if spatial else x.shape[1:]
     scale, bias, mean, variance = (one.reshape(shape) for one in (scale, bias, mean, variance))
     return np.asarray((x - mean) / np.sqrt(variance + epsilon) * scale + bias)

@@ -137,7 +137,7 @@ def conv_transpose(x: Array, w: Array, b: Array | None = None, group: int = 1, *
 
 
 def _borders(x: Array, whole: Sequence[int], strides: Sequence[int], how: dict[str, Any]) -> tuple[list[int], list[int]]:
-    """What is cut off in front along each axis, and the sizes that remain."""
+    """The number of elements cut off in front of each axis, and the sizes that remain."""
     count, auto_pad = len(whole), how.get("auto_pad", "NOTSET")
     pads, wanted = how.get("pads") or (0,) * (2 * count), how.get("output_shape")
     if wanted is None and auto_pad.startswith("SAME"):

@@ -35,7 +35,7 @@ _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "
 
 
 class Direction(NamedTuple):
-    """What one direction has: weights of the gates, biases, initial states, activations."""
+    """The operands of one direction: weights of the gates, biases, initial states, activations."""
 
     w: Array
     r: Array

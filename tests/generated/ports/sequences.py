@@ -20,7 +20,7 @@ def sequence_insert(sequence: list[Array], tensor: Array, position: Array | None
 
 
 class StackingLoop(Loop):
-    """As the Loop of onnx.reference, which joins the outputs of iterations where they should be stacked."""
+    """The Loop of onnx.reference, which joins the outputs of iterations where they should be stacked."""
 
     body: Any
     _run_body: Any
@@ -33,9 +33,9 @@ class StackingLoop(Loop):
         state = list(args)
         go, iteration = cond is None or bool(np.all(cond)), 0
         while go and (M is None or iteration < int(np.ravel(M)[0])):
-            given = {**(context or {}), names[0]: np.array(iteration, np.int64), names[1]: np.array(go)}
-            given.update(zip(names[2:], state, strict=True))
-            results = self._run_body(given, attributes=attributes, bindings=bindings)
+            operands = {**(context or {}), names[0]: np.array(iteration, np.int64), names[1]: np.array(go)}
+            operands.update(zip(names[2:], state, strict=True))
+            results = self._run_body(operands, attributes=attributes, bindings=bindings)
             go, state = bool(np.all(results[0])), list(results[1 : 1 + self.N])
             for one, value in zip(kept, results[1 + self.N :], strict=True):
                 one.append(value)
@@ -68,8 +68,8 @@ class StackingScan(Scan):
         ]
         kept: list[list[Array]] = [[] for _ in range(outputs)]
         for step in range(length):
-            given = {**(context or {}), **dict(zip(names, [*state, *(part[step] for part in parts)], strict=True))}
-            results = self.body.run(None, given, attributes=attributes)
+            operands = {**(context or {}), **dict(zip(names, [*state, *(part[step] for part in parts)], strict=True))}
+            results = self.body.run(None, operands, attributes=attributes)
             state = list(results[: len(state)])
             for one, value in zip(kept, results[len(state) :], strict=True):
                 one.append(value)

@@ -1,4 +1,4 @@
-"""What pools and convolutions have in common: where their windows lie."""
+"""Places of the windows of pools and convolutions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

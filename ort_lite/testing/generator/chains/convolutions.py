@@ -24,7 +24,7 @@ def activation(chain: Chain, x: str, op_types: tuple[str, ...]) -> str:
 
 
 def batch_norm(chain: Chain, x: str) -> str:
-    """With constant statistics."""
+    """Normalize with constant statistics."""
     channels = chain.shape(x)[1:2]
     operands = [chain.constant(channels) for _ in range(3)]
     variance = chain.array(positive(chain.rng, channels, "float32"))

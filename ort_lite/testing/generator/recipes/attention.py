@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from ort_lite.dtypes import Array, to_numpy, to_onnx
-from ort_lite.testing.generator.arrays import between
+from ort_lite.testing.generator.arrays import between, numpy_random
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.windows import unless_default, weight
@@ -18,7 +16,7 @@ PRECISIONS = ("float32", "float16", "float64", "bfloat16")
 
 def readable_mask(rng: Random, shape: Sequence[int], dtype: str) -> Array:
     """Bools, nearly always with a key that counts in each row."""
-    mask = np.random.default_rng(rng.getrandbits(64)).random(tuple(shape)) < 0.6
+    mask = numpy_random(rng).random(tuple(shape)) < 0.6
     if rng.random() < 0.9 and mask.size:
         mask[..., 0] = True
     return mask.astype(to_numpy(dtype))

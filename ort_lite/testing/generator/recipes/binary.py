@@ -4,6 +4,7 @@ import numpy as np
 
 from ort_lite.dtypes import itemsize
 from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
+from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
@@ -11,22 +12,32 @@ COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 BITS = ("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 
 
-@recipe("Add", "Sub", "Mul", *COMPARISONS, *BITS)
+@recipe("Add", "Sub", "Mul", "StringConcat", *COMPARISONS, *BITS)
 def binary(draw: Draw) -> Call:
     first = draw.value(0, high=4)
-    assert first.shape is not None
-    operands = [first.name, draw.tensor(1, draw.broadcastable(first.shape))]
+    if draw.has_attribute("broadcast"):
+        return _one_way(draw, first)
+    operands = [first.name, draw.tensor(1, draw.broadcastable(first.sizes))]
     if draw.chance(0.5):
         operands.reverse()
     return call(operands)
+
+
+def _one_way(draw: Draw, first: Known) -> Call:
+    """Until version 7 the second operand broadcasts, if an attribute says so: its axes are the first one's from `axis` on."""
+    start = draw.integer(0, first.rank)
+    other = first.sizes[start : draw.integer(start, first.rank)]
+    if draw.chance(0.4) or not other:
+        return call([first.name, draw.tensor(1, first.sizes)])
+    last = start + len(other) == first.rank
+    return call([first.name, draw.tensor(1, other)], broadcast=1, axis=start if not last or draw.chance(0.5) else None)
 
 
 @recipe("SwiGLU")
 def swiglu(draw: Draw) -> Call:
     """The gate and the value have the same shape."""
     gate = draw.value(0, high=4)
-    assert gate.shape is not None
-    return call([gate.name, draw.tensor(1, gate.shape)], alpha=draw.maybe(draw.number()))
+    return call([gate.name, draw.tensor(1, gate.sizes)], alpha=draw.maybe(draw.number()))
 
 
 @recipe("Div", "Mod")
@@ -72,8 +83,7 @@ def power(draw: Draw) -> Call:
 def variadic(draw: Draw) -> Call:
     """All inputs have the same shape until version 8, when broadcasting came."""
     first = draw.value(0, high=4)
-    assert first.shape is not None
-    shape, operands = first.shape, [first.name]
+    shape, operands = first.sizes, [first.name]
     for _ in range(draw.integer(0, 4)):
         other = draw.broadcastable(shape) if draw.version >= 8 else shape
         operands.append(draw.tensor(0, other))
@@ -86,16 +96,14 @@ def variadic(draw: Draw) -> Call:
 def prelu(draw: Draw) -> Call:
     """The slope broadcasts to the input, which keeps its shape."""
     first = draw.value(0, high=4)
-    assert first.shape is not None
-    return call([first.name, draw.tensor(1, draw.broadcastable(first.shape, wider=False))])
+    return call([first.name, draw.tensor(1, draw.broadcastable(first.sizes, wider=False))])
 
 
 @recipe("Where")
 def where(draw: Draw) -> Call:
     first = draw.value(1, high=4)
-    assert first.shape is not None
-    condition = draw.broadcastable(first.shape)
-    shape = np.broadcast_shapes(first.shape, condition)
+    condition = draw.broadcastable(first.sizes)
+    shape = np.broadcast_shapes(first.sizes, condition)
     operands = [first.name, draw.tensor(2, draw.broadcastable(shape))]
     if draw.chance(0.5):
         operands.reverse()
@@ -106,8 +114,7 @@ def where(draw: Draw) -> Call:
 def bit_shift(draw: Draw) -> Call:
     """Version 28 defines shifts by any number, and those of signed integers."""
     first = draw.value(0, high=4)
-    assert first.shape is not None
     bits = 8 * itemsize(draw.kind(0))
     by = between(-2, bits + 2) if draw.version >= 28 and draw.chance(0.4) else between(0, bits - 1)
-    other = draw.tensor(1, draw.broadcastable(first.shape), by)
+    other = draw.tensor(1, draw.broadcastable(first.sizes), by)
     return call([first.name, other], direction=draw.choice(["LEFT", "RIGHT"]))

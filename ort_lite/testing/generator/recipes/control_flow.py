@@ -90,13 +90,12 @@ def _next_condition(inner: Draw, turn: Known, condition: Known, count: int | Non
 
 def _growing(inner: Draw, known: Known, state: Known, turns: int) -> Type:
     """Add a state to which each turn adds rows; returns its last type."""
-    assert state.shape is not None
     axis = inner.axis(state.rank) if inner.draft.opsets[""] >= 11 else inner.integer(0, state.rank - 1)
-    sizes = list(state.shape)
+    sizes = list(state.sizes)
     sizes[axis] = inner.integer(1, 2)
     part = inner.tensor_of(state.kind, sizes)
     inner.draft.outputs.append(inner.draft.append("Concat", [known.name, part], {"axis": axis})[0].name)
-    last = list(state.shape)
+    last = list(state.sizes)
     last[axis] += turns * sizes[axis]
     return TensorType(state.kind, tuple(last))
 

@@ -4,8 +4,8 @@ from math import prod
 from typing import Any
 
 from ort_lite.testing.generator.arrays import between, limits, positive
-from ort_lite.testing.generator.draft import Known, Rejected
-from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.draft import Known
+from ort_lite.testing.generator.draw import Draw, check_size
 from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.windows import SAME, Window, image, unless_default, weight, window
 
@@ -20,12 +20,11 @@ def groups(draw: Draw, channels: int) -> int:
 
 
 class Convolution:
-    """What all convolutions draw alike: an image, groups, a window, and the shape of the weights."""
+    """The choices that all convolutions share: an image, groups, a window, and the shape of the weights."""
 
     def __init__(self, draw: Draw, x: Known, automatic: bool = True) -> None:
-        assert x.shape is not None
-        self.draw, self.x, self.sizes = draw, x, x.shape[2:]
-        self.batch, self.channels = x.shape[:2]
+        self.draw, self.x, self.sizes = draw, x, x.sizes[2:]
+        self.batch, self.channels = x.sizes[:2]
         self.group = groups(draw, self.channels)
         self.window: Window = window(draw, self.sizes, pooling=False, automatic=automatic)
         self.results = self.group * draw.integer(1, 4 if self.group < 4 else 2)
@@ -105,8 +104,7 @@ def _spread(draw: Draw, own: Convolution) -> dict[str, Any]:
         more = [draw.integer(0, max(s, d) - 1) for s, d in zip(at.strides, at.dilations, strict=True)]
     full = [(n - 1) * s + reach + m for n, s, reach, m in zip(own.sizes, at.strides, at.extents, more, strict=True)]
     found: dict[str, Any] = {"output_padding": unless_default(draw, more, [0] * rank)}
-    if prod(full) * own.results * max(own.batch, 1) > 4096:
-        raise Rejected(f"a result of {full} has too many elements")
+    check_size((max(own.batch, 1), own.results, *full))
     if (at.auto_pad in SAME and draw.chance(0.6)) or at.auto_pad == "VALID":
         return found
     if draw.chance(0.15):
@@ -151,8 +149,7 @@ def col2im(draw: Draw) -> Call:
 @recipe("CausalConvWithState")
 def causal_conv(draw: Draw) -> Call:
     x = image(draw, high=3)
-    assert x.shape is not None
-    batch, channels, _ = x.shape
+    batch, channels, _ = x.sizes
     size = draw.integer(1, 5)
     operands = [
         x.name,

@@ -22,7 +22,7 @@ DOMAINS: Mapping[str, Contents] = {
     "Asin": between(-1, 1),
     "Atanh": between(-0.9375, 0.9375),
 }
-"""Where a function is defined and does not run off to infinity."""
+"""By function: numbers for which it is defined and finite."""
 
 
 @recipe(*PLAIN)

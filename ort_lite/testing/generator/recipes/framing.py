@@ -10,12 +10,11 @@ def pad(draw: Draw) -> Call:
     modes = ["constant", "constant", "reflect", "edge"] + ["wrap"] * (draw.version >= 19)
     mode = draw.choice(modes)
     value = draw.value(0, low=1, least=0 if mode == "constant" else 1)
-    assert value.shape is not None
     axes = None
     if (draw.version >= 18 and draw.chance(0.4)) or (draw.has_input(3) and draw.kind(3) == "int32"):
         axes = draw.axes(value.rank, least=1)
     chosen = range(value.rank) if axes is None else [axis % value.rank for axis in axes]
-    pairs = [borders(draw, mode, value.shape[axis]) for axis in chosen]
+    pairs = [borders(draw, mode, value.sizes[axis]) for axis in chosen]
     pads = [pair[side] for side in (0, 1) for pair in pairs]
     named = mode if mode != "constant" or draw.chance(0.5) else None
     if draw.version < 11:
@@ -76,9 +75,8 @@ def space_to_depth(draw: Draw) -> Call:
 @recipe("ReverseSequence")
 def reverse_sequence(draw: Draw) -> Call:
     value = draw.value(0, low=2)
-    assert value.shape is not None
     batch = draw.choice([0, 1])
-    lengths = draw.tensor(1, (value.shape[batch],), between(min(1, value.shape[1 - batch]), value.shape[1 - batch]))
+    lengths = draw.tensor(1, (value.sizes[batch],), between(min(1, value.sizes[1 - batch]), value.sizes[1 - batch]))
     if batch == 1 and draw.chance(0.5):
         return call([value.name, lengths])
     return call([value.name, lengths], batch_axis=batch, time_axis=1 - batch)

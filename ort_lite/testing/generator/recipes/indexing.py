@@ -3,7 +3,7 @@
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.testing.generator.arrays import between, indices, limits
+from ort_lite.testing.generator.arrays import between, indices, limits, numpy_random
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
@@ -11,9 +11,8 @@ from ort_lite.testing.generator.recipe import Call, call, recipe
 @recipe("Gather")
 def gather(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     axis = draw.axis(value.rank)
-    size = value.shape[axis]
+    size = value.sizes[axis]
     shape = draw.shape(0, 2, most=4) if size else (0, *draw.shape(0, 1))
     places = draw.tensor(1, shape, indices(size, draw.version >= 11) if size else between(0, 0))
     return call([value.name, places], axis=axis if axis or draw.chance(0.5) else None)
@@ -29,10 +28,9 @@ def within(draw: Draw, shape: Shape, axis: int) -> Shape:
 @recipe("GatherElements")
 def gather_elements(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     axis = draw.axis(value.rank)
-    size = value.shape[axis]
-    places = draw.tensor(1, within(draw, value.shape, axis), indices(size) if size else between(0, 0))
+    size = value.sizes[axis]
+    places = draw.tensor(1, within(draw, value.sizes, axis), indices(size) if size else between(0, 0))
     return call([value.name, places], axis=axis if axis or draw.chance(0.5) else None)
 
 
@@ -58,11 +56,10 @@ def reduction(draw: Draw) -> str | None:
 @recipe("Scatter", "ScatterElements")
 def scatter_elements(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     axis = draw.axis(value.rank)
-    size = value.shape[axis]
+    size = value.sizes[axis]
     how = reduction(draw)
-    sizes = list(within(draw, value.shape, axis))
+    sizes = list(within(draw, value.sizes, axis))
     negative = draw.version >= 11
     if how in (None, "none"):
         sizes[axis] = min(sizes[axis], size)
@@ -76,11 +73,10 @@ def scatter_elements(draw: Draw) -> Call:
 @recipe("GatherND")
 def gather_nd(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     batch = draw.integer(0, value.rank - 1) if draw.has_attribute("batch_dims") and draw.chance(0.5) else 0
     depth = draw.integer(1, value.rank - batch)
-    named = value.shape[batch : batch + depth]
-    lead = (*value.shape[:batch], *draw.shape(0, 2, most=3))
+    named = value.sizes[batch : batch + depth]
+    lead = (*value.sizes[:batch], *draw.shape(0, 2, most=3))
     if 0 in named and 0 not in lead:
         lead = (*lead, 0)
     columns = [np.asarray((indices(n) if n else between(0, 0))(draw.rng, lead, "int64")) for n in named]
@@ -93,9 +89,8 @@ def gather_nd(draw: Draw) -> Call:
 @recipe("ScatterND")
 def scatter_nd(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     depth = draw.integer(1, value.rank)
-    named = value.shape[:depth]
+    named = value.sizes[:depth]
     lead = draw.shape(0, 2, most=3)
     if 0 in named and 0 not in lead:
         lead = (*lead, 0)
@@ -109,25 +104,23 @@ def scatter_nd(draw: Draw) -> Call:
     columns = np.unravel_index(np.array(chosen, np.int64).reshape(lead), named) if count else [np.zeros(lead, np.int64)] * depth
     places = np.stack(columns, -1).astype(np.int64)
     if draw.chance(0.3):
-        places = np.where(
-            np.random.default_rng(draw.rng.getrandbits(32)).random(places.shape) < 0.3, places - np.array(named), places
-        )
-    return call([value.name, draw.array(places), draw.tensor(2, (*lead, *value.shape[depth:]))], reduction=how)
+        negative = numpy_random(draw.rng).random(places.shape) < 0.3
+        places = np.where(negative, places - np.array(named), places)
+    return call([value.name, draw.array(places), draw.tensor(2, (*lead, *value.sizes[depth:]))], reduction=how)
 
 
 @recipe("TensorScatter")
 def tensor_scatter(draw: Draw) -> Call:
     cache = draw.value(0, low=3, least=1)
-    assert cache.shape is not None
     axis = draw.choice([*range(1, cache.rank), *range(1 - cache.rank, 0)])
-    length = draw.integer(1, cache.shape[axis])
-    shape = list(cache.shape)
+    length = draw.integer(1, cache.sizes[axis])
+    shape = list(cache.sizes)
     shape[axis] = length
     mode = draw.choice([None, "linear", "circular"])
-    most = cache.shape[axis] - (1 if mode == "circular" else length)
+    most = cache.sizes[axis] - (1 if mode == "circular" else length)
     operands = [cache.name, draw.tensor(1, shape)]
     if draw.chance(0.8):
-        operands.append(draw.tensor(2, (cache.shape[0],), between(0, most)))
+        operands.append(draw.tensor(2, (cache.sizes[0],), between(0, most)))
     return call(operands, axis=None if axis == -2 and draw.chance(0.5) else axis, mode=mode)
 
 
@@ -135,8 +128,7 @@ def tensor_scatter(draw: Draw) -> Call:
 def one_hot(draw: Draw) -> Call:
     places = draw.value(0, high=3) if draw.chance(0.3) else None
     depth = draw.integer(1, 5)
-    shape = draw.shape(0, 3, most=4) if places is None else places.shape
-    assert shape is not None
+    shape = draw.shape(0, 3, most=4) if places is None else places.sizes
     beyond = between(-depth - 2 if draw.version >= 11 else 0, depth + 1)
     name = draw.array(whole(draw, beyond(draw.rng, shape, "int64"), draw.kind(0)))
     size = draw.array(whole(draw, np.array(depth if draw.chance(0.5) else [depth], np.int64), draw.kind(1)))
@@ -154,9 +146,8 @@ def whole(draw: Draw, array: Array, dtype: str) -> Array:
 @recipe("Compress")
 def compress(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     axis = draw.axis(value.rank) if draw.chance(0.7) else None
-    size = int(np.prod(value.shape)) if axis is None else value.shape[axis]
+    size = int(np.prod(value.sizes)) if axis is None else value.sizes[axis]
     length = draw.integer(max(0, size - 2), size) if draw.chance(0.4) else size
     if axis is not None and draw.version < 11:
         axis %= value.rank

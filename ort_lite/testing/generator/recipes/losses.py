@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.testing.generator.arrays import Contents, positive
+from ort_lite.testing.generator.arrays import Contents, numpy_random, positive
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
@@ -17,7 +17,7 @@ def labels(classes: int, ignored: int | None) -> Contents:
     """Classes, at times the one that is ignored, which need not be a class."""
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-        generator = np.random.default_rng(rng.getrandbits(64))
+        generator = numpy_random(rng)
         array = generator.integers(0, classes, tuple(shape))
         if ignored is not None:
             array = np.where(generator.random(tuple(shape)) < 0.3, ignored, array)
@@ -29,8 +29,7 @@ def labels(classes: int, ignored: int | None) -> Contents:
 @recipe("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
 def loss(draw: Draw) -> Call:
     scores = draw.value(0, low=2, high=5)
-    assert scores.shape is not None
-    batch, classes, *space = scores.shape
+    batch, classes, *space = scores.sizes
     if classes == 0:
         raise Rejected("there are no classes")
     ignored = draw.choice([None, None, draw.integer(0, classes - 1), -1, 100])

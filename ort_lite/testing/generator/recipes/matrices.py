@@ -1,10 +1,7 @@
 """Products of matrices, and sums of products."""
 
-from math import prod
-
 from ort_lite.testing.generator.arrays import is_float
-from ort_lite.testing.generator.draft import Rejected
-from ort_lite.testing.generator.draw import Draw, Shape
+from ort_lite.testing.generator.draw import Draw, Shape, check_size
 from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
@@ -13,16 +10,14 @@ from ort_lite.testing.generator.recipes.windows import weight
 def matmul(draw: Draw) -> Call:
     """A weight behind (mostly) or a batch of matrices; vectors on either side at times."""
     a = draw.value(0, low=1, high=4)
-    assert a.shape is not None
-    depth = a.shape[-1]
+    depth = a.sizes[-1]
     if draw.chance(0.1):
         return call([a.name, draw.tensor(1, (depth,))])
     columns = draw.size(8)
     if a.rank <= 2 or draw.chance(0.5):
-        return _turned(draw, a.name, a.shape, weight(draw, 1, (depth, columns)))
-    batch = draw.broadcastable(a.shape[:-2], wider=draw.chance(0.3))
-    if prod(batch) * a.shape[-2] * columns > 4096:
-        raise Rejected("the product has too many elements")
+        return _turned(draw, a.name, a.sizes, weight(draw, 1, (depth, columns)))
+    batch = draw.broadcastable(a.sizes[:-2], wider=draw.chance(0.3))
+    check_size((*batch, a.sizes[-2], columns))
     return call([a.name, draw.tensor(1, (*batch, depth, columns))])
 
 
@@ -36,9 +31,8 @@ def _turned(draw: Draw, a: str, shape: Shape, b: str) -> Call:
 @recipe("Gemm")
 def gemm(draw: Draw) -> Call:
     a = draw.value(0, low=2, high=2)
-    assert a.shape is not None
     flip_a, flip_b = draw.choice([None, 0, 1]), draw.choice([None, 0, 1])
-    rows, depth = reversed(a.shape) if flip_a else a.shape
+    rows, depth = reversed(a.sizes) if flip_a else a.sizes
     columns = draw.size(8)
     b = weight(draw, 1, (columns, depth) if flip_b else (depth, columns))
     c = ""
@@ -80,8 +74,7 @@ def _equation(draw: Draw, terms: list[str], dots: bool, sizes: dict[str, int], w
         return left
     used = sorted(set("".join(terms)) - {"."})
     result = draw.rng.sample(used, draw.integer(0, len(used)))
-    if prod([sizes[letter] for letter in result]) * prod(wide) > 4096:
-        raise Rejected("the result has too many elements")
+    check_size((*(sizes[letter] for letter in result), *wide))
     if dots:
         result.insert(draw.integer(0, len(result)), "...")
     return f"{left}{blank}->{blank}{''.join(result)}"

@@ -11,17 +11,13 @@ FLAGS = between(0, 1)
 SCALES = between(0.01, 0.1)
 
 
-def positive_size(draw: Draw, most: int = 4) -> int:
-    return draw.integer(1, most)
-
-
 def scores_bias(draw: Draw, index: int, batch: int, heads: int, rows: int, keys: int) -> str:
     """One addend for each score; batch and heads may be 1."""
     return draw.tensor(index, (draw.choice((1, batch)), draw.choice((1, heads)), rows, keys))
 
 
 def padding_mask(draw: Draw, index: int, batch: int, rows: int, keys: int, ranks: tuple[int, ...] = (1, 2, 3)) -> str:
-    """What of the keys counts: lengths, lengths and starts, lengths and bounds of packed sequences, or a flag for each."""
+    """A mask of the keys: lengths, lengths and starts, lengths and bounds of packed sequences, or a flag for each."""
     rank = draw.choice(ranks)
     if rank > 1:
         return draw.tensor(index, (batch, keys) if rank == 2 else (batch, rows, keys), FLAGS)
@@ -41,7 +37,7 @@ def scores_attributes(draw: Draw, heads: int) -> dict[str, Any]:
 @recipe("Attention", domain=MICROSOFT)
 def attention(draw: Draw) -> Call:
     """Keys and values have one size where there is a past, or where the present is an output."""
-    batch, rows, width = (positive_size(draw) for _ in range(3))
+    batch, rows, width = (draw.integer(1, 4) for _ in range(3))
     heads, size = draw.integer(1, 3), draw.integer(1, 5)
     remembers = draw.chance(0.5)
     value_size = size if remembers or draw.chance(0.5) else draw.integer(1, 5)
@@ -62,7 +58,7 @@ def attention(draw: Draw) -> Call:
 
 @recipe("QAttention", domain=MICROSOFT)
 def q_attention(draw: Draw) -> Call:
-    batch, rows, width = (positive_size(draw) for _ in range(3))
+    batch, rows, width = (draw.integer(1, 4) for _ in range(3))
     heads, size = draw.integer(1, 3), draw.integer(1, 5)
     hidden, remembers = 3 * heads * size, draw.chance(0.5)
     past = draw.integer(0, 4) if remembers and draw.chance(0.6) else None
@@ -96,18 +92,13 @@ def _outputs(draw: Draw, remembers: bool) -> tuple[bool, ...]:
     return (True, presents, presents, draw.chance(0.3))
 
 
-def trimmed(outputs: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Leave out what is not named behind the last output that is."""
-    return outputs[: max(place for place, named in enumerate(outputs) if named) + 1]
-
-
 @recipe("MultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(draw: Draw) -> Call:
     """Queries, keys and values apart, packed together, keys packed with values, or both from the past of another attention."""
     follow_scores(draw)
     form = draw.choice(("apart",) * 6 + ("packed", "packed", "keys and values", "other", "other"))
-    batch, rows, heads, size = positive_size(draw, 3), positive_size(draw), draw.integer(1, 3), draw.integer(1, 5)
-    length = rows if form == "packed" else positive_size(draw, 5)
+    batch, rows, heads, size = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 3), draw.integer(1, 5)
+    length = rows if form == "packed" else draw.integer(1, 5)
     value_size = draw.integer(1, 5) if form == "apart" and draw.chance(0.4) else size
     query: Shape = (batch, rows, heads, 3, size) if form == "packed" else (batch, rows, heads * size)
     shapes: dict[str, tuple[Shape | None, Shape | None]] = {
@@ -129,7 +120,7 @@ def multi_head_attention(draw: Draw) -> Call:
         *("" if past is None else draw.tensor(index, (batch, heads, past, size)) for index in (6, 7)),
     ]
     outputs = _outputs(draw, past is not None)
-    return call(operands, trimmed(outputs), **scores_attributes(draw, heads))
+    return call(operands, outputs, **scores_attributes(draw, heads))
 
 
 @recipe("DecoderMaskedMultiHeadAttention", domain=MICROSOFT)
@@ -156,11 +147,11 @@ def decoder_masked_multi_head_attention(draw: Draw) -> Call:
     ]
     attributes = _decoder_attributes(draw, heads)
     scores = attributes["output_qk"] == 1
-    return call(operands, trimmed((True, True, True, scores)), past_present_share_buffer=1, **attributes)
+    return call(operands, (True, True, True, scores), past_present_share_buffer=1, **attributes)
 
 
 def _of_other_heads(draw: Draw, batch: int, heads: int, size: int) -> Call:
-    length = positive_size(draw, 5)
+    length = draw.integer(1, 5)
     operands = [
         draw.tensor(0, (batch, 1, heads * size)),
         *(draw.tensor(index, (batch, heads, length, size)) for index in (1, 2)),
@@ -168,7 +159,7 @@ def _of_other_heads(draw: Draw, batch: int, heads: int, size: int) -> Call:
         scores_bias(draw, 4, batch, heads, 1, length) if draw.chance(0.2) else "",
     ]
     attributes = _decoder_attributes(draw, heads)
-    return call(operands, trimmed((True, False, False, attributes["output_qk"] == 1)), **attributes)
+    return call(operands, (True, False, False, attributes["output_qk"] == 1), **attributes)
 
 
 def _decoder_attributes(draw: Draw, heads: int) -> dict[str, Any]:

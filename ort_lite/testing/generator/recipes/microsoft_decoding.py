@@ -1,4 +1,4 @@
-"""What decoders of com.microsoft are built of: grouped queries, rotation, linear attention, causal convolution, matching of drafts."""
+"""Parts of decoders of com.microsoft: grouped queries, rotation, linear attention, causal convolution, matching of drafts."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
-from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT, positive_size, scores_bias, trimmed
+from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT, scores_bias
 
 _TURNS = between(-1, 1)
 
@@ -24,8 +24,8 @@ def group_query_attention(draw: Draw) -> Call:
     if draw.types["T_CACHE"] != "float32":
         draw.types["T"] = draw.types["T_CACHE"]
     draw.types["T_CACHE"] = draw.types["T"]
-    batch, shared, groups, size = positive_size(draw, 3), draw.integer(1, 2), draw.integer(1, 2), draw.choice((8, 16, 16))
-    heads, past, rows = shared * groups, draw.choice((None, draw.integer(1, 6))), positive_size(draw, 3)
+    batch, shared, groups, size = draw.integer(1, 3), draw.integer(1, 2), draw.integer(1, 2), draw.choice((8, 16, 16))
+    heads, past, rows = shared * groups, draw.choice((None, draw.integer(1, 6))), draw.integer(1, 3)
     batch = 1 if past is not None and rows > 1 and draw.chance(0.7) else batch
     before = past or 0
     total = before + rows if past is None or past < rows or draw.chance(0.5) else draw.integer(rows, before)
@@ -44,7 +44,7 @@ def group_query_attention(draw: Draw) -> Call:
     scores = draw.choice((0, 0, 1, 2))
     return call(
         operands,
-        trimmed((True, True, True, scores > 0)),
+        (True, True, True, scores > 0),
         num_heads=heads,
         kv_num_heads=shared,
         do_rotary=int(bool(operands[7])) or draw.maybe(0),
@@ -84,7 +84,7 @@ def _rotation(draw: Draw, batch: int, rows: int, total: int, size: int) -> tuple
 @recipe("RotaryEmbedding", domain=MICROSOFT)
 def rotary_embedding(draw: Draw) -> Call:
     """Heads are an axis, or follow from the caches, or from `num_heads` where a part of a head is rotated."""
-    batch, rows, heads, size = positive_size(draw, 3), positive_size(draw), draw.integer(1, 3), 8 * draw.integer(1, 2)
+    batch, rows, heads, size = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 3), 8 * draw.integer(1, 2)
     part = draw.choice((size // 2, size // 4)) * 2 if draw.chance(0.4) else size
     length = rows + draw.integer(0, 4)
     first = draw.chance(0.4)
@@ -111,7 +111,7 @@ def linear_attention(draw: Draw) -> Call:
         draw.types["T"] = draw.types["S"]
     draw.types["S"] = draw.types["T"]
     rule = draw.choice(("linear", "gated", "delta", "gated_delta"))
-    batch, steps, size, width = positive_size(draw, 3), positive_size(draw), draw.integer(1, 5), draw.integer(1, 5)
+    batch, steps, size, width = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 5), draw.integer(1, 5)
     few, many = sorted((draw.integer(1, 2), draw.integer(1, 2)))
     queries, keys = (few, few * many) if draw.chance(0.3) else (few * many, few)
     small = between(-0.6, 0.6)
@@ -137,7 +137,7 @@ def linear_attention(draw: Draw) -> Call:
 
 @recipe("CausalConvWithState", domain=MICROSOFT)
 def causal_conv_with_state(draw: Draw) -> Call:
-    batch, channels, length, taps = positive_size(draw, 3), positive_size(draw), positive_size(draw, 7), draw.integer(1, 4)
+    batch, channels, length, taps = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 7), draw.integer(1, 4)
     dilation = draw.choice((1, 1, 1, 2, 3))
     operands = [
         draw.tensor(0, (batch, channels, length)),
@@ -164,5 +164,5 @@ def bifurcation_detector(draw: Draw) -> Call:
         operands.append(draw.tensor(3, (length - start + 1,), tokens))
     shortest = draw.integer(1, 2)
     longest = shortest + draw.integer(0, 2)
-    given = draw.chance(0.6)
-    return call(operands, 2, min_ngram_size=shortest if given else None, max_ngram_size=longest if given else None)
+    limited = draw.chance(0.6)
+    return call(operands, 2, min_ngram_size=shortest if limited else None, max_ngram_size=longest if limited else None)

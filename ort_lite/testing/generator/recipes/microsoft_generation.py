@@ -10,7 +10,7 @@ from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 
 _HEADS, _SIZE = 2, 3
-"""Of what the decoder remembers, which is nothing: an empty past comes back as it is."""
+"""Sizes of the past. The decoder remembers nothing: an empty past comes back as it is."""
 _PLACES = 16
 """More than a sequence has tokens."""
 TOKENS = TensorType("int32", None)

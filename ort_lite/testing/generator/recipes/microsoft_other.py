@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.testing.generator.arrays import between, indices, is_integer
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
-from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT, trimmed
+from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 
 _EPSILONS = (1e-12, 1e-5, 0.1)
 
@@ -22,9 +22,8 @@ def gelu(draw: Draw) -> Call:
 def gelu_with_bias(draw: Draw) -> Call:
     """The bias is as long as the last axis; FastGelu may have none."""
     x = draw.value(0, low=1)
-    assert x.shape
     bias = draw.op_type == "BiasGelu" or draw.chance(0.6)
-    return call([x.name, draw.tensor(1, x.shape[-1:]) if bias else ""])
+    return call([x.name, draw.tensor(1, x.sizes[-1:]) if bias else ""])
 
 
 @recipe("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -36,7 +35,7 @@ def skip_layer_normalization(draw: Draw) -> Call:
     simplified = draw.op_type == "SkipSimplifiedLayerNormalization"
     operands = [draw.tensor(0, shape), draw.tensor(1, skip), draw.tensor(2, width)]
     operands += [draw.tensor(index, width) if draw.chance(0.6) else "" for index in ((3,) if simplified else (3, 4))]
-    outputs = trimmed((True, draw.chance(0.3), draw.chance(0.3), draw.chance(0.5)))
+    outputs = (True, draw.chance(0.3), draw.chance(0.3), draw.chance(0.5))
     return call(operands, outputs, epsilon=draw.maybe(draw.choice(_EPSILONS)))
 
 
@@ -57,7 +56,7 @@ def embed_layer_normalization(draw: Draw) -> Call:
         draw.tensor(7, ids, FLAGS) if draw.chance(0.5) else "",
         draw.tensor(8, draw.choice((ids, (1, steps))), between(0, places - 1)) if draw.chance(0.4) else "",
     ]
-    return call(operands, trimmed((True, True, draw.chance(0.5))), epsilon=draw.maybe(draw.choice(_EPSILONS)))
+    return call(operands, (True, True, draw.chance(0.5)), epsilon=draw.maybe(draw.choice(_EPSILONS)))
 
 
 # --- Moving
@@ -72,10 +71,9 @@ def expand_dims(draw: Draw) -> Call:
 def gather_nd(draw: Draw) -> Call:
     """Each row of the indices names an element, or a part with the axes behind those that it counts."""
     x = draw.value(0, low=1, high=4, least=1)
-    assert x.shape
     depth = draw.integer(1, x.rank)
     shape = (*draw.shape(0, 2, most=4), depth)
-    columns = [indices(n)(draw.rng, shape[:-1], draw.kind(1)) for n in x.shape[:depth]]
+    columns = [indices(n)(draw.rng, shape[:-1], draw.kind(1)) for n in x.sizes[:depth]]
     return call([x.name, draw.array(np.stack(columns, -1))])
 
 
@@ -83,11 +81,10 @@ def gather_nd(draw: Draw) -> Call:
 def pad(draw: Draw) -> Call:
     """Negative pads cut; mirrored axes are longer than their pads."""
     x = draw.value(0, low=1, high=4, least=1)
-    assert x.shape
     mode = draw.choice(("constant", "constant", "reflect", "edge"))
-    most = [n - 1 if mode == "reflect" else 2 for n in x.shape]
+    most = [n - 1 if mode == "reflect" else 2 for n in x.sizes]
     cuts = mode == "constant" and draw.chance(0.2)
-    pads = [draw.integer(-(x.shape[k % x.rank] // 3) if cuts else 0, min(most[k % x.rank], 3)) for k in range(2 * x.rank)]
+    pads = [draw.integer(-(x.sizes[k % x.rank] // 3) if cuts else 0, min(most[k % x.rank], 3)) for k in range(2 * x.rank)]
     value = draw.tensor(2, draw.choice(((), (1,)))) if draw.chance(0.5) else ""
     return call([x.name, draw.ints(*pads), value], mode=mode if mode != "constant" else draw.maybe(mode))
 

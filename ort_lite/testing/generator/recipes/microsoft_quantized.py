@@ -238,8 +238,7 @@ def dequantize_linear(draw: Draw) -> Call:
 
 def _converted(draw: Draw, x: str, typed_by: int) -> Call:
     """One scale and zero point, or one for each place along an axis. What a zero point alone gives a type needs it."""
-    shape = draw.draft.known(x).shape
-    assert shape is not None
+    shape = draw.draft.known(x).sizes
     axis = draw.axis(len(shape))
     along = draw.chance(0.4)
     parameters: Shape = (shape[axis],) if along else draw.choice(((), (1,)))

@@ -23,8 +23,7 @@ def rows(draw: Draw) -> Known:
 
 
 def features(x: Known) -> int:
-    assert x.shape
-    return x.shape[-1]
+    return x.sizes[-1]
 
 
 def floats(draw: Draw, count: int, least: float = -2, most: float = 2) -> list[float]:
@@ -46,7 +45,7 @@ def labels(draw: Draw, index: int, numbers: str, count: int) -> dict[str, Any]:
 
 
 def post_transform(draw: Draw, probit: bool = True) -> str | None:
-    """What is done to scores; `probit`: they may lie between 0 and 1, as PROBIT has it."""
+    """The function of the scores; `probit`: they may lie between 0 and 1, as PROBIT requires."""
     return draw.maybe(draw.choice(POST_TRANSFORMS if probit else POST_TRANSFORMS[:-1]), 0.7)
 
 
@@ -69,8 +68,7 @@ def binarizer(draw: Draw) -> Call:
 def feature_vectorizer(draw: Draw) -> Call:
     """There is a row at least: without any onnxruntime ends the process."""
     first = draw.value(0, low=1, high=2, least=1)
-    assert first.shape is not None
-    count = first.shape[0] if first.rank == 2 else 1
+    count = first.sizes[0] if first.rank == 2 else 1
     operands = [first.name, *(draw.tensor(0, (count, draw.size(5))) for _ in range(draw.integer(0, 3)))]
     widths = [draw.integer(1, 6) for _ in operands]
     return call(operands, inputdimensions=widths)
@@ -156,7 +154,7 @@ def _kernel(draw: Draw, linear: bool = False) -> dict[str, Any]:
 
 @recipe("SVMRegressor", domain=ML)
 def svm_regressor(draw: Draw) -> Call:
-    """With support vectors, or a linear model of one coefficient a feature. One class gives signs, which have no probit."""
+    """Support vectors, or a linear model of one coefficient a feature. One class gives signs, which have no probit."""
     x, vectors, signs = rows(draw), draw.choice((0, draw.integer(1, 5))), draw.integer(0, 1)
     attributes: dict[str, Any] = _kernel(draw, linear=not vectors)
     if vectors:

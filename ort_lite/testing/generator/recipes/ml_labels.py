@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.testing.generator.draft import Known, Rejected, type_of
+from ort_lite.testing.generator.draft import Known, Rejected, element_of, type_of
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.ml_features import ML, WORDS, floats, whole_numbers
@@ -117,7 +117,7 @@ def _map_kind(draw: Draw, usual: str, kinds: list[str]) -> str:
 @recipe("DictVectorizer", domain=ML)
 def dict_vectorizer(draw: Draw) -> Call:
     kind = _map_kind(draw, min(draw.schema.types["T1"]), sorted(draw.schema.types["T1"]))
-    key, value = kind[4:-1].split(",")
+    key, value = element_of(kind).split(",")
     words: list[Any] = _column(draw, key, draw.integer(1, 5))
     keys = {*draw.rng.sample(words, draw.integer(1, len(words))), *_column(draw, key, 2)}
     contents = {one: _value_of(draw, value) for one in sorted(keys)}
@@ -145,8 +145,7 @@ def cast_map(draw: Draw) -> Call:
 @recipe("ZipMap", domain=ML)
 def zip_map(draw: Draw) -> Call:
     x = draw.value(0, low=1, high=2, least=1)
-    assert x.shape
-    count = x.shape[-1]
+    count = x.sizes[-1]
     if count > len(WORDS):
         count = draw.integer(1, 5)
         x = draw.draft.known(draw.tensor(0, (draw.integer(1, 4), count)))

@@ -112,7 +112,7 @@ def tree_ensemble_regressor(draw: Draw) -> Call:
 
 @recipe("TreeEnsembleClassifier", domain=ML)
 def tree_ensemble_classifier(draw: Draw) -> Call:
-    """Of two classes one may have all the weights; PROBIT makes no sense of its score."""
+    """One of two classes may have all the weights; PROBIT makes no sense of its score."""
     x, classes = rows(draw), draw.integer(2, 4)
     outputs = 1 if classes == 2 and draw.chance(0.5) else classes
     forest = _Forest(draw, features(x), outputs, len(MODES), single=draw.chance(0.3))

@@ -13,8 +13,7 @@ FAR_BOUNDS = (2**63 - 1, -(2**63), 2**62)
 @recipe("Reshape")
 def reshape(draw: Draw) -> Call:
     value = draw.value(0)
-    assert value.shape is not None
-    shape = value.shape
+    shape = value.sizes
     if 0 in shape and draw.has_attribute("allowzero") and draw.chance(0.7):
         sizes = draw.rng.sample(shape, len(shape))
         return call([value.name, draw.ints(*sizes)], allowzero=1)
@@ -85,11 +84,10 @@ def unsqueeze(draw: Draw) -> Call:
 @recipe("Concat")
 def concat(draw: Draw) -> Call:
     first = draw.value(0, low=1)
-    assert first.shape is not None
     axis = draw.axis(first.rank)
     operands = [first.name]
     for _ in range(draw.choice([0, 1, 1, 2, 3])):
-        shape = list(first.shape)
+        shape = list(first.sizes)
         shape[axis] = draw.size(4)
         operands.append(first.name if draw.chance(0.1) else draw.tensor(0, shape))
     draw.rng.shuffle(operands)
@@ -99,20 +97,19 @@ def concat(draw: Draw) -> Call:
 @recipe("Split")
 def split(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     axis = draw.axis(value.rank)
-    size = value.shape[axis]
+    size = value.sizes[axis]
     axis = axis if draw.version >= 11 else axis % value.rank
-    given = None if axis == 0 and draw.chance(0.5) else axis
+    named_axis = None if axis == 0 and draw.chance(0.5) else axis
     if draw.chance(0.5):
         counts = [count for count in range(1, min(size, 5) + 1) if divides(size, count, draw.version >= 18)] or [1]
         count = draw.choice(counts)
-        return call([value.name], count, axis=given, num_outputs=count if draw.has_attribute("num_outputs") else None)
+        return call([value.name], count, axis=named_axis, num_outputs=count if draw.has_attribute("num_outputs") else None)
     cuts = sorted(draw.integer(0, size) for _ in range(draw.integer(0, 3)))
     sizes = [end - start for start, end in zip([0, *cuts], [*cuts, size], strict=True)]
     if draw.has_input(1):
-        return call([value.name, draw.ints(*sizes)], len(sizes), axis=given)
-    return call([value.name], len(sizes), axis=given, split=sizes)
+        return call([value.name, draw.ints(*sizes)], len(sizes), axis=named_axis)
+    return call([value.name], len(sizes), axis=named_axis, split=sizes)
 
 
 def divides(size: int, count: int, rest: bool) -> bool:
@@ -151,8 +148,7 @@ def bound(draw: Draw, narrow: bool) -> int:
 @recipe("Expand")
 def expand(draw: Draw) -> Call:
     value = draw.value(0, high=4)
-    assert value.shape is not None
-    sizes = list(draw.broadcastable(value.shape))
+    sizes = list(draw.broadcastable(value.sizes))
     if draw.chance(0.2):
         sizes.insert(0, draw.size(3))
     return call([value.name, draw.ints(*sizes)])
@@ -161,8 +157,7 @@ def expand(draw: Draw) -> Call:
 @recipe("Tile")
 def tile(draw: Draw) -> Call:
     value = draw.value(0, low=0 if draw.version >= 6 else 1)
-    assert value.shape is not None
-    repeats = [draw.choice([1, 1, 2, 3, 0 if draw.chance(0.1) else 1]) for _ in value.shape]
-    if prod(repeats) * prod(value.shape) > MOST_ELEMENTS:
+    repeats = [draw.choice([1, 1, 2, 3, 0 if draw.chance(0.1) else 1]) for _ in value.sizes]
+    if prod(repeats) * prod(value.sizes) > MOST_ELEMENTS:
         repeats = [1] * value.rank
     return call([value.name, draw.ints(*repeats)])

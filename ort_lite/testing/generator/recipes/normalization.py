@@ -19,19 +19,17 @@ def epsilon(draw: Draw) -> float | None:
 def batch_normalization(draw: Draw) -> Call:
     """Before version 14 more than one output means training, which inference leaves out."""
     x = image(draw, low=2)
-    assert x.shape is not None
     attributes: dict[str, Any] = {"epsilon": epsilon(draw), "momentum": draw.maybe(draw.choice([0.0, 0.5, 0.875, 1.0]), 0.3)}
-    shape, outputs = x.shape[1:2], 1
+    shape, outputs = x.sizes[1:2], 1
     if draw.has_attribute("spatial"):
         attributes["spatial"] = draw.choice([None, 1, 1, 0])
         if attributes["spatial"] == 0:
-            shape = x.shape[1:]
+            shape = x.sizes[1:]
     if draw.has_attribute("training_mode"):
         attributes["training_mode"] = draw.choice([None, 0, 0, 1])
         if attributes["training_mode"] == 1:
-            x = image(draw, low=2) if x.shape[0] else x
-            assert x.shape is not None
-            shape, outputs = x.shape[1:2], draw.choice([1, 3])
+            x = image(draw, low=2) if x.sizes[0] else x
+            shape, outputs = x.sizes[1:2], draw.choice([1, 3])
     operands = [weight(draw, 1, shape), weight(draw, 2, shape), weight(draw, 3, shape), weight(draw, 4, shape, positive)]
     return call([x.name, *operands], outputs, **attributes)
 
@@ -39,16 +37,14 @@ def batch_normalization(draw: Draw) -> Call:
 @recipe("InstanceNormalization")
 def instance_normalization(draw: Draw) -> Call:
     x = image(draw)
-    assert x.shape is not None
-    return call([x.name, weight(draw, 1, x.shape[1:2]), weight(draw, 2, x.shape[1:2])], epsilon=epsilon(draw))
+    return call([x.name, weight(draw, 1, x.sizes[1:2]), weight(draw, 2, x.sizes[1:2])], epsilon=epsilon(draw))
 
 
 def over_last_axes(draw: Draw) -> tuple[Known, int | None, tuple[int, ...]]:
     """An operand, the first axis (None: the last one), and the shape from there on."""
     x = draw.value(0, low=1, least=1)
-    assert x.shape is not None
     axis = draw.maybe(draw.axis(x.rank), 0.7)
-    return x, axis, x.shape[-1 if axis is None else axis :]
+    return x, axis, x.sizes[-1 if axis is None else axis :]
 
 
 @recipe("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
@@ -72,8 +68,7 @@ def layer_normalization(draw: Draw) -> Call:
 def group_normalization(draw: Draw) -> Call:
     """Version 18 scales each group, later ones each channel."""
     x = image(draw)
-    assert x.shape is not None
-    channels = x.shape[1]
+    channels = x.sizes[1]
     count = draw.choice([n for n in range(1, channels + 1) if channels % n == 0])
     shape = (count if draw.version < 21 else channels,)
     return call([x.name, weight(draw, 1, shape), weight(draw, 2, shape)], num_groups=count, epsilon=epsilon(draw))

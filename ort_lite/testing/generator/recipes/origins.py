@@ -20,8 +20,8 @@ def constant(draw: Draw) -> Call:
         name, attribute = _LISTS[kind]
         count = draw.choice([None, 0, 1, 3])
         values = numbers(draw.rng, (1 if count is None else count,), kind).tolist()
-        given = Attr(name, attribute, values[0]) if count is None else Attr(f"{name}s", f"{attribute}S", values)
-        return Call((), (True,), {given.name: given})
+        listed = Attr(name, attribute, values[0]) if count is None else Attr(f"{name}s", f"{attribute}S", values)
+        return Call((), (True,), {listed.name: listed})
     if draw.version >= 11 and kind in SPARSE and draw.chance(0.2):
         array = numbers(draw.rng, draw.shape(1, 3), kind)
         kept = np.where(numbers(draw.rng, array.shape, "bool"), array, np.zeros((), array.dtype))

@@ -16,9 +16,8 @@ from ort_lite.testing.generator.recipes.windows import image, unless_default, wi
 @recipe("MaxPool", "AveragePool", "LpPool")
 def pool(draw: Draw) -> Call:
     x = image(draw)
-    assert x.shape is not None
     dilated = draw.has_attribute("dilations")
-    at = window(draw, x.shape[2:], pooling=True, dilated=dilated)
+    at = window(draw, x.sizes[2:], pooling=True, dilated=dilated)
     attributes: dict[str, Any] = at.attributes(draw, dilated) | {"kernel_shape": list(at.kernel)}
     if draw.has_attribute("ceil_mode"):
         attributes["ceil_mode"] = draw.choice([None, 0, 1, 1])
@@ -42,8 +41,7 @@ def global_pool(draw: Draw) -> Call:
 @recipe("MaxUnpool")
 def max_unpool(draw: Draw) -> Call:
     """The positions are different ones of the result without `output_shape`, which only adds to its end."""
-    shape = image(draw).shape
-    assert shape is not None
+    shape = image(draw).sizes
     kernel = [draw.integer(1, 3) for _ in shape[2:]]
     strides = [draw.integer(1, 3) for _ in shape[2:]]
     full = [(n - 1) * s + k for n, s, k in zip(shape[2:], strides, kernel, strict=True)]
@@ -78,10 +76,9 @@ def regions(draw: Draw, space: Sequence[int], count: int) -> Array:
 @recipe("MaxRoiPool")
 def max_roi_pool(draw: Draw) -> Call:
     x = image(draw, low=4, high=4)
-    assert x.shape is not None
-    count = draw.size(4) if x.shape[0] else 0
-    batch = np.array([[draw.integer(0, x.shape[0] - 1)] for _ in range(count)]).reshape(count, 1)
-    rois = np.concatenate([batch, regions(draw, x.shape[2:], count)], 1)
+    count = draw.size(4) if x.sizes[0] else 0
+    batch = np.array([[draw.integer(0, x.sizes[0] - 1)] for _ in range(count)]).reshape(count, 1)
+    rois = np.concatenate([batch, regions(draw, x.sizes[2:], count)], 1)
     scale = draw.choice([None, 1.0, 0.5, 0.25, 2.0])
     pooled = [draw.integer(1, 4), draw.integer(1, 4)]
     return call([x.name, draw.array(cast(rois, draw.kind(1)))], pooled_shape=pooled, spatial_scale=scale)
@@ -90,10 +87,9 @@ def max_roi_pool(draw: Draw) -> Call:
 @recipe("RoiAlign")
 def roi_align(draw: Draw) -> Call:
     x = image(draw, low=4, high=4)
-    assert x.shape is not None
-    count = draw.size(4) if x.shape[0] else 0
-    rois = draw.array(cast(regions(draw, x.shape[2:], count), draw.kind(1)))
-    batch = draw.tensor(2, (count,), between(0, max(x.shape[0] - 1, 0)))
+    count = draw.size(4) if x.sizes[0] else 0
+    rois = draw.array(cast(regions(draw, x.sizes[2:], count), draw.kind(1)))
+    batch = draw.tensor(2, (count,), between(0, max(x.sizes[0] - 1, 0)))
     halves = ["half_pixel", "output_half_pixel", None]
     return call(
         [x.name, rois, batch],

@@ -36,11 +36,11 @@ def _granularity(draw: Draw, shape: Shape) -> tuple[Shape, int | None, int | Non
         return (), draw.maybe(draw.axis(len(shape)), 0.3) if shape and draw.has_attribute("axis") else None, None
     axis = draw.axis(len(shape))
     at = axis % len(shape)
-    given = None if at == 1 and draw.chance(0.5) else axis
+    named_axis = None if at == 1 and draw.chance(0.5) else axis
     if kind == "axis":
-        return (shape[at],), given, None
+        return (shape[at],), named_axis, None
     block = draw.integer(1, shape[at] + 1)
-    return (*shape[:at], -(-shape[at] // block), *shape[at + 1 :]), given, block
+    return (*shape[:at], -(-shape[at] // block), *shape[at + 1 :]), named_axis, block
 
 
 @recipe("QuantizeLinear")
@@ -48,8 +48,7 @@ def quantize(draw: Draw) -> Call:
     """Without a zero point the result is uint8, or of the type that `output_dtype` names."""
     value = draw.value(0, high=4) if draw.chance(0.4) and not is_integer(draw.kind(0)) else None
     name = draw.tensor(0, draw.shape(), between(-20, 20) if draw.chance(0.5) else numbers) if value is None else value.name
-    shape = draw.draft.known(name).shape
-    assert shape is not None
+    shape = draw.draft.known(name).sizes
     parts, axis, block = _granularity(draw, shape)
     scale = draw.tensor(1, parts, _steps(draw, draw.kind(1)), draw.chance(0.8))
     target = draw.output_kind(0)
@@ -69,8 +68,7 @@ def quantize(draw: Draw) -> Call:
 @recipe("DequantizeLinear")
 def dequantize(draw: Draw) -> Call:
     value = draw.value(0, high=4)
-    assert value.shape is not None
-    parts, axis, block = _granularity(draw, value.shape)
+    parts, axis, block = _granularity(draw, value.sizes)
     scale = draw.tensor(1, parts, _steps(draw, draw.kind(1)), draw.chance(0.8))
     zero = draw.tensor(2, parts, _zeros(draw.kind(0)), draw.chance(0.8)) if draw.chance(0.6) else ""
     target = draw.output_kind(0)

@@ -36,7 +36,7 @@ def recurrent(draw: Draw) -> Call:
     directions = 2 if direction == "bidirectional" else 1
     layout = draw.choice([None, 0, 1]) if draw.has_attribute("layout") else None
     x = draw.value(0, low=3, high=3, least=1) if draw.chance(0.6) else None
-    shape = (draw.integer(1, 5), draw.size(3), draw.integer(1, 5)) if x is None or x.shape is None else x.shape
+    shape = (draw.integer(1, 5), draw.size(3), draw.integer(1, 5)) if x is None else x.sizes
     length, batch = (shape[1], shape[0]) if layout else shape[:2]
     hidden = draw.integer(1, 5)
     state = (batch, directions, hidden) if layout else (directions, batch, hidden)
@@ -64,11 +64,7 @@ def _outputs(draw: Draw) -> list[bool]:
     """All outputs are optional; one is named."""
     most = 3 if draw.op_type == "LSTM" else 2
     named = [draw.chance(0.7) for _ in range(draw.integer(1, most))]
-    if not any(named):
-        named[-1] = True
-    while not named[-1]:
-        named.pop()
-    return named
+    return named if any(named) else [*named[:-1], True]
 
 
 def _attributes(draw: Draw, directions: int) -> dict[str, Any]:

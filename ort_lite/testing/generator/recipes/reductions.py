@@ -70,9 +70,8 @@ def _ordered(draw: Draw, chance: float) -> Known:
 def top_k(draw: Draw) -> Call:
     """More than one result is sorted: else their order is open."""
     value = _ordered(draw, 0.3)
-    assert value.shape is not None
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(-1, value.rank - 1)
-    k = draw.integer(0 if draw.chance(0.1) else 1, value.shape[axis])
+    k = draw.integer(0 if draw.chance(0.1) else 1, value.sizes[axis])
     if draw.has_attribute("k"):
         return call([value.name], 2, k=max(k, 1), axis=axis)
     attributes: dict[str, Any] = {"axis": axis if axis != value.rank - 1 or draw.chance(0.7) else None}

@@ -10,8 +10,8 @@ import numpy as np
 
 from ort_lite.dtypes import FLOATS, Array
 from ort_lite.testing.generator.arrays import between, cast
-from ort_lite.testing.generator.draft import Known, Rejected
-from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.draft import Known
+from ort_lite.testing.generator.draw import Draw, check_size
 from ort_lite.testing.generator.recipe import Call, call, recipe
 from ort_lite.testing.generator.recipes.windows import image
 
@@ -28,15 +28,13 @@ def scale_of(draw: Draw, size: int, least: float = 0.25) -> float:
 
 
 def scales_of(draw: Draw, x: Known, axes: Sequence[int], least: float = 0.25) -> list[float]:
-    """Scales of the axes; mostly 1 for the first two of an image. The result has no more than 4096 elements."""
-    assert x.shape is not None
+    """Scales of the axes; mostly 1 for the first two of an image. Raises Rejected for a result of too many elements."""
     inner = draw.chance(0.85)
-    scales = [1.0 if inner and x.rank > 2 and axis % x.rank < 2 else scale_of(draw, x.shape[axis], least) for axis in axes]
-    result = list(x.shape)
+    scales = [1.0 if inner and x.rank > 2 and axis % x.rank < 2 else scale_of(draw, x.sizes[axis], least) for axis in axes]
+    result = list(x.sizes)
     for axis, scale in zip(axes, scales, strict=True):
-        result[axis] = floor(x.shape[axis] * scale)
-    if np.prod(result) > 4096:
-        raise Rejected(f"a result of {result} has too many elements")
+        result[axis] = floor(x.sizes[axis] * scale)
+    check_size(result)
     return scales
 
 
@@ -108,10 +106,9 @@ def _region(draw: Draw, count: int, needed: bool) -> str:
 
 
 def _sizes(draw: Draw, x: Known, axes: Sequence[int]) -> list[int]:
-    assert x.shape is not None
     inner = draw.chance(0.85)
     return [
-        x.shape[axis] if inner and x.rank > 2 and axis % x.rank < 2 else draw.integer(1, 2 * min(x.shape[axis], 5) + 1)
+        x.sizes[axis] if inner and x.rank > 2 and axis % x.rank < 2 else draw.integer(1, 2 * min(x.sizes[axis], 5) + 1)
         for axis in axes
     ]
 
@@ -131,9 +128,8 @@ def upsample(draw: Draw) -> Call:
 def grid_sample(draw: Draw) -> Call:
     """Volumes from version 20 on; pixels that are no numbers are taken, not mixed."""
     x = image(draw, low=4, high=4 if draw.version < 20 or draw.chance(0.7) else 5)
-    assert x.shape is not None
     space = x.rank - 2
-    grid = (x.shape[0], *[draw.integer(1, 4) for _ in range(space)], space)
+    grid = (x.sizes[0], *[draw.integer(1, 4) for _ in range(space)], space)
     modes = ["bilinear", "nearest", "bicubic"] if draw.version < 20 else ["linear", "nearest", "cubic"]
     if draw.kind(0) not in FLOATS:
         mode: str | None = "nearest"

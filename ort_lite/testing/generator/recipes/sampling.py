@@ -18,8 +18,8 @@ def _seed(draw: Draw) -> float | None:
 def random(draw: Draw) -> Call:
     shape = list(draw.shape(1, 4))
     dtype = to_onnx(draw.output_kind(0))
-    given = dtype if draw.output_kind(0) != "float32" else draw.maybe(dtype)
-    return call([], shape=shape, dtype=given, seed=_seed(draw), **_range(draw))
+    code = dtype if draw.output_kind(0) != "float32" else draw.maybe(dtype)
+    return call([], shape=shape, dtype=code, seed=_seed(draw), **_range(draw))
 
 
 @recipe("RandomNormalLike", "RandomUniformLike")
@@ -55,6 +55,6 @@ def multinomial(draw: Draw) -> Call:
     for row in range(rows):
         logits[row, draw.integer(0, classes - 1)] = draw.number()
     dtype = to_onnx(draw.output_kind(0))
-    given = dtype if draw.output_kind(0) != "int32" else draw.maybe(dtype)
+    code = dtype if draw.output_kind(0) != "int32" else draw.maybe(dtype)
     operand = draw.array(cast(logits, draw.kind(0)))
-    return call([operand], dtype=given, sample_size=draw.maybe(draw.integer(1, 5)), seed=_seed(draw))
+    return call([operand], dtype=code, sample_size=draw.maybe(draw.integer(1, 5)), seed=_seed(draw))

@@ -5,14 +5,9 @@ from collections.abc import Sequence
 from ort_lite.dtypes import to_onnx
 from ort_lite.graph.types import SequenceType, TensorType, Type
 from ort_lite.testing.generator.bodies import add_output, fresh_optional, fresh_sequence
-from ort_lite.testing.generator.draft import type_of
+from ort_lite.testing.generator.draft import element_of, type_of
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
-
-
-def element(kind: str) -> str:
-    """The kind inside a sequence or an optional."""
-    return kind.partition("(")[2][:-1]
 
 
 def shapes(draw: Draw, least: int = 0) -> list[Shape]:
@@ -33,7 +28,7 @@ def construct(draw: Draw) -> Call:
 
 @recipe("SequenceEmpty")
 def empty(draw: Draw) -> Call:
-    kind = element(draw.output_kind(0))
+    kind = element_of(draw.output_kind(0))
     return call([], dtype=None if kind == "float32" and draw.chance(0.5) else to_onnx(kind))
 
 
@@ -42,7 +37,7 @@ def insert(draw: Draw) -> Call:
     if draw.chance(0.3) and draw.kind(2) == "int64":
         return call([draw.value(0).name, draw.value(1).name])
     sizes = shapes(draw)
-    sequence = fresh_sequence(draw, element(draw.kind(0)), sizes)
+    sequence = fresh_sequence(draw, element_of(draw.kind(0)), sizes)
     new = draw.value(1).name if draw.chance(0.4) else draw.tensor(1, sizes[0] if sizes else draw.shape(0, 3))
     return call([sequence.name, new, position(draw, 2, -len(sizes), len(sizes))])
 
@@ -50,15 +45,15 @@ def insert(draw: Draw) -> Call:
 @recipe("SequenceErase")
 def erase(draw: Draw) -> Call:
     sizes = shapes(draw, 1)
-    sequence = fresh_sequence(draw, element(draw.kind(0)), sizes)
-    given = draw.kind(1) != "int64" or draw.chance(0.7)
-    return call([sequence.name, position(draw, 1, -len(sizes), len(sizes) - 1) if given else ""])
+    sequence = fresh_sequence(draw, element_of(draw.kind(0)), sizes)
+    positioned = draw.kind(1) != "int64" or draw.chance(0.7)
+    return call([sequence.name, position(draw, 1, -len(sizes), len(sizes) - 1) if positioned else ""])
 
 
 @recipe("SequenceAt")
 def at(draw: Draw) -> Call:
     sizes = shapes(draw, 1)
-    kind = element(draw.kind(0))
+    kind = element_of(draw.kind(0))
     where = draw.integer(-len(sizes), len(sizes) - 1)
     operands = [fresh_sequence(draw, kind, sizes).name, draw.scalar(where, draw.kind(1))]
     return call(operands, types=[TensorType(kind, sizes[where])])
@@ -72,19 +67,18 @@ def length(draw: Draw) -> Call:
 @recipe("SplitToSequence")
 def split_to_sequence(draw: Draw) -> Call:
     value = draw.value(0, low=1)
-    assert value.shape is not None
     axis = draw.axis(value.rank)
-    size = value.shape[axis]
-    given = None if axis == 0 and draw.chance(0.5) else axis
+    size = value.sizes[axis]
+    named_axis = None if axis == 0 and draw.chance(0.5) else axis
     keep = draw.choice([None, 0, 1])
     if draw.kind(1) == "int64" and draw.chance(0.4):
-        return call([value.name], axis=given, keepdims=keep)
+        return call([value.name], axis=named_axis, keepdims=keep)
     if draw.chance(0.5):
         part = draw.scalar(draw.integer(1, max(size, 1) + 1), draw.kind(1))
-        return call([value.name, part], axis=given, keepdims=keep)
+        return call([value.name, part], axis=named_axis, keepdims=keep)
     cuts = sorted(draw.integer(0, size) for _ in range(draw.integer(0, 3)))
     sizes = [end - start for start, end in zip([0, *cuts], [*cuts, size], strict=True)]
-    return call([value.name, draw.ints(*sizes, dtype=draw.kind(1))], axis=given, keepdims=keep)
+    return call([value.name, draw.ints(*sizes, dtype=draw.kind(1))], axis=named_axis, keepdims=keep)
 
 
 @recipe("ConcatFromSequence")
@@ -109,21 +103,23 @@ def concat_from_sequence(draw: Draw) -> Call:
 def sequence_map(draw: Draw) -> Call:
     """The body reads an element of each sequence, and additional tensors as they are."""
     sizes = shapes(draw)
-    operands = [fresh_sequence(draw, element(draw.kind(0)), sizes).name]
-    inputs: list[Type] = [_element_type(element(draw.kind(0)), sizes)]
+    operands = [fresh_sequence(draw, element_of(draw.kind(0)), sizes).name]
+    inputs: list[Type] = [_element_type(element_of(draw.kind(0)), sizes)]
     kinds = [draw.types["V"]] if draw.types["V"] != "float32" or draw.chance(0.4) else []
     for kind in kinds:
         if kind.startswith("seq("):
             others = [draw.shape(0, 2, most=4)] * len(sizes)
-            operands.append(fresh_sequence(draw, element(kind), others).name)
-            inputs.append(_element_type(element(kind), others))
+            operands.append(fresh_sequence(draw, element_of(kind), others).name)
+            inputs.append(_element_type(element_of(kind), others))
         else:
             value = draw.value_of(kind)
             operands.append(value.name)
             inputs.append(value.type)
     body = draw.body(inputs)
-    allowed = sorted(element(kind) for kind in draw.schema.types["S"])
-    names = [draw.choice([element(draw.kind(0)), "float32", "int64", draw.choice(allowed)]) for _ in range(draw.integer(1, 2))]
+    allowed = sorted(element_of(kind) for kind in draw.schema.types["S"])
+    names = [
+        draw.choice([element_of(draw.kind(0)), "float32", "int64", draw.choice(allowed)]) for _ in range(draw.integer(1, 2))
+    ]
     for name in names:
         add_output(draw.inside(body), name)
     types = [SequenceType(TensorType(name)) for name in names]
@@ -147,8 +143,8 @@ def get_element(draw: Draw) -> Call:
     kind = draw.kind(0)
     if not kind.startswith("optional("):
         return call([draw.value(0, open_shape=True).name])
-    value, shape = fresh_optional(draw, element(kind))
-    return call([value.name], types=None if shape is None else [TensorType(element(kind), shape)])
+    value, shape = fresh_optional(draw, element_of(kind))
+    return call([value.name], types=None if shape is None else [TensorType(element_of(kind), shape)])
 
 
 @recipe("OptionalHasElement")

@@ -13,16 +13,6 @@ PATTERNS = ("a", "a?b", "[a-z]*", ".*", "", "[0-9]+", r"\w+ \w+", "(one|two) .*"
 STOPWORDS = ("a", "ab", "A b", "A B", "zzz", "10", "\u00e9t\u00e9", "the cat", "")
 
 
-@recipe("StringConcat")
-def string_concat(draw: Draw) -> Call:
-    first = draw.value(0, high=4)
-    assert first.shape is not None
-    operands = [first.name, draw.tensor(1, draw.broadcastable(first.shape))]
-    if draw.chance(0.5):
-        operands.reverse()
-    return call(operands)
-
-
 @recipe("StringNormalizer")
 def string_normalizer(draw: Draw) -> Call:
     shape = (draw.integer(1, 6),) if draw.chance(0.6) else (1, draw.integer(1, 6))

@@ -23,7 +23,7 @@ def optimizer(draw: Draw) -> Call:
 
 
 def _attributes(draw: Draw) -> dict[str, Any]:
-    """Those of Momentum are required, the others have defaults."""
+    """Attributes: Momentum requires its own, the other operators have defaults."""
     fraction = [0.0, 0.5, 0.9, 0.99]
     small = draw.choice((0.0, 0.01, 0.5))
     if draw.op_type == "Momentum":
