@@ -142,7 +142,7 @@ def _formal(parameters: Sequence[Any], index: int) -> str:
 
 def _named_type(node: OpRun) -> str | None:
     """The element type that an attribute of the node, or its default, names for results."""
-    codes = (getattr(node, name, None) for name in ("to", "dtype", "output_dtype", "output_datatype"))
+    codes = (getattr(node, name, None) for name in ("to", "dtype", "output_dtype", "output_datatype", "stash_type"))
     return next((from_onnx(int(code)) for code in codes if isinstance(code, int | np.integer) and code), None)
 
 

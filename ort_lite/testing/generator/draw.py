@@ -115,6 +115,8 @@ class Draw:
 
     def broadcastable(self, shape: Shape, wider: bool = True) -> Shape:
         """A shape that broadcasts with `shape`; `wider`: the result may be larger than it."""
+        if self.chance(0.2):
+            return shape
         other = [1 if self.chance(0.25) else n for n in shape]
         if wider:
             other = [self.size() if own == 1 and self.chance(0.3) else n for n, own in zip(other, shape, strict=True)]
@@ -129,8 +131,9 @@ class Draw:
         Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
         is a feed or a constant (`constant`: which of the two).
         """
-        if index in self._operands:
-            return self._operands.pop(index)
+        known = self.chosen(index)
+        if known is not None:
+            return known.name
         return self.tensor_of(self.kind(index), shape, contents, self.fixed.get(index) if constant is None else constant)
 
     def tensor_of(
@@ -168,15 +171,18 @@ class Draw:
         """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
-        if index in self._operands:
-            known = self.draft.known(self._operands.pop(index))
-            if not _fits(known, self.kind(index), low, high, least, open_shape):
-                raise Rejected(f"{known.name} does not fit operand {index}")
-            return known
-        if index in self.fixed and is_dtype(self.kind(index)):
+        known = self.chosen(index)
+        if known is not None and not _fits(known, self.kind(index), low, high, least, open_shape):
+            raise Rejected(f"{known.name} does not fit operand {index}")
+        if known is None and index in self.fixed and is_dtype(self.kind(index)):
             shape = self.shape(low, max(low, min(high, 4)), least=least)
-            return self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
-        return self.value_of(self.kind(index), low, high, least, open_shape)
+            known = self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
+        return self.value_of(self.kind(index), low, high, least, open_shape) if known is None else known
+
+    def chosen(self, index: int) -> Known | None:
+        """The operand that whoever asked for the node has chosen, the first time that it is asked for."""
+        name = self._operands.pop(index, None)
+        return None if name is None else self.draft.known(name)
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
         """An operand of any kind, with the rules of `value`."""

@@ -61,9 +61,10 @@ class Generator:
         recipes: Mapping[tuple[str, str], Recipe],
         seed: int = 0,
         transforms: Iterable[Transform] = (),
+        oldest: int = OLDEST,
     ) -> None:
-        self.rules, self.recipes, self.seed = rules, recipes, seed
-        self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and _reachable(one))
+        self.rules, self.recipes, self.seed, self.oldest = rules, recipes, seed, oldest
+        self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and self._reachable(one))
         self.rejections: Counter[tuple[Target, str]] = Counter()
         self.patterns = _patterns(transforms)
         """By transform: the patterns and the chain that add nodes which it matches."""
@@ -80,7 +81,7 @@ class Generator:
         patterns = [one for name in (transforms or self.patterns) for one in self.patterns[name]]
         candidates = self._candidates(operators, patterns if transforms else ())
         target = self.coverage.next(rng, candidates)
-        draft = Draft(self._opsets(target, rng), rng, self.rules)
+        draft = Draft(self.opsets(target, rng), rng, self.rules)
         draft.special = rng.random() < (0.3 if operators or transforms else 0.1)
         covered: list[tuple[Target, Mapping[str, Any]]] = []
         length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
@@ -88,11 +89,11 @@ class Generator:
         for position in range(length):
             if position == at:
                 grown = self._extend(draft, target, rng, covered)
-                if not grown or (transforms and not self._add_pattern(draft, rng.choice(patterns), rng, covered)):
+                if not grown or (transforms and not self.add_pattern(draft, rng.choice(patterns), rng, covered)):
                     self.coverage.failures[target] += 1
                     return None
             elif patterns and rng.random() < PATTERN_SHARE:
-                self._add_pattern(draft, rng.choice(patterns), rng, covered)
+                self.add_pattern(draft, rng.choice(patterns), rng, covered)
             else:
                 self._extend(draft, self._kin(draft, candidates or (), rng) or self._companion(draft, rng), rng, covered)
         draft.outputs = self._outputs(draft, target, rng)
@@ -155,7 +156,7 @@ class Generator:
         draw.draft.append(target.op_type, call.inputs, call.attributes, call.outputs, target.domain, call.types)
         covered.extend([(target, call.attributes), *draw.covered])
 
-    def _add_pattern(
+    def add_pattern(
         self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
     ) -> bool:
         """Add the nodes of a pattern or chain; nothing where its recipes take other operands each time."""
@@ -210,16 +211,21 @@ class Generator:
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=target.since))
         return schema is not None and "GRAPH" in schema.attributes.values()
 
-    def _opsets(self, target: Target, rng: Random) -> dict[str, int]:
+    def opsets(self, target: Target, rng: Random) -> dict[str, int]:
+        """Draw the opsets of a model with the target."""
         most = USUAL_NEWEST if rng.random() < 0.85 else NEWEST
-        opsets = {"": rng.randint(OLDEST, most)}
+        opsets = {"": rng.randint(self.oldest, most)}
         opsets.update({domain: newest for domain, newest in OTHERS if domain == target.domain or rng.random() < 0.3})
         if target.domain == "":
-            least, last = max(OLDEST, target.since), min(target.until - 1, NEWEST)
+            oldest = OLDEST if target.until > OLDEST else self.oldest
+            least, last = max(oldest, target.since), min(target.until - 1, NEWEST)
             opsets[""] = rng.randint(least, max(least, min(last, most)))
         else:
             opsets[target.domain] = min(target.until - 1, max(target.since, opsets.get(target.domain, target.since)))
         return opsets
+
+    def _reachable(self, target: Target) -> bool:
+        return target.domain != "" or target.until > self.oldest
 
     def _outputs(self, draft: Draft, target: Target, rng: Random) -> list[str]:
         """All results that no node reads, and in a third of the models a few of the others. At times one that is left out makes
@@ -241,7 +247,3 @@ def _patterns(transforms: Iterable[Transform]) -> dict[str, list[Pattern | Write
         if name in names:
             found.setdefault(name, []).append(writer)
     return found
-
-
-def _reachable(target: Target) -> bool:
-    return target.domain != "" or target.until > OLDEST

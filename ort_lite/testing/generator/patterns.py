@@ -12,6 +12,7 @@ import numpy as np
 from ort_lite.testing.generator.arrays import between, cast, is_float, numbers, positive
 from ort_lite.testing.generator.draft import Draft, Known, Rejected
 from ort_lite.testing.generator.draw import Draw
+from ort_lite.transform import NHWC_DOMAIN
 from ort_lite.transform.contract import LocalRule, Transform
 from ort_lite.transform.patterns import ConstantOperand, Operand, Pattern
 
@@ -28,10 +29,32 @@ Propose = Callable[[Draw], None]
 """Adds a node to the draft by its recipe."""
 
 
-def patterns_of(transforms: Iterable[Transform]) -> dict[str, tuple[Pattern, ...]]:
-    """The patterns of each transform that has some with operators of public domains."""
-    found = {one.name: tuple(filter(_is_public, one.patterns)) for one in transforms if isinstance(one, LocalRule)}
+def patterns_of(transforms: Iterable[Transform], layouts: bool = False) -> dict[str, tuple[Pattern, ...]]:
+    """The patterns of each transform that has some with operators of public domains. With `layouts` those of channels-last
+    operators too, which models have as ONNX's own.
+    """
+    rules = {one.name: one.patterns for one in transforms if isinstance(one, LocalRule)}
+    if layouts:
+        rules = {name: tuple(map(_without_layout, patterns)) for name, patterns in rules.items()}
+    found = {name: tuple(filter(_is_public, patterns)) for name, patterns in rules.items()}
     return {name: patterns for name, patterns in found.items() if patterns}
+
+
+def operators_of(pattern: Pattern) -> set[str]:
+    """The operators of a pattern's nodes."""
+    inner = [operators_of(operand) for operand in pattern.operands if isinstance(operand, Pattern)]
+    return set(pattern.op_types).union(*inner)
+
+
+def _without_layout(pattern: Pattern) -> Pattern:
+    def plain(operands: Sequence[Operand]) -> tuple[Operand, ...]:
+        return tuple(_without_layout(one) if isinstance(one, Pattern) else one for one in operands)
+
+    return pattern.replace(
+        domain="" if pattern.domain == NHWC_DOMAIN else pattern.domain,
+        operands=plain(pattern.operands),
+        orders=tuple(order.replace(operands=plain(order.operands)) for order in pattern.orders),
+    )
 
 
 def _is_public(pattern: Pattern) -> bool:

@@ -16,19 +16,19 @@ DECLARATIONS = ("fixed", "fixed", "shared", "own", "unnamed", "unranked")
 """How an input declares its sizes: as numbers; by a name for each size; by a name for each axis; unnamed; not even their number."""
 
 
-def model_proto(draft: Draft, rng: Random) -> Any:
-    """Write the draft as a ModelProto. How each input declares its sizes is drawn."""
+def model_proto(draft: Draft, rng: Random, style: str | None = None) -> Any:
+    """Write the draft as a ModelProto. How each input declares its sizes is drawn, or the one of DECLARATIONS that `style` names."""
     from onnx import helper
 
     imports = [helper.make_opsetid(domain, version) for domain, version in draft.opsets.items()]
-    return helper.make_model(graph_proto(draft, rng), opset_imports=imports, ir_version=IR_VERSION)
+    return helper.make_model(graph_proto(draft, rng, style), opset_imports=imports, ir_version=IR_VERSION)
 
 
-def graph_proto(draft: Draft, rng: Random) -> Any:
+def graph_proto(draft: Draft, rng: Random, style: str | None = None) -> Any:
     from onnx import ValueInfoProto, helper, numpy_helper
 
     body = draft.outer is not None
-    style = "fixed" if body else rng.choice(DECLARATIONS)
+    style = "fixed" if body else style or rng.choice(DECLARATIONS)
     inputs = [_input(draft.values[name], style if rng.random() < 0.8 else "fixed") for name in draft.inputs]
     outputs = [
         helper.make_value_info(name, type_proto(draft.known(name).type, None)) if body else ValueInfoProto(name=name)

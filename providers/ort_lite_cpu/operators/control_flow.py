@@ -8,7 +8,7 @@ import numpy as np
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.errors import OrtLiteError, RunTerminated
 from ort_lite.graph import Graph, Node, TensorType, Value
-from ort_lite.inference import Info, constant_info
+from ort_lite.inference import UNKNOWN, Info, constant_info
 from ort_lite.provider import Body
 from ort_lite_cpu.lowering.inline import settle
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -97,6 +97,7 @@ def loop(op: NodeLowering) -> None:
     carried = given - 2
     stacks = len(body_graph.outputs) - 1 - carried
     rowless = Rowless(op, body_graph, captures, carried, [(0,)] * stacks)
+    kinds = [_known(op, k) for k in range(2, given)]
 
     def step(*arrays: Any) -> list[Any]:
         limit, condition, captured = arrays[0], arrays[1], arrays[given:]
@@ -114,11 +115,17 @@ def loop(op: NodeLowering) -> None:
             body.settle([state, scans])
             trip += 1
         if not trip:
-            start = [constant_info(np.array(0)), constant_info(np.array(going)), *map(info_of, state, op.node.inputs[2:])]
+            start = [constant_info(np.array(0)), constant_info(np.array(going)), *map(info_of, state, kinds)]
             return [*state, *rowless(start, captured)]
         return [*state, *(stacked(op.node, rows, 0) for rows in scans)]
 
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
+
+
+def _known(op: NodeLowering, index: int) -> Info:
+    """What is known of an input before the run."""
+    value = op.node.inputs[index]
+    return UNKNOWN if value is None else op.lowering.inference.of(value)
 
 
 def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -150,6 +157,7 @@ def scan(op: NodeLowering) -> None:
     out_axes = op.attr("scan_output_axes", [0] * outputs)
     out_backward = op.attr("scan_output_directions", [0] * outputs)
     rowless = Rowless(op, body_graph, captures, states, [(axis,) for axis in out_axes])
+    kinds = [_known(op, k) for k in range(states)]
 
     def step(*arrays: Any) -> list[Any]:
         rolled = [np.moveaxis(a, axis, 0) for a, axis in zip(arrays[states:given], in_axes, strict=True)]
@@ -159,7 +167,7 @@ def scan(op: NodeLowering) -> None:
             turned = [[row[k] for row in (rows[::-1] if back else rows)] for k, back in enumerate(out_backward)]
             wholes = [stacked(op.node, parts, 0) for parts in turned]
         else:
-            wholes = rowless([*map(info_of, state, op.node.inputs), *map(_slice_info, rolled)], arrays[given:])
+            wholes = rowless([*map(info_of, state, kinds), *map(_slice_info, rolled)], arrays[given:])
         return [*state, *(contiguous(op.node, _moved(whole, axis)) for whole, axis in zip(wholes, out_axes, strict=True))]
 
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(states))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.graph import Graph, SequenceType, TensorType, Value
+from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Value
 from ort_lite.inference import UNKNOWN, Inference, Info, constant_info
 from ort_lite.shapes import Shape
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -26,7 +26,8 @@ class Rowless:
         self, op: NodeLowering, graph: Graph, captures: Sequence[Value], first: int, axes: Sequence[Sequence[int]]
     ) -> None:
         """`first` is the index of the first scan output of the node. `axes` has for each the axes that a row lacks."""
-        self._rules, self._graph, self._captures = op.lowering.inference.rules, graph, captures
+        self._rules, self._graph = op.lowering.inference.rules, graph
+        self._captures = {value: op.lowering.inference.of(value) for value in captures}
         self._infos = [op.info(first + k) if op.wants(first + k) else UNKNOWN for k in range(len(axes))]
         self._known = [_row(op, first + k, missing) for k, missing in enumerate(axes)]
 
@@ -41,7 +42,8 @@ class Rowless:
         ]
 
     def _inferred(self, inputs: Sequence[Info], captured: Sequence[Any]) -> list[Shape | None]:
-        infos = {value: info_of(array, value) for value, array in zip(self._captures, captured, strict=True)}
+        captures = zip(self._captures.items(), captured, strict=True)
+        infos = {value: info_of(contents, known) for (value, known), contents in captures}
         found = Inference(self._rules, infos).nested(self._graph, inputs, certain=False)
         return [info.shape for info in found[len(found) - len(self._known) :]]
 
@@ -68,14 +70,16 @@ def _sizes(shape: Shape | None, known: Shape | None) -> Sizes:
     return tuple(dim if isinstance(dim, int) and dim > 0 else 0 for dim in found or ())
 
 
-def info_of(contents: Any, value: Value | None = None) -> Info:
-    """Return what is known of an input of a run, elements included."""
+def info_of(contents: Any, known: Info) -> Info:
+    """Return what is known of an input of a run, elements included. An optional stays one, whatever it holds."""
+    if isinstance(known.type, OptionalType):
+        held = info_of(contents, Info(known.type.element)).type
+        return known if held is None else Info(OptionalType(held))
     if isinstance(contents, np.ndarray):
         return constant_info(contents)
-    type_ = None if value is None else value.type
     if isinstance(contents, list) and contents and all(isinstance(one, np.ndarray) for one in contents):
         return Info(SequenceType(_element([constant_info(one) for one in contents])))
-    return Info(type_)
+    return known
 
 
 def _element(infos: Sequence[Info]) -> TensorType:

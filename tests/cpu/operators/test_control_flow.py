@@ -388,6 +388,25 @@ def test_rows_without_a_turn_have_the_shape_that_the_arrays_of_the_run_tell(kind
         assert session.run(None, feeds)[0].shape == (0, 1, 2, 3)
 
 
+def test_optionals_of_a_body_without_a_turn_stay_optionals() -> None:
+    """A branch of the body declares them so, whether they hold something in this run or not."""
+    text = """(int64 n, int64[M] m, optional(float[A,B]) x, optional(float[A,B]) z, float[K] w) => (optional(float[A,B]) s, float[] y) {
+        s, y = Loop(n, "", z) <body = b (int64 i, bool k, optional(float[A,B]) r) => (bool l, optional(float[A,B]) t, float[] o) {
+            l = Identity(k)
+            t = Identity(r)
+            u = If(k) <then_branch = p () => (optional(float[A,B]) p) { p = Identity(x) },
+                       else_branch = q () => (optional(float[A,B]) q) { q = Identity(r) }>
+            v = OptionalGetElement(u)
+            e = Reshape(v, m)
+            o = MatMul(e, w)
+        }>
+    }"""
+    feeds = {"n": np.array(0), "m": np.array([2, 3]), "w": ramp((3,))}
+    held = ramp((3, 2))
+    s, y = run(text, x=held, z=held, **feeds)
+    assert (s.shape, y.shape) == ((3, 2), (0, 2))
+
+
 def test_rows_of_unknown_rank_without_a_turn_have_an_axis_of_their_own() -> None:
     """Nobody knows the rank of a row that a turn reads from a sequence without elements."""
     text = """(float[0,2] n) => (float[] y) {

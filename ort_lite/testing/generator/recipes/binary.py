@@ -4,6 +4,7 @@ import numpy as np
 
 from ort_lite.dtypes import itemsize
 from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
+from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
@@ -14,10 +15,22 @@ BITS = ("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 @recipe("Add", "Sub", "Mul", "StringConcat", *COMPARISONS, *BITS)
 def binary(draw: Draw) -> Call:
     first = draw.value(0, high=4)
+    if draw.has_attribute("broadcast"):
+        return _one_way(draw, first)
     operands = [first.name, draw.tensor(1, draw.broadcastable(first.sizes))]
     if draw.chance(0.5):
         operands.reverse()
     return call(operands)
+
+
+def _one_way(draw: Draw, first: Known) -> Call:
+    """Until version 7 the second operand broadcasts, if an attribute says so: its axes are the first one's from `axis` on."""
+    start = draw.integer(0, first.rank)
+    other = first.sizes[start : draw.integer(start, first.rank)]
+    if draw.chance(0.4) or not other:
+        return call([first.name, draw.tensor(1, first.sizes)])
+    last = start + len(other) == first.rank
+    return call([first.name, draw.tensor(1, other)], broadcast=1, axis=start if not last or draw.chance(0.5) else None)
 
 
 @recipe("SwiGLU")

@@ -56,7 +56,11 @@ def unless_default(draw: Draw, value: Any, default: Any) -> Any:
 
 def image(draw: Draw, index: int = 0, low: int = 3, high: int = 5, least: int = 1) -> Known:
     """An operand (N, C, ...) with `low` to `high` axes. Only the batch may be empty; each spatial size is at least `least`."""
-    kind = draw.kind(index)
+    known, kind = draw.chosen(index), draw.kind(index)
+    if known is not None and known.kind == kind and _is_image(known, low, high, least):
+        return known
+    if known is not None:
+        raise Rejected(f"{known.name} is no image")
     fitting = [one for one in draw.visible() if one.kind == kind and _is_image(one, low, high, least)]
     if fitting and draw.chance(0.7):
         return draw.choice(fitting[-4:])
