@@ -13,22 +13,11 @@ from ort_lite.testing.generator.patterns import patterns_of
 from ort_lite.transform.patterns import Pattern
 from ort_lite_cpu.provider import CPUExecutionProvider
 
-COMPANY = (
-    *("Abs", "Add", "Cast", "Concat", "Constant", "Equal", "Expand", "Gather", "Identity", "If", "Less", "Mul", "Neg"),
-    *(
-        "Not",
-        "Relu",
-        "Reshape",
-        "SequenceAt",
-        "SequenceConstruct",
-        "Slice",
-        "Squeeze",
-        "Sub",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-    ),
+_COMPANY_NAMES = (
+    "Abs Add Cast Concat Constant Equal Expand Gather Identity If Less Mul Neg Not Relu Reshape SequenceAt"
+    " SequenceConstruct Slice Squeeze Sub Transpose Unsqueeze Where"
 )
+COMPANY = tuple(_COMPANY_NAMES.split())
 """Simple operators, which accompany those that models are steered at."""
 
 

@@ -17,23 +17,11 @@ from ort_lite.dtypes import Array, from_numpy, from_onnx, from_ort_name, is_dtyp
 from tests.generated.ports import StackingLoop, StackingScan, find_port
 
 PROMOTED = ("float16", "bfloat16", "float32")
-AS_IT_IS = frozenset(
-    {
-        "BitCast",
-        "Range",
-        "RandomNormalLike",
-        "RandomUniformLike",
-        "Bernoulli",
-        "Multinomial",
-        "SequenceConstruct",
-        "SequenceInsert",
-        "SplitToSequence",
-        "SequenceMap",
-        "ConcatFromSequence",
-        "Optional",
-        "OptionalGetElement",
-    }
+_AS_IT_IS_NAMES = (
+    "BitCast Range RandomNormalLike RandomUniformLike Bernoulli Multinomial SequenceConstruct SequenceInsert"
+    " SplitToSequence SequenceMap ConcatFromSequence Optional OptionalGetElement"
 )
+AS_IT_IS = frozenset(_AS_IT_IS_NAMES.split())
 """Operators that depend on the type itself: its bits, the number of steps, random numbers; and those of sequences."""
 
 
