@@ -113,7 +113,7 @@ class Draft:
     def formal(self, type_: Type) -> Known:
         """Add an input of a body. The type has a concrete shape, if it is a tensor's."""
         name = self.name("b")
-        known = Known(name, type_, _sizes(type_))
+        known = Known(name, type_, sizes_of(type_))
         self.values[name] = known
         self.inputs.append(name)
         return known
@@ -159,7 +159,7 @@ class Draft:
             if name:
                 if type_ is None:
                     raise Rejected(f"{op_type}: the type of an output is not known")
-                results.append(Known(name, type_, _sizes(type_), _contents(info)))
+                results.append(Known(name, type_, sizes_of(type_), _contents(info)))
         self.values.update((known.name, known) for known in results)
         self.nodes.append(node)
         return results
@@ -227,7 +227,7 @@ def captures(node: NodeDraft) -> Iterable[str]:
 
 def _typed(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | None]:
     if type_ is not None:
-        return type_, _sizes(type_)
+        return type_, sizes_of(type_)
     if isinstance(contents, list):
         return SequenceType(TensorType(from_numpy(contents[0].dtype))), None
     return TensorType(from_numpy(contents.dtype), contents.shape), tuple(contents.shape)
@@ -238,7 +238,7 @@ def _merged(found: list[Type | None], types: Sequence[Type | None] | None) -> li
     if types is None:
         return found
     for first, second in zip(found, types, strict=True):
-        sizes = None if first is None or second is None else (_sizes(first), _sizes(second))
+        sizes = None if first is None or second is None else (sizes_of(first), sizes_of(second))
         if sizes is not None and (kind_of(first) != kind_of(second) or (None not in sizes and sizes[0] != sizes[1])):
             raise Rejected(f"the recipe foretells {second}, the shape rules {first}")
     return [first if second is None else second for first, second in zip(found, types, strict=True)]
@@ -247,13 +247,14 @@ def _merged(found: list[Type | None], types: Sequence[Type | None] | None) -> li
 def _contents(info: Info) -> Array | None:
     if info.constant is not None:
         return info.constant
-    shape = None if info.type is None else _sizes(info.type)
+    shape = None if info.type is None else sizes_of(info.type)
     if info.contents is None or info.dtype is None or shape is None or not all(isinstance(n, int) for n in info.contents):
         return None
     return np.array(info.contents, to_numpy(info.dtype)).reshape(shape)
 
 
-def _sizes(type_: Type) -> tuple[int, ...] | None:
+def sizes_of(type_: Type) -> tuple[int, ...] | None:
+    """The shape of a tensor's type; None if some size of it is not known."""
     if not isinstance(type_, TensorType) or type_.shape is None or not all(isinstance(dim, int) for dim in type_.shape):
         return None
     return tuple(int(dim) for dim in type_.shape if isinstance(dim, int))

@@ -29,17 +29,8 @@ def _part(x: Array, rows: Sequence[Array]) -> Array:
 
 
 @port("MaxPool")
-def max_pool(
-    x: Array,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    storage_order: int = 0,
-) -> tuple[Array, Array]:
-    placed = axes(x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+def max_pool(x: Array, storage_order: int = 0, **window: Any) -> tuple[Array, Array]:
+    placed = axes(x.shape[2:], **window)
     y = np.zeros((*x.shape[:2], *(len(axis.positions) for axis in placed)), x.dtype)
     numbers = np.arange(x.size).reshape(x.shape)
     if storage_order:
@@ -55,17 +46,8 @@ def max_pool(
 
 
 @port("AveragePool")
-def average_pool(
-    x: Array,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-) -> Array:
-    placed = axes(x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+def average_pool(x: Array, count_include_pad: int = 0, **window: Any) -> Array:
+    placed = axes(x.shape[2:], **window)
     y = np.zeros((*x.shape[:2], *(len(axis.positions) for axis in placed)))
     for place, rows in _windows(x, placed):
         count = int(np.prod([len(row) for row in rows]))
@@ -78,17 +60,8 @@ def average_pool(
 
 
 @port("LpPool")
-def lp_pool(
-    x: Array,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    p: float = 2,
-) -> Array:
-    placed = axes(x.shape[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+def lp_pool(x: Array, p: float = 2, **window: Any) -> Array:
+    placed = axes(x.shape[2:], **window)
     y = np.zeros((*x.shape[:2], *(len(axis.positions) for axis in placed)))
     for place, rows in _windows(x, placed):
         y[_last(*place)] = (np.abs(_part(x, rows)) ** p).sum(-1) ** (1 / p)

@@ -19,23 +19,23 @@ class Axis(NamedTuple):
 
 def axes(
     sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    pads: Sequence[int] | None,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
 ) -> list[Axis]:
-    """Place the windows along each spatial axis."""
+    """Place the windows along each spatial axis; all but `sizes` are attributes."""
     count = len(sizes)
     strides, dilations = strides or (1,) * count, dilations or (1,) * count
     pads = pads or (0,) * (2 * count)
     found = []
     for k, size in enumerate(sizes):
-        reach = dilations[k] * (kernel[k] - 1) + 1
+        reach = dilations[k] * (kernel_shape[k] - 1) + 1
         low, high, windows = _padding(size, reach, strides[k], pads[k], pads[k + count], auto_pad, ceil_mode, dilations[k] > 1)
         starts = np.arange(windows) * strides[k] - low
-        found.append(Axis(starts[:, None] + np.arange(kernel[k]) * dilations[k], low, high))
+        found.append(Axis(starts[:, None] + np.arange(kernel_shape[k]) * dilations[k], low, high))
     return found
 
 

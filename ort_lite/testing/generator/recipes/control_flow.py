@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ort_lite.graph.types import TensorType, Type
+from ort_lite.record import Record
 from ort_lite.testing.generator.bodies import add_next_state, add_output, add_row
-from ort_lite.testing.generator.draft import Known
-from ort_lite.testing.generator.draw import Draw, Shape
+from ort_lite.testing.generator.draft import Draft, Known, sizes_of
+from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
 SIMPLE = ("float32", "float32", "int64", "bool", "float64", "int32")
@@ -116,67 +117,66 @@ def scan(draw: Draw) -> Call:
     for name in body.inputs[:state_count]:
         add_next_state(inner, body.values[name])
     results = [draw.choice(kinds), *more_kinds(draw, 1)]
-    rows = [add_row(inner, kind) for kind in results]
-    return (_old_scan if draw.version == 8 else _new_scan)(draw, length, states, slices, results, rows, body)
+    rows = [TensorType(kind, add_row(inner, kind)) for kind in results]
+    return (_old_scan if draw.version == 8 else _new_scan)(draw, _Operands(length, states, slices, rows), body)
+
+
+class _Operands(Record, eq=False):
+    """Types of the states of a Scan, of the slices of its inputs, and of the rows of its outputs; `length`: how many there are."""
+
+    length: int
+    states: Sequence[TensorType]
+    slices: Sequence[TensorType]
+    rows: Sequence[TensorType]
 
 
 def _tensor(draw: Draw, type_: TensorType, *sizes: int) -> str:
-    return draw.tensor_of(type_.dtype, (*sizes, *(int(str(n)) for n in type_.shape or ())))
+    return draw.tensor_of(type_.dtype, (*sizes, *(sizes_of(type_) or ())))
 
 
-def _old_scan(
-    draw: Draw,
-    length: int,
-    states: Sequence[TensorType],
-    slices: Sequence[TensorType],
-    kinds: Sequence[str],
-    rows: Sequence[Shape],
-    body: object,
-) -> Call:
+def _old_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
     """Version 8: all operands have a batch axis in front, scan inputs and outputs have the length next."""
-    batch = draw.integer(1, 2)
-    operands = [_tensor(draw, one, batch) for one in states] + [_tensor(draw, one, batch, length) for one in slices]
+    batch, length = draw.integer(1, 2), own.length
+    operands = [_tensor(draw, one, batch) for one in own.states] + [_tensor(draw, one, batch, length) for one in own.slices]
     lengths = draw.ints(*(draw.integer(min(1, length), length) for _ in range(batch))) if draw.chance(0.5) else ""
-    types = [TensorType(one.dtype, (batch, *(one.shape or ()))) for one in states]
-    types += [TensorType(kind, (batch, length, *row)) for kind, row in zip(kinds, rows, strict=True)]
-    directions = draw.maybe([draw.integer(0, 1) for _ in slices])
-    return call([lengths, *operands], len(types), types=types, body=body, num_scan_inputs=len(slices), directions=directions)
+    types = [TensorType(one.dtype, (batch, *(one.shape or ()))) for one in own.states]
+    types += [TensorType(one.dtype, (batch, length, *(one.shape or ()))) for one in own.rows]
+    directions = draw.maybe([draw.integer(0, 1) for _ in own.slices])
+    count = len(own.slices)
+    return call([lengths, *operands], len(types), types=types, body=body, num_scan_inputs=count, directions=directions)
 
 
-def _new_scan(
-    draw: Draw,
-    length: int,
-    states: Sequence[TensorType],
-    slices: Sequence[TensorType],
-    kinds: Sequence[str],
-    rows: Sequence[Shape],
-    body: object,
-) -> Call:
-    negative = draw.version >= 11
-    operands = [_tensor(draw, one) for one in states]
-    axes = []
-    for one in slices:
-        sizes = [int(str(n)) for n in one.shape or ()]
-        axes.append(_axis(draw, len(sizes) + 1, negative) if length else 0)
-        sizes.insert(axes[-1] % (len(sizes) + 1), length)
-        operands.append(draw.tensor_of(one.dtype, sizes))
-    types, placed = [*states], []
-    for kind, row in zip(kinds, rows, strict=True):
-        whole = list(row)
-        placed.append(_axis(draw, len(row) + 1, negative) if length else 0)
-        whole.insert(placed[-1] % (len(row) + 1), length)
-        types.append(TensorType(kind, tuple(whole)))
+def _new_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
+    operands, types = [_tensor(draw, one) for one in own.states], [*own.states]
+    input_axes, output_axes = [], []
+    for one in own.slices:
+        axis, whole = _stacked(draw, one, own.length)
+        input_axes.append(axis)
+        operands.append(_tensor(draw, whole))
+    for one in own.rows:
+        axis, whole = _stacked(draw, one, own.length)
+        output_axes.append(axis)
+        types.append(whole)
     return call(
         operands,
         len(types),
         types=types,
         body=body,
-        num_scan_inputs=len(slices),
-        scan_input_axes=axes if any(axes) or draw.chance(0.3) else None,
-        scan_output_axes=placed if any(placed) or draw.chance(0.3) else None,
-        scan_input_directions=draw.maybe([draw.integer(0, 1) for _ in slices]),
-        scan_output_directions=draw.maybe([draw.integer(0, 1) for _ in kinds]),
+        num_scan_inputs=len(own.slices),
+        scan_input_axes=input_axes if any(input_axes) or draw.chance(0.3) else None,
+        scan_output_axes=output_axes if any(output_axes) or draw.chance(0.3) else None,
+        scan_input_directions=draw.maybe([draw.integer(0, 1) for _ in own.slices]),
+        scan_output_directions=draw.maybe([draw.integer(0, 1) for _ in own.rows]),
     )
+
+
+def _stacked(draw: Draw, one: TensorType, length: int) -> tuple[int, TensorType]:
+    """An axis, and the type of as many tensors stacked along it."""
+    sizes = list(sizes_of(one) or ())
+    rank = len(sizes) + 1
+    axis = _axis(draw, rank, draw.version >= 11) if length else 0
+    sizes.insert(axis % rank, length)
+    return axis, TensorType(one.dtype, tuple(sizes))
 
 
 def _axis(draw: Draw, rank: int, negative: bool) -> int:

@@ -79,6 +79,11 @@ class _Search:
     def attention_mask(self) -> str:
         return self.draw.tensor_of("int32", (self.batch, self.steps), FLAGS) if self.draw.chance(0.3) else ""
 
+    def operands(self) -> list[str]:
+        """The operands of GreedySearch, with which those of Sampling begin."""
+        masks = self.vocabulary_mask(), self.vocabulary_mask(self.batch), self.attention_mask()
+        return [self.prompt, self.number(self.longest), self.least(), self.penalty(), *masks]
+
     def attributes(self) -> dict[str, Any]:
         draw = self.draw
         bodies = {"decoder": _decoder(draw, self.vocabulary)}
@@ -97,16 +102,7 @@ class _Search:
 @recipe("GreedySearch", domain=MICROSOFT)
 def greedy_search(draw: Draw) -> Call:
     search = _Search(draw)
-    operands = [
-        search.prompt,
-        search.number(search.longest),
-        search.least(),
-        search.penalty(),
-        search.vocabulary_mask(),
-        search.vocabulary_mask(search.batch),
-        search.attention_mask(),
-    ]
-    return call(operands, types=[TOKENS], **search.attributes())
+    return call(search.operands(), types=[TOKENS], **search.attributes())
 
 
 @recipe("Sampling", domain=MICROSOFT)
@@ -118,13 +114,7 @@ def sampling(draw: Draw) -> Call:
     search = _Search(draw)
     present = draw.chance(0.3)
     operands = [
-        search.prompt,
-        search.number(search.longest),
-        search.least(),
-        search.penalty(),
-        search.vocabulary_mask(),
-        search.vocabulary_mask(search.batch),
-        search.attention_mask(),
+        *search.operands(),
         draw.tensor_of("int32", (search.batch, search.vocabulary), FLAGS) if present else "",
         search.number(draw.integer(0, 99)),
     ]
