@@ -1,5 +1,6 @@
 """Strings in operators that are not about text. What only moves elements moves numbers instead; Cast and Equal are Python."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from heapq import merge
@@ -126,7 +127,7 @@ def col2im(op: NodeLowering) -> None:
     pace = op.pace
 
     def step(x: Array, *sizes: Array) -> list[Array]:
-        columns = x.reshape(x.shape[0], -1, *block, *counts)
+        columns = x.reshape(x.shape[0], x.shape[1] // math.prod(block), *block, *counts)
         y = pace.empty((*columns.shape[:2], *padded))
         y.fill("")
         for at in np.ndindex(*block):

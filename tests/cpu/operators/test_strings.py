@@ -150,6 +150,11 @@ def test_columns_become_an_image(block: tuple[int, int], strides: list[int], pad
     check_op("Col2Im", x, ints(*image), ints(*block), strides=strides, pads=pads, constants=[1, 2], expected=want)
 
 
+def test_no_images_are_put_together_from_no_blocks() -> None:
+    x = np.empty((0, 6, 4), object)
+    check_op("Col2Im", x, ints(3, 4), ints(2, 3), constants=[1, 2], expected=np.empty((0, 1, 3, 4), object))
+
+
 def test_there_is_nothing_between_two_strings() -> None:
     scales = np.array([2, 2], np.float32)
     with pytest.raises(NotSupported, match="mode should be nearest"):

@@ -54,6 +54,14 @@ def _is_old(site: Site, mismatch: Mismatch) -> bool:
     return site.opset < 16
 
 
+def _masks_all_queries_alike(site: Site, mismatch: Mismatch) -> bool:
+    """The mask has one row for all queries."""
+    queries, mask = site.operand(0), site.operand(3)
+    if not isinstance(queries, np.ndarray) or not isinstance(mask, np.ndarray):
+        return False
+    return queries.shape[-2] > 1 and (mask.ndim < 2 or mask.shape[-2] == 1)
+
+
 def _is_qk_output(site: Site, mismatch: Mismatch) -> bool:
     return mismatch.path[0] == len([name for name in site.node.output if name]) - 1 and len(site.node.output) > 3
 
@@ -101,6 +109,11 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         "Attention",
         "returns the products behind the softcap for qk_matmul_output_mode 0",
         both(_is_qk_output, has_attribute("softcap")),
+    ),
+    _defect(
+        "Attention",
+        "takes the one row of a mask for the only query, by which causality counts",
+        both(attribute("is_causal", 1), _masks_all_queries_alike),
     ),
     _defect("Attention", "multiplies masked values, which may be NaN, by 0", special),
     _defect("Attention", "pads integer masks with 0 in place of -inf", dtype(3, "int", "uint")),
