@@ -19,11 +19,11 @@ from tests.generated.comparison import Mismatch, identical, mismatches
 from tests.generated.conditioning import Conditioning
 from tests.generated.configurations import configurations
 from tests.generated.defects import crash
-from tests.generated.known import ONNXRUNTIME
+from tests.generated.known import ONNXRUNTIME, defect_of
 from tests.generated.nodes import CONDITIONING, ORACLES, NodeJudge, random_outputs
 from tests.generated.oracles import Answer, of_onnxruntime, session
 from tests.generated.verdict import Difference, Verdict
-from tests.generated.walk import all_outputs, constants, upstream
+from tests.generated.walk import Site, all_outputs, constants, upstream
 
 SUBJECT = "ort-lite"
 UNOPTIMIZED = "unoptimized"
@@ -125,7 +125,7 @@ class _Trial:
             name = names[mismatch.path[0]]
             if name in random:
                 continue
-            explanation = self._defect_before(name, nodes) or self._conditioning(mismatch)
+            explanation = self._defect_before(name, nodes, mismatch) or self._conditioning(mismatch)
             self._report("onnxruntime, whole model", str(mismatch), explanation)
 
     def _compare_configurations(self, got: Sequence[Any]) -> None:
@@ -136,10 +136,15 @@ class _Trial:
             else:
                 self._compare(name, got, found)
 
-    def _defect_before(self, output: str, nodes: NodeJudge) -> str:
+    def _defect_before(self, output: str, nodes: NodeJudge, mismatch: Mismatch) -> str:
+        """Name a defect of a node that the output depends on. Some show only in whole models, where sizes are not known at load."""
+        before = upstream(self.model, output)
         wrong = nodes.defects.get(ONNXRUNTIME, {})
-        found = (wrong[name] for node in upstream(self.model, output) for name in node.output if name in wrong)
-        return next(found, "")
+        found = next((wrong[name] for node in before for name in node.output if name in wrong), "")
+        if found or mismatch.where is not None:
+            return found
+        loops = [Site(node, 1, nodes.values) for node in before if node.op_type in ("Loop", "Scan")]
+        return next((name for site in loops if (name := defect_of(site, ONNXRUNTIME, mismatch))), "")
 
     def _conditioning(self, mismatch: Mismatch) -> str:
         return CONDITIONING if self.conditioning.explains(mismatch) else ""

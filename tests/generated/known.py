@@ -37,13 +37,15 @@ class Defect(NamedTuple):
 
 def find_defect(model: onnx.ModelProto, values: Values, oracle: str, mismatch: Mismatch) -> str:
     """Name the defect of the oracle that a node of the model has, "" for none."""
+    return next((name for site in sites(model, values) if (name := defect_of(site, oracle, mismatch))), "")
+
+
+def defect_of(site: Site, oracle: str, mismatch: Mismatch) -> str:
+    """Name the defect of the oracle that a node has, "" for none."""
     from tests.generated.defects import DEFECTS
 
-    for site in sites(model, values):
-        for one in DEFECTS:
-            if oracle.startswith(one.oracle) and site.operator in one.operators.split() and one.applies(site, mismatch):
-                return one.name
-    return ""
+    wrong = (one for one in DEFECTS if oracle.startswith(one.oracle) and site.operator in one.operators.split())
+    return next((one.name for one in wrong if one.applies(site, mismatch)), "")
 
 
 # --- Conditions
@@ -123,9 +125,10 @@ def below(most: float) -> Applies:
     """Floats that are this far off at most."""
 
     def near(site: Site, mismatch: Mismatch) -> bool:
-        if mismatch.where is None or mismatch.got.dtype.kind != "f":
+        if mismatch.where is None or mismatch.got.dtype.kind not in "fV":
             return False
-        return bool(np.all(np.abs(mismatch.got.astype(np.float64) - mismatch.expected)[mismatch.where] <= most))
+        got, expected = mismatch.got.astype(np.float64), mismatch.expected.astype(np.float64)
+        return bool(np.all(np.abs(got - expected)[mismatch.where] <= most))
 
     return near
 

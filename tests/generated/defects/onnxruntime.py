@@ -109,6 +109,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "com.microsoft.GreedySearch com.microsoft.Sampling com.microsoft.BeamSearch",
         "leaves behind the end of a sequence what memory held",
     ),
+    _defect("com.microsoft.DynamicQuantizeMatMul", "finds another scale for what is not finite", special),
     _defect("com.microsoft.CDist", "expands the square of a difference, which makes NaN of infinities", special),
     _defect(
         "ai.onnx.ml.LabelEncoder",
