@@ -1,6 +1,6 @@
 """`judge`: run a model in ort-lite, ask the oracles, and explain what differs.
 
-Three comparisons. The session with all transforms must give what a session without optimisations gives that returns every
+Three comparisons. The session with all transforms must give what a session without optimizations gives that returns every
 value of the model. Every node of that must be as onnxruntime and onnx.reference compute it from the same values (`nodes`). And the
 whole model must be as onnxruntime computes it, where it takes it.
 """
@@ -27,7 +27,6 @@ from tests.generated.walk import Site, all_outputs, constants, upstream
 
 SUBJECT = "ort-lite"
 UNOPTIMIZED = "unoptimized"
-_HALVES = ("float16", "bfloat16")
 
 
 def judge(model: onnx.ModelProto, feeds: Mapping[str, Any], thorough: bool = False) -> Verdict:
@@ -91,7 +90,7 @@ class _Trial:
         return self._finished()
 
     def _traced(self) -> NodeJudge:
-        """Run without optimisations and return every value. Nodes of 16-bit floats that are judged one by one round one by one."""
+        """Run without optimizations and return every value. Nodes of 16-bit floats that are judged one by one round one by one."""
         contents = all_outputs(self.model).SerializeToString()
         config = {ROUNDING: "nodes"} if _has_halves(self.model) else {}
         subject = session(contents, GraphOptimizationLevel.ORT_DISABLE_ALL, config=config)

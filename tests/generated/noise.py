@@ -92,7 +92,7 @@ class _Moves:
 
 
 class NoisySession:
-    """Runs a model without optimisations, with Noise behind every node whose result is a tensor of floats, bodies included."""
+    """Runs a model without optimizations, with Noise behind every node whose result is a tensor of floats, bodies included."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.noise = Noise()

@@ -57,7 +57,7 @@ def _within(seconds: float) -> Iterator[None]:
 
 
 def onnxruntime_session(model: onnx.ModelProto) -> Any:
-    """A session of onnxruntime without optimisations."""
+    """A session of onnxruntime without optimizations."""
     import onnxruntime
 
     options = _onnxruntime_options()

@@ -25,7 +25,7 @@ def model(text: str, opset: int = 21) -> onnx.ModelProto:
 
 
 def planted(monkeypatch: pytest.MonkeyPatch, change: Callable[[Array], Any], level: str = "") -> None:
-    """Change the first result of sessions: of those without optimisations ("unoptimized"), of the others, or of all ("both")."""
+    """Change the first result of sessions: of those without optimizations ("unoptimized"), of the others, or of all ("both")."""
     original = oracles.session
 
     def session(*arguments: Any, **options: Any) -> Any:
