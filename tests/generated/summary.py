@@ -1,7 +1,7 @@
 """Texts about a run: models by status, explanations, refusals of oracles, slowest models, coverage."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ort_lite.testing.generator import Generator, Target
 from tests.generated.journal import NONE, Entry
@@ -58,20 +58,26 @@ def _slowest(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _invalid(entries: Iterable[Entry]) -> Iterator[str]:
-    invalid = [entry for entry in entries if entry.status == INVALID]
-    if invalid:
-        yield "\nmodels that are not valid"
-    for entry in invalid:
-        yield f"{entry.number:8}  {entry.target}: {' '.join(entry.invalid.split())[:160]}"
+    rows = [(entry, entry.target, entry.invalid) for entry in entries if entry.status == INVALID]
+    yield from _listed("models that are not valid", rows)
 
 
 def _differences(entries: Iterable[Entry]) -> Iterator[str]:
-    different = [entry for entry in entries if entry.status == DIFFERENT]
-    if different:
-        yield "\nunexplained differences"
-    for entry in different:
-        oracle, text = entry.differences[0]
-        yield f"{entry.number:8}  {entry.target}; {oracle}: {' '.join(text.split())[:160]}"
+    rows = [
+        (entry, f"{entry.target}; {oracle}", text)
+        for entry in entries
+        if entry.status == DIFFERENT
+        for oracle, text in entry.differences[:1]
+    ]
+    yield from _listed("unexplained differences", rows)
+
+
+def _listed(title: str, rows: Sequence[tuple[Entry, str, str]]) -> Iterator[str]:
+    """A line for each row: the number of the model, a subject, and a text that is cut."""
+    if rows:
+        yield f"\n{title}"
+    for entry, subject, text in rows:
+        yield f"{entry.number:8}  {subject}: {' '.join(text.split())[:160]}"
 
 
 def _share(generator: Generator, claimed: Collection[Target]) -> str:
