@@ -13,6 +13,7 @@ from tests.generated import configurations, judge, oracles
 from tests.generated.judge import UNOPTIMIZED
 from tests.generated.nodes import CONDITIONING
 from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME, Verdict
+from tests.generated.walk import Site
 
 Feeds = dict[str, Any]
 X = np.array([[0.5, -1.25, 2], [3, 0.125, -0.75]], np.float32)
@@ -183,3 +184,9 @@ def test_conditioning_does_not_explain_operators_without_rounding(monkeypatch: p
     planted(monkeypatch, lambda y: y[:2], "both")
     found = verdict("(float[4] x) => (float[N] y) { y = Unique(x) }", {"x": np.array([3, 1, 1, 2], np.float32)})
     assert "float64" in oracles_of(found)
+
+
+def test_an_attribute_that_the_caller_of_a_function_gives_is_not_known() -> None:
+    node = onnx.NodeProto(op_type="Elu")
+    node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="a")
+    assert Site(node, 1, {}).attribute("alpha", 1.0) == 1.0

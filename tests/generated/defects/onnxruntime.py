@@ -110,6 +110,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "leaves behind the end of a sequence what memory held",
     ),
     _defect("com.microsoft.DynamicQuantizeMatMul", "finds another scale for what is not finite", special),
+    _defect("HardSwish", "multiplies by 32 bits of 1/6 in float64", like_float32),
     _defect("com.microsoft.CDist", "expands the square of a difference, which makes NaN of infinities", special),
     _defect(
         "ai.onnx.ml.LabelEncoder",
