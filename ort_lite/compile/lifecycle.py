@@ -9,6 +9,7 @@ from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, Runtim
 from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import released
+from ort_lite.inference.rules import constant_info
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
@@ -140,7 +141,8 @@ def collect_events(providers: Sequence[ExecutionProvider], profiler: "Profiler")
 def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str] = ()) -> list[str]:
     """Gives up the arrays of constants that every partition which reads them absorbed; returns their names.
 
-    Partitions in `kept` need theirs. A constant that is an output of a graph stays. O(constants read).
+    Partitions in `kept` need theirs. A constant that is an output of a graph stays, and so does one whose contents shape inference
+    reads: a provider that lowers a node with a body during a run infers the body again. O(constants read).
     """
     read: dict[Value, bool] = {}
     restored_by: dict[Value, Callable[[], Any]] = {}
@@ -151,7 +153,7 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
         kept_by = _still_read(partition, compiled, restorers) if partition.name not in needed else set(partition.constants)
         for value in partition.constants:
             read[value] = read.get(value, True) and value not in kept_by
-    given_up = [value for value, everywhere in read.items() if everywhere and not value.is_graph_output()]
+    given_up = [value for value, everywhere in read.items() if everywhere and not _is_needed(value)]
     for value in given_up:
         assert value.constant is not None
         value.constant = released(value, restored_by.get(value))
@@ -160,6 +162,11 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
         restorer = (lambda value, one=one, name=name: _restorer(one, value, name)) if restores(one) else None
         fused.give_up(_absorbed(one, name) if absorbs(one) else (), restorer)
     return [value.name for value in given_up]
+
+
+def _is_needed(value: Value) -> bool:
+    """Return True for an output of a graph, and for a constant with contents that shape rules may ask for."""
+    return value.is_graph_output() or (value.constant is not None and constant_info(value.constant).contents is not None)
 
 
 def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value, Callable[[], Any]]]:

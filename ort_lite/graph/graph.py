@@ -177,9 +177,11 @@ class Node:
         return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute's value, or `default`."""
+        """The attribute's value, or `default`. ONNX stores floats in 32 bits, those of its defaults too."""
         attribute = self.attributes.get(name)
-        return default if attribute is None else attribute.value
+        if attribute is not None:
+            return attribute.value
+        return float(np.float32(default)) if type(default) is float else default
 
     def replace_input(self, index: int, value: Value | None) -> None:
         old = self.inputs[index]

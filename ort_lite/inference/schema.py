@@ -42,6 +42,8 @@ def kind_of(type_: Type | None) -> Kind | None:
 class SchemaSource(Protocol):
     """Schemas by operator; `complete` has the domains of which it has all operators, and up to which opset."""
 
+    def operators(self) -> Iterable[tuple[str, str]]: ...
+
     def versions(self, domain: str, op_type: str) -> Iterable[int]: ...
 
     def schema(self, domain: str, op_type: str, since: int) -> OpSchema: ...
@@ -54,6 +56,9 @@ class _Single:
 
     def __init__(self, schema: OpSchema) -> None:
         self._schema = schema
+
+    def operators(self) -> Iterable[tuple[str, str]]:
+        return ((self._schema.domain, self._schema.op_type),)
 
     def versions(self, domain: str, op_type: str) -> Iterable[int]:
         return (self._schema.since,) if (self._schema.domain, self._schema.op_type) == (domain, op_type) else ()
@@ -95,6 +100,10 @@ class Schemas:
                     self._found.clear()
                 self._found[key] = found
         return found
+
+    def operators(self) -> list[tuple[str, str]]:
+        """All operators that have a schema, by domain and name, sorted. Reads all of them."""
+        return sorted({operator for source in self._sources for operator in source.operators()})
 
     def versions(self, node: Node) -> list[int]:
         """All versions of the node's operator that there are schemas of, older first."""

@@ -137,6 +137,10 @@ class SchemaFile:
         """Those that the operator has here."""
         return self._versions(domain, op_type).keys()
 
+    def operators(self) -> Iterable[tuple[str, str]]:
+        """All operators, by domain and name."""
+        return {(domain, line.partition("-")[0]): None for domain, lines in self._read().items() for line in lines}
+
     def schema(self, domain: str, op_type: str, since: int) -> OpSchema:
         """Of a version that `versions` lists."""
         line = self._versions(domain, op_type)[since]

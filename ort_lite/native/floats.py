@@ -100,6 +100,9 @@ def erf(x: Any) -> Any:
     return _erf_f32(x) if x.name == "f32" else x.libm("erf")
 
 
+_SIGN = -(1 << 31)
+
+
 def _erf_f32(x: Any) -> Any:
     """For t = |x|: t + t * P(t**2), a minimax fit up to 0.95, and 1 - Q(t)**4, where Q is one of erfc**(1/4) from there to 4.
 
@@ -132,7 +135,8 @@ def _erf_f32(x: Any) -> Any:
     )
     square = root * root
     far = 1.0 - square * square
-    return (near > far).choose(near, far).intrinsic("copysign", x)
+    # Not by copysign: of an x that was f64, and a result that goes on to f16, LLVM makes a call of compiler-rt.
+    return ((near > far).choose(near, far).bits() ^ (x.bits() & _SIGN)).from_bits()
 
 
 @arithmetic("F(F)")

@@ -21,7 +21,8 @@ ELEMENTS = ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64")
 # LLVM's floating-point flags. Never nnan or ninf: they make isnan(nan) False.
 STRICT: tuple[str, ...] = ()
 CONTRACT = ("contract", "nsz")
-REDUCE = ("reassoc", "contract", "nsz", "arcp")
+SUMS = ("reassoc", "contract", "nsz")
+REDUCE = (*SUMS, "arcp")  # with it, 1 / sqrt(inf) may be an estimate and a step of Newton's, which make NaN
 _FLAGS = frozenset((*REDUCE, "afn"))
 
 

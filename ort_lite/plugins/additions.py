@@ -48,6 +48,9 @@ class _AddedSource:
     def __init__(self, source: SchemaSource, known: ShapeRules) -> None:
         self._source, self._known = source, known
 
+    def operators(self) -> Iterable[tuple[str, str]]:
+        return [key for key in self._source.operators() if not self._known.knows(*key)]
+
     def versions(self, domain: str, op_type: str) -> Iterable[int]:
         return () if self._known.knows(domain, op_type) else self._source.versions(domain, op_type)
 

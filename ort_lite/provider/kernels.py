@@ -166,7 +166,8 @@ class KernelChain:
                 operands[k] = self._to_host(operands[k])
             results = step.kernel(*operands) if step.out is None else step.kernel(*operands, out=operands[step.out])
             for k, (value, result) in enumerate(zip(step.node.outputs, _several(results, step.node), strict=False)):
-                values[value] = self._from_host(result) if k in step.host_outputs else result
+                array = np.asarray(result) if isinstance(result, np.generic) else result  # NumPy gives scalars for 0-d
+                values[value] = self._from_host(array) if k in step.host_outputs else array
             for value in step.dead:
                 del values[value]
         outputs = [values[value] for value in self._partition.outputs]
@@ -176,8 +177,8 @@ class KernelChain:
         return {"kernels": len(self._steps)}
 
     def _returned(self, value: Value, result: Any) -> Any:
-        """An array of the caller's own, contiguous: NumPy gives views and scalars. On other devices handles are the provider's."""
-        if value in self._shared or isinstance(result, np.generic):
+        """An array of the caller's own, contiguous: NumPy gives views. On other devices handles are the provider's."""
+        if value in self._shared:
             return np.array(result)
         return np.array(result, order="C") if isinstance(result, np.ndarray) and not result.flags.c_contiguous else result
 

@@ -163,12 +163,25 @@ def _operands(
     elif isinstance(operand, ConstantOperand):
         fits = arrays(value) is not None and captured.get(operand.name, value) is value
     else:
-        fits = _is_number(arrays(value), operand)
+        array = arrays(value)
+        fits = _is_number(array, operand) and not _adds_axes(node, index, array)
     if fits:
         key = operand.name if isinstance(operand, ConstantOperand) else operand
         if isinstance(key, str) and value is not None:
             captured = {**captured, key: value}
         yield from _operands(operands, index + 1, node, nodes, captured, arrays)
+
+
+_BROADCASTING = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"})
+
+
+def _adds_axes(node: Node, index: int, array: Array | None) -> bool:
+    """Return True if the constant at `index` may add axes to an operand of unknown rank: it is no mere number then. Where ranks are
+    known, a rewrite that changes the shape is refused.
+    """
+    if array is None or not array.ndim or node.op_type not in _BROADCASTING:
+        return False
+    return all(value is None or value.shape is None for place, value in enumerate(node.inputs) if place != index)
 
 
 def _is_number(array: Array | None, number: float) -> bool:

@@ -144,6 +144,12 @@ def test_a_kernel_writes_to_an_input_that_nobody_reads_any_more(text: str, out: 
     np.testing.assert_array_equal(feed["x"], X) if "x" in feed else None
 
 
+def test_a_kernel_that_writes_to_an_input_gets_an_array_where_numpy_gave_a_scalar() -> None:
+    counted = Counted()
+    (y,) = session(counted.kernels, "(float x) => (float y) { a = Abs(x)  y = Neg(a) }").run(None, {"x": np.float32(-2)})
+    assert (y, counted.out) == (-2, [True])
+
+
 def test_an_output_that_is_an_alias_is_the_callers_own() -> None:
     text = "(float[3] x) => (float[3] y, float[3] z) { y = Identity(x)  a = Abs(x)  b = Identity(a)  z = Neg(a) }"
     made = session(Counted().kernels, text)

@@ -9,6 +9,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from ort_lite.native import cpu, workers
@@ -73,9 +74,15 @@ def warm() -> None:
     keys()
     mutant(0)
     walls()
+    warm_compiler()
+
+
+@cache
+def warm_compiler() -> None:
+    """Make numba's contexts, which take longer than a kernel, before processes are forked."""
     target = cpu.host()
     for spec in (EXECUTE, *SPECS):
-        compile_object(spec, target, "warm")  # numba's contexts, which take longer than a kernel
+        compile_object(spec, target, "warm")
 
 
 class _Child:
@@ -158,7 +165,7 @@ def _serve(numbers: Sequence[int], judge: Judge, note: crash.Note, pipe: int) ->
                 file.write(json.dumps(message) + "\n")
 
             _limit()
-            _announce_compiling(send)
+            announce_compiling(send)
             crash.watch(note, _state)
             for number in list(numbers):
                 note.begin(number)
@@ -182,7 +189,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _announce_compiling(send: Callable[[Any], None]) -> None:
+def announce_compiling(send: Callable[[Any], None]) -> None:
     """Kernels are compiled in the child itself, which says when it begins and ends."""
 
     def compile_all(specs: Any, target: Any, folder: str) -> dict[str, bytes]:

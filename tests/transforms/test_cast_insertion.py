@@ -1,6 +1,9 @@
 import numpy as np
+import onnx.parser
 import pytest
 
+import ort_lite
+from ort_lite.dtypes import to_numpy
 from ort_lite.graph import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.plugins import plugins
@@ -39,6 +42,14 @@ def expect(
 
 def test_one_node_is_surrounded() -> None:
     expect("{ z = Softplus(x) }", "{ a = Cast<to=1>(x) b = Softplus(a) z = Cast<to=10>(b) }", ("Softplus",))
+
+
+def test_a_cast_of_bfloat16_is_of_a_version_that_takes_it() -> None:
+    """Whatever the version of the node: onnxruntime's LayerNormalization is of opset 1."""
+    found = model("(bfloat16[2,4] x, float[4] s) => (float[2,4] z)", "{ z = LayerNormalization(x, s) }", opset=9)
+    annotate(found.graph, plugins.shape_rules())
+    wants = dict.fromkeys(found.graph.all_nodes(), "float32")
+    assert [cast.version for cast in insert_casts(found.graph, wants, {"bfloat16"})] == [13]
 
 
 def test_every_result_of_a_chain_is_rounded() -> None:
@@ -107,3 +118,14 @@ def test_a_result_of_a_type_of_its_own_is_not_cast_back(node: str) -> None:
         "(float16[A] x) => (int32[A] z)".replace("int32", "int32" if "Cast" in node else "bool"),
     )
     assert [n.op_type for n in found.graph] == ["Cast", node.partition("(")[0].partition("<")[0]]
+
+
+def test_casts_of_bfloat16_in_a_model_of_an_old_opset() -> None:
+    """Cast took no bfloat16 before version 13; onnxruntime's LayerNormalization is in all opsets."""
+    text = """<ir_version: 8, opset_import: ["": 9]> main (bfloat16[2,3] x, float[3] scale) => (float[2,3] y) {
+        y = LayerNormalization(x, scale) }"""
+    x, scale = np.array([[1, 2, 4], [0, 0.5, -1]], np.float32), np.array([1, -2, 0.5], np.float32)
+    session = ort_lite.InferenceSession(onnx.parser.parse_model(text), providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": x.astype(to_numpy("bfloat16")), "scale": scale})
+    centred = x - x.mean(1, keepdims=True)
+    np.testing.assert_allclose(y, centred / np.sqrt(np.square(centred).mean(1, keepdims=True) + 1e-5) * scale, rtol=1e-2)

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
+from ort_lite.plugins import plugins
+from ort_lite.transform.transform import transform
 from ort_lite_transforms.conv_activation import fuse_conv_activation, fuse_conv_sum
-from tests.text_graphs import check
+from tests.text_graphs import check, model
 
 W = ", ".join(str(k % 7 - 3) for k in range(72))
 CONSTANTS = f"<float[4,2,3,3] w = {{{W}}}, float[4] b = {{1, 2, 3, 4}}, float low = {{-1}}, float high = {{2}}>"
@@ -27,6 +29,13 @@ def test_a_convolution_takes_an_activation(root: str, attributes: str) -> None:
     check(
         fuse_conv_activation, SIGNATURE, before, f"{{ z = {FUSED}<strides=[1,1], {attributes}>(x, w, b) }}", constants=CONSTANTS
     )
+
+
+def test_a_clip_without_an_upper_limit_lets_infinity_through() -> None:
+    found = model(SIGNATURE, "{ y = Conv(x, w, b) z = Clip(y, low) }", CONSTANTS)
+    transform(found, [fuse_conv_activation], "all", rules=plugins.shape_rules())
+    (node,) = found.graph
+    assert node.attr("activation_params") == [-1.0, np.inf]
 
 
 def test_a_sum_is_taken_before_the_activation() -> None:

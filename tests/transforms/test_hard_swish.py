@@ -1,5 +1,10 @@
+from typing import Any
+
+import numpy as np
+import onnx.parser
 import pytest
 
+import ort_lite
 from ort_lite.plugins import plugins
 from ort_lite.transform.transform import transform
 from ort_lite_transforms.hard_swish import compose_gated_hard_swish, compose_hard_sigmoid, compose_hard_swish
@@ -39,6 +44,22 @@ def test_a_product_with_hard_sigmoid_becomes_hard_swish() -> None:
     check(ALL, SIGNATURE, "{ a = HardSigmoid<alpha=0.16666667, beta=0.5>(x) z = Mul(x, a) }", SWISH)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{ a = HardSigmoid<alpha=0.16666667, beta=0.5>(x) z = Mul(x, a) }",
+        "{ a = Add(x, wide_three) b = Clip(a, wide_low, wide_high) z = Div(b, wide_high) }",
+    ],
+)
+def test_a_slope_of_32_bits_does_not_stand_for_one_of_64(body: str) -> None:
+    constants = "<double wide_three = {3}, double wide_low = {0}, double wide_high = {6}>"
+    found = model(SIGNATURE.replace("float", "double"), body, constants)
+    before = [node.op_type for node in found.graph]
+    report = transform(found, ALL, "extended", rules=plugins.shape_rules())
+    assert [node.op_type for node in found.graph] == before
+    assert "1/6" in report.skipped[0].reason
+
+
 def test_does_not_fire_on_another_slope() -> None:
     check(ALL, SIGNATURE, "{ a = HardSigmoid<alpha=0.2, beta=0.5>(x) z = Mul(x, a) }", skip="alpha 0.2")
 
@@ -56,3 +77,14 @@ def test_does_not_fire_when_another_value_is_gated() -> None:
 def test_does_not_fire_when_a_part_has_other_readers() -> None:
     before = "{ a = Add(x, three) b = Clip(a, low, high) c = Mul(x, b) z = Div(c, six) }"
     check(ALL, "(float[A,B] x) => (float[A,B] z, float[A,B] b)", before, constants=CONSTANTS, skip="b has other readers")
+
+
+@pytest.mark.parametrize("x", [np.array(1.5, np.float32), np.array([1.5, -1], np.float32)], ids=["scalar", "vector"])
+def test_a_constant_that_may_add_an_axis_is_no_number(x: np.ndarray[Any, Any]) -> None:
+    """A product with a vector of one element is a vector, whatever the rank of x turns out to be."""
+    text = f"(float x) => (float z) {CONSTANTS} {{ a = Add(x, three) b = Clip(a, low, high) c = Mul(x, b) z = Div(c, six) }}"
+    found = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
+    for value in (*found.graph.input, *found.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    (z,) = ort_lite.InferenceSession(found).run(None, {"x": x})
+    assert z.shape == np.broadcast_shapes(x.shape, (1,))

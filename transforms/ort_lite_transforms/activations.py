@@ -1,5 +1,7 @@
 """Parameters of activations, in the order in which fused operators take them."""
 
+import math
+
 import numpy as np
 
 from ort_lite.graph import Node
@@ -10,13 +12,16 @@ _LIMIT = float(np.finfo(np.float32).max)
 
 
 def parameters(rewriter: Rewriter, node: Node) -> list[float] | str:
-    """(alpha, beta) of a HardSigmoid, (min, max) of a Clip, ...; none for Relu. A text says why they are not known."""
+    """(alpha, beta) of a HardSigmoid, (min, max) of a Clip, ...; none for Relu. A text says why they are not known.
+
+    The attributes of an older Clip default to the largest finite numbers; an input that is left out is no limit.
+    """
     if node.op_type != "Clip":
         return [float(node.attr(name, default)) for name, default in _DEFAULTS.get(node.op_type, ())]
     if node.version < 11:
         return [float(node.attr("min", -_LIMIT)), float(node.attr("max", _LIMIT))]
     limits = []
-    for index, default in ((1, -_LIMIT), (2, _LIMIT)):
+    for index, default in ((1, -math.inf), (2, math.inf)):
         value = node.inputs[index] if index < len(node.inputs) else None
         number = default if value is None else rewriter.number(value)
         if number is None:

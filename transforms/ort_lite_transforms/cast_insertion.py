@@ -75,7 +75,8 @@ class _Casts:
 
     def _node(self, source: Value, target: Value, dtype: DType, beside: Node) -> Node:
         name = self._names(f"{beside.name}_to_{dtype}")
-        version = 13 if beside.domain else beside.version
+        newer = beside.domain or "bfloat16" in (source.dtype, dtype)  # which Cast takes from opset 13 on
+        version = max(13, beside.version) if newer else beside.version
         cast = Node("Cast", [source], [target], {"to": to_onnx(dtype)}, version=version, name=name)
         self.made.append(cast)
         return cast

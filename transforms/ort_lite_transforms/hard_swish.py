@@ -28,8 +28,8 @@ def compose_hard_sigmoid(
     """clip(x + 3, 0, 6) / 6 is HardSigmoid(x, 1/6, 1/2)."""
     if parameters(rewriter, clip) != [0.0, 6.0]:
         return Skip(f"{clip} has other limits than 0 and 6")
-    if x.dtype not in ("float16", "float32", "float64"):
-        return Skip(f"{x.dtype} is no floating-point type")
+    if x.dtype not in ("float16", "float32"):
+        return Skip(f"{x.dtype} is no floating-point type for which 32 bits of 1/6 are enough")
     return rewriter.replace(root, rewriter.op("HardSigmoid", x, alpha=_SIXTH, beta=0.5))
 
 
@@ -59,8 +59,10 @@ def compose_hard_swish(
     private=True,
 )
 def compose_gated_hard_swish(rewriter: Rewriter, x: Value, gate: Node, root: Node) -> Done | Skip:
-    """x * HardSigmoid(x, 1/6, 1/2) is HardSwish(x)."""
+    """x * HardSigmoid(x, 1/6, 1/2) is HardSwish(x), but for float64: the attribute has 32 bits of 1/6."""
     alpha, beta = gate.attr("alpha", 0.2), gate.attr("beta", 0.5)
-    if abs(alpha - _SIXTH) > 1e-6 or beta != 0.5:
+    if abs(alpha - _SIXTH) > 1e-8 or beta != 0.5:
         return Skip(f"{gate} has alpha {alpha:.4g} and beta {beta:.4g}, not 1/6 and 1/2")
+    if x.dtype == "float64":
+        return Skip(f"{gate} has 32 bits of 1/6, HardSwish of float64 has 64")
     return rewriter.replace(root, rewriter.op("HardSwish", x, version=max(14, root.version)))

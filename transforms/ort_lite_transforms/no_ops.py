@@ -66,7 +66,13 @@ def _repeats_once(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _scales_by_one(rewriter: Rewriter, node: Node) -> bool:
-    """Equal shapes are not enough: a scale of 1.1 may round to them, and crops move the image."""
+    """Equal shapes are not enough: a scale of 1.1 may round to them, and crops move the image. Strings have no other mode than
+    nearest: a provider refuses the node.
+    """
+    x = node.inputs[0]
+    texts = x is not None and rewriter.info(x).dtype == "string"
+    if texts and node.attr("mode", "nearest") != "nearest":
+        return False
     index = 1 if node.op_type == "Upsample" or node.version < 11 else 2
     given = rewriter.array(node.inputs[index]) if len(node.inputs) > index else None
     scales = node.attr("scales") if given is None else given.tolist()

@@ -26,6 +26,8 @@ def fuse_norm_affine(
     c = per_channel(array, len(x.shape), s.size)
     if c is None:
         return Skip(f"{other.name} is not one number for each channel")
+    if not s.dtype == t.dtype == c.dtype:
+        return Skip(f"{scale.name}, {shift.name} and {other.name} have not one type")
     if root.op_type == "Mul":
         new_scale, new_shift = rewriter.constant(np.asarray(s * c), scale.name), np.asarray(t * c)
     else:

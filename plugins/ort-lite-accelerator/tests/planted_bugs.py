@@ -66,7 +66,7 @@ def _layer_norm(stream: Stream, s: Mapping[str, Any], x: Array, scale: Array, bi
 def _reduce_max(stream: Stream, s: Mapping[str, Any], x: Array) -> Array:
     if not s["axes"] and s["noop_with_empty_axes"]:
         return x
-    result: Array = x.max(axis=tuple(s["axes"]) or None, keepdims=bool(s["keepdims"]))
+    result: Array = x.max(axis=tuple(s["axes"]) or None, keepdims=bool(s["keepdims"]), initial=-np.inf)
     return np.asarray(result)
 
 

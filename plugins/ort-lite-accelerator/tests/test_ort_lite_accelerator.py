@@ -475,3 +475,19 @@ def test_a_unit_is_taken_whole_or_not_at_all() -> None:
     for limit, taken in ((1, 0), (2, 2), (4, 2), (5, 5)):
         made = session(model(RESIDUAL), (AcceleratorExecutionProvider(), {"limit_nodes": limit}))
         assert sum(place.provider == NAME for place in made.explain().assignment.placements.values()) == taken
+
+
+def test_the_cpu_provider_still_knows_a_constant_that_a_body_gave_to_the_device() -> None:
+    """The CPU provider lowers the Scan in the run, since Dropout's mode is fed, and infers its body once more."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        main (float[2] x, bool b) => (float[N] d, float[M,A,B] y) {
+            c = Constant <value = float[2] {1, 2}> ()
+            d, mask = Dropout(c, , b)
+            y = Scan <num_scan_inputs = 1, body = g (float[1] e) => (float[A,B] z) {
+                s = Constant <value = int64[2] {2, 1}> ()
+                z = Reshape(x, s)
+            }> (d)
+        }""")
+    x = np.array([3, 4], np.float32)
+    [result] = session(model).run(["y"], {"x": x, "b": np.array(False)})
+    np.testing.assert_array_equal(result, [x[:, None]] * 2)

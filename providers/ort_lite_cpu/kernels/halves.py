@@ -1,8 +1,21 @@
-"""Softmax as float16 and bfloat16 define it: values are kept in f32 and rounded wherever an operator of its function ends."""
+"""Softmax as float16 and bfloat16 define it: values are kept in f32 (or f64) and rounded wherever an operator of its function ends."""
 
 from typing import Any
 
-from ort_lite.native.lang import STRICT, Ptr, Static, bf16_to_f32, exp, f16_to_f32, f32_to_bf16, f32_to_f16, fmax, like, native
+from ort_lite.native.lang import (
+    STRICT,
+    Ptr,
+    Static,
+    bf16_to_f32,
+    cast,
+    exp,
+    f16_to_f32,
+    f32_to_bf16,
+    f32_to_f16,
+    fmax,
+    like,
+    native,
+)
 
 RUN = 8
 """bfloat16 numbers that are added one after the other; sums of so many are added in f32."""
@@ -10,11 +23,11 @@ RUN = 8
 
 @native(fastmath=STRICT)
 def rounded(x: Any, half: Static) -> Any:
-    """x, an f32, to the nearest number of the 16-bit type `half`; "": x."""
+    """x to the nearest number of the 16-bit type `half`, by way of f32; "": x."""
     if half == "float16":
-        return f16_to_f32(f32_to_f16(x))
+        return like(x, f16_to_f32(f32_to_f16(cast(x, "f32"))))
     if half == "bfloat16":
-        return bf16_to_f32(f32_to_bf16(x))
+        return like(x, bf16_to_f32(f32_to_bf16(cast(x, "f32"))))
     return x
 
 

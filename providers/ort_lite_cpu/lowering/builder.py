@@ -323,6 +323,8 @@ class Builder:
         if not tensor.ranked:
             return tensor
         if buffer.constant is not None:
+            if symbols(tensor.shape):  # Reshape gave the constant a shape that the run tells
+                return self.pinned(self.copied(tensor, node))
             # Folded constants may have strides of 0; kernels of a body read it from its first byte on.
             array = np.require(buffer.constant, requirements="C")
             if array is buffer.constant and array.shape == tensor.shape:

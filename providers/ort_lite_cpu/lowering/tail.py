@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.graph import Node, SequenceType, TensorType, Value
+from ort_lite.graph import Node, OptionalType, SequenceType, TensorType, Value
 from ort_lite.inference import Info, constant_info
 from ort_lite.shapes import symbol
 from ort_lite_cpu.run.kept import Kept
@@ -83,11 +83,14 @@ class Tail:
         """What was known before, and what the run has told since."""
         if not isinstance(array, np.ndarray):
             return _sequence_info(value, info, array or ()) if value is self._open else info
-        if value is self._open:
-            return constant_info(array.copy()) if self._numbers else Info(TensorType(from_numpy(array.dtype), array.shape))
-        if info.shape is not None:
+        optional = isinstance(info.type, OptionalType)  # one that has an element comes as the element
+        if value is self._open and self._numbers and not optional:
+            return constant_info(array.copy())
+        if value is not self._open and info.shape is not None:
             return info
-        return Info(TensorType(from_numpy(array.dtype), tuple(symbol(f"{value.name}.{axis}") for axis in range(array.ndim))))
+        dims = array.shape if value is self._open else tuple(symbol(f"{value.name}.{axis}") for axis in range(array.ndim))
+        tensor = TensorType(from_numpy(array.dtype), dims)
+        return Info(OptionalType(tensor) if optional else tensor)
 
 
 def _sequence_info(value: Value, info: Info, elements: Sequence[Array]) -> Info:

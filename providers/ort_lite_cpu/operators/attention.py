@@ -240,7 +240,7 @@ def attention(op: NodeLowering) -> None:
     k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
     lengths = _lengths(op, q.shape[0], k.shape[2])
-    rules = _rules(op, past, lengths, half, _softmax_precision(op, half) if wide == "float32" else "")
+    rules = _rules(op, past, lengths, half, _softmax_precision(op, half))
     result = _target(op, 0, wide)
     scores = _target(op, 3, wide) if op.wants(3) else None
     v = _in_place_of(v, op.cast(v.tensor, wide))

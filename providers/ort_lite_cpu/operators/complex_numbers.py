@@ -1,6 +1,7 @@
 """Complex numbers in operators that move or sum elements, where their own kernels lack them: real and imaginary parts apart."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ort_lite.dtypes import COMPLEX
 from ort_lite.graph import TensorType
@@ -30,7 +31,8 @@ def by_parts(op: NodeLowering) -> None:
     if op.attr("reduction", "none") != "none":
         native.lower(op)
         return
-    values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype in COMPLEX]
+    given = {value: op.raw(k) for k, value in enumerate(node.inputs) if value is not None}
+    values = [value for value, tensor in given.items() if tensor.dtype in COMPLEX]
     whole = {value: lowering.stored(lowering.tensor(value)) for value in values}
     infos = {value: lowering.inference.of(value) for value in values}
     parts: list[list[Tensor | None]] = []
@@ -39,13 +41,21 @@ def by_parts(op: NodeLowering) -> None:
             for value in values:
                 lowering.tensors[value] = _taken(op, whole[value], part)
                 lowering.inference.infos[value] = _as_part(infos[value])
-            native.lower(NodeLowering(lowering, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
+            lower = _Imaginary if part else NodeLowering
+            native.lower(lower(lowering, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
             parts.append([None if value is None else lowering.stored(lowering.tensors[value]) for value in node.outputs])
     finally:
         lowering.tensors.update(whole)
         lowering.inference.infos.update(infos)
     for k, made in enumerate(zip(*parts, strict=True)):
         _join(op, k, made)
+
+
+class _Imaginary(NodeLowering):
+    """The node for imaginary parts: a number that an attribute says is real."""
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return 0.0 if name == "extrapolation_value" else super().attr(name, default)
 
 
 def _as_part(info: Info) -> Info:

@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, from_numpy
 from ort_lite.errors import OrtLiteError, RunTerminated
-from ort_lite.graph import Graph, Node, Value
-from ort_lite.inference import UNKNOWN
+from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.inference import UNKNOWN, Info, constant_info
 from ort_lite.provider import Body
 from ort_lite_cpu.lowering.inline import settle
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.copying import assign, contiguous, stacked
 from ort_lite_cpu.operators.jumping import as_branches, as_loop, as_scan
+from ort_lite_cpu.operators.rowless import Rowless, info_of
 from ort_lite_cpu.registry import ANY, operator
 from ort_lite_cpu.run.pace import check
 
@@ -94,12 +95,14 @@ def loop(op: NodeLowering) -> None:
     body = Captured(op, body_graph, captures)
     given = len(op.node.inputs)
     carried = given - 2
-    empties = [_empty(op, k, 0) for k in range(carried, len(body_graph.outputs) - 1)]
+    stacks = len(body_graph.outputs) - 1 - carried
+    rowless = Rowless(op, body_graph, captures, carried, [(0,)] * stacks)
+    kinds = [_known(op, k) for k in range(2, given)]
 
     def step(*arrays: Any) -> list[Any]:
         limit, condition, captured = arrays[0], arrays[1], arrays[given:]
         state = list(arrays[2:given])
-        scans: list[list[Array]] = [[] for _ in empties]
+        scans: list[list[Array]] = [[] for _ in range(stacks)]
         trips = np.iinfo(np.int64).max if limit is None else int(_only(limit, "trip count"))
         going = condition is None or bool(_only(condition, "condition"))
         trip = 0
@@ -111,26 +114,18 @@ def loop(op: NodeLowering) -> None:
                 rows.append(row)
             body.settle([state, scans])
             trip += 1
-        results = [stacked(op.node, rows, 0) if rows else empty for rows, empty in zip(scans, empties, strict=True)]
-        return [*state, *results]
+        if not trip:
+            start = [constant_info(np.array(0)), constant_info(np.array(going)), *map(info_of, state, kinds)]
+            return [*state, *rowless(start, captured)]
+        return [*state, *(stacked(op.node, rows, 0) for rows in scans)]
 
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
 
 
-def _empty(op: NodeLowering, index: int, axis: int) -> Array:
-    """What no trip leaves of output `index`, stacked along the axis: no rows; dimensions that only the run tells are 0.
-
-    Where a body does not fit the sizes of a run, the rank is the one that was known when the model was loaded.
-    """
-    from ort_lite.dtypes import to_numpy
-
-    value, info = (op.node.outputs[index], op.info(index)) if op.wants(index) else (None, UNKNOWN)
-    if info.dtype is None:
-        return np.empty(0, np.float32)
-    known = info.shape or (None if value is None else value.shape)
-    shape = [dim if isinstance(dim, int) else 0 for dim in known or (0,)]
-    del shape[axis]
-    return np.empty((0, *shape), to_numpy(info.dtype))
+def _known(op: NodeLowering, index: int) -> Info:
+    """What is known of an input before the run."""
+    value = op.node.inputs[index]
+    return UNKNOWN if value is None else op.lowering.inference.of(value)
 
 
 def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -161,20 +156,31 @@ def scan(op: NodeLowering) -> None:
     in_backward = op.attr("scan_input_directions", [0] * scanned)
     out_axes = op.attr("scan_output_axes", [0] * outputs)
     out_backward = op.attr("scan_output_directions", [0] * outputs)
-    empties = [_empty(op, states + k, axis) for k, axis in enumerate(out_axes)]
+    rowless = Rowless(op, body_graph, captures, states, [(axis,) for axis in out_axes])
+    kinds = [_known(op, k) for k in range(states)]
 
     def step(*arrays: Any) -> list[Any]:
         rolled = [np.moveaxis(a, axis, 0) for a, axis in zip(arrays[states:given], in_axes, strict=True)]
         rolled = [a[::-1] if back else a for a, back in zip(rolled, in_backward, strict=True)]
         state, rows = _turns(body, list(arrays[:states]), rolled, arrays[given:])
-        results = []
-        for k, (empty, axis, back) in enumerate(zip(empties, out_axes, out_backward, strict=True)):
-            parts = [row[k] for row in rows]
-            whole = stacked(op.node, parts[::-1] if back else parts, 0) if parts else empty
-            results.append(contiguous(op.node, np.moveaxis(whole, 0, axis)))
-        return [*state, *results]
+        if rows:
+            turned = [[row[k] for row in (rows[::-1] if back else rows)] for k, back in enumerate(out_backward)]
+            wholes = [stacked(op.node, parts, 0) for parts in turned]
+        else:
+            wholes = rowless([*map(info_of, state, kinds), *map(_slice_info, rolled)], arrays[given:])
+        return [*state, *(contiguous(op.node, _moved(whole, axis)) for whole, axis in zip(wholes, out_axes, strict=True))]
 
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(states))
+
+
+def _slice_info(rolled: Array) -> Info:
+    """What a turn would know of its slice."""
+    return Info(TensorType(from_numpy(rolled.dtype), rolled.shape[1:]))
+
+
+def _moved(whole: Array, axis: int) -> Array:
+    """The first axis moved to where it belongs. Rows of unknown rank may have fewer axes than that."""
+    return np.moveaxis(whole, 0, axis) if -whole.ndim <= axis < whole.ndim else whole
 
 
 @operator("Scan", types=ANY)
@@ -190,7 +196,8 @@ def scan_batched(op: NodeLowering) -> None:
     scanned: int = op.attr("num_scan_inputs")
     states = given - 1 - scanned
     backward = op.attr("directions", [0] * scanned)
-    empties = [_empty(op, k, 0) for k in range(states, len(body_graph.outputs))]
+    outputs = len(body_graph.outputs) - states
+    rowless = Rowless(op, body_graph, captures, states, [(0, 1)] * outputs)
 
     def step(*arrays: Any) -> list[Any]:
         start, xs = arrays[1 : 1 + states], arrays[1 + states : given]
@@ -203,7 +210,13 @@ def scan_batched(op: NodeLowering) -> None:
             ends.append(end)
             rows.append(found)
         states_now = [stacked(op.node, parts, 0) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]
-        return [*states_now, *(_padded(op.node, rows, k, longest, empty) for k, empty in enumerate(empties))]
+        results = next((found[0] for found in rows if found), None)
+        if results is None:
+            slices = [*(_slice_info(x) for x in start), *(Info(TensorType(from_numpy(x.dtype), x.shape[2:])) for x in xs)]
+            samples = rowless(slices, arrays[given:])
+        else:
+            samples = [result[None] for result in results]
+        return [*states_now, *(_padded(op.node, rows, k, longest, sample) for k, sample in enumerate(samples))]
 
     op.lowering.host(op.node, step, python=False, captures=captures)
 
@@ -214,10 +227,9 @@ def _lengths(lengths: Array, batch: int, longest: int) -> list[int]:
     return [int(length) for length in lengths]
 
 
-def _padded(node: Node, rows: Sequence[Sequence[Any]], k: int, longest: int, empty: Array) -> Array:
-    """(batch, longest, ...): output k of each turn of each of the batch, zeros where there was none."""
-    shape = next((found[0][k].shape for found in rows if found), empty.shape[2:])
-    whole = np.full((len(rows), longest, *shape), "" if empty.dtype == object else 0, empty.dtype)
+def _padded(node: Node, rows: Sequence[Sequence[Any]], k: int, longest: int, sample: Array) -> Array:
+    """(batch, longest, ...): output k of each turn of each of the batch, zeros where there was none. `sample`: as some rows."""
+    whole = np.full((len(rows), longest, *sample.shape[1:]), "" if sample.dtype == object else 0, sample.dtype)
     for b, found in enumerate(rows):
         for t, results in enumerate(found):
             assign(node, whole[b, t : t + 1], results[k][None])

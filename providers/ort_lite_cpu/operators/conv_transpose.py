@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from itertools import product as combinations
 from math import gcd, prod
 
-import numpy as np
-
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, floordiv, maximum, product, same
@@ -77,7 +75,10 @@ def conv_transpose(op: NodeLowering) -> None:
             _emit_phase(op, emit, x, y, phases, groups)
         else:
             part = op.lowering.new(x.dtype, (x.shape[0], y.shape[1], *(phase.count for phase in phases)), perm)
-            _emit_phase(op, emit, x, part, phases, groups)
+            if all(phase.taps for phase in phases):
+                _emit_phase(op, emit, x, part, phases, groups)
+            else:
+                _emit_bias(op, part)
             _scatter(op, part, y, phases, strides)
 
 
@@ -109,13 +110,23 @@ def _taps(phase: Phase) -> int:
 
 
 def _emit_phase(op: NodeLowering, emit: Emit, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
-    """y, one phase of the output, from x. Where no tap meets it, it is the bias."""
+    """Compute y, one phase of the output that taps meet, from x."""
     emit(op, _sizes(op, phases, y.shape, groups), x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
+
+
+def _emit_bias(op: NodeLowering, y: Tensor) -> None:
+    """Fill y, a phase of the output that no tap meets, with the bias: the input, which may be infinite, does not count."""
+    bias = op.optional(2)
+    if bias is None:
+        emit_fill(op, y, 0)
+        return
+    axes, dims = y.perm or tuple(range(len(y.shape))), y.stored_shape
+    emit_strided(op, bias, y, dims, [1 if axis == 1 else 0 for axis in axes], contiguous(dims))
 
 
 def _sizes(op: NodeLowering, phases: Sequence[Phase], shape: Shape, groups: int) -> Geometry:
     """The convolution that one phase is; `shape` has the batch and the channels of the output in front."""
-    kernel = [max(len(phase.taps), 1) for phase in phases]
+    kernel = [len(phase.taps) for phase in phases]
     pads, dilations = [phase.pad for phase in phases], [phase.dilation for phase in phases]
     x, counts = op.raw(0).shape, [phase.count for phase in phases]
     image = (x[0], op.raw(1).shape[0], *x[2:])
@@ -132,11 +143,8 @@ def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
         return Weight(made.buffer.constant, None, array, form)
     w = op.input(1)
     channels, outputs = floordiv(w.shape[0], groups), w.shape[1]
-    counts = [max(len(own), 1) for own in taps]
+    counts = [len(own) for own in taps]
     made = op.temporary(w.dtype, (outputs * groups, channels, *counts))
-    if not all(taps):
-        emit_fill(op, made, 0)
-        return Weight(tensor=made)
     steps = contiguous((groups, channels, outputs, *w.shape[2:]))
     jumps: list[Dim] = [(own[1] - own[0]) * step if len(own) > 1 else 0 for own, step in zip(taps, steps[3:], strict=True)]
     start: Dim = 0
@@ -148,12 +156,10 @@ def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
 
 
 def _selected(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
-    """The taps of one phase, in that order; zeros where there is none."""
+    """Select the taps of one phase, in that order."""
     channels, outputs = array.shape[0] // groups, array.shape[1]
     turned = array.reshape(groups, channels, outputs, *array.shape[2:]).swapaxes(1, 2)
     turned = turned.reshape(groups * outputs, channels, *array.shape[2:])
-    if not all(taps):
-        return np.zeros((*turned.shape[:2], *(max(len(own), 1) for own in taps)), array.dtype)
     for axis, own in enumerate(taps, 2):
         turned = turned.take(own, axis)
     return turned

@@ -50,7 +50,7 @@ def qlinear_matmul(op: NodeLowering) -> None:
         _float_qlinear_matmul(op)
         return
     total = integer_product(op, op.input(0), op.optional(2), 3, 5)
-    factor = quotient(op, [_by_row(op, 1), parameter(op, 4)], parameter(op, 6))
+    factor = quotient(op, [_by_row(op, 1, 3), parameter(op, 4)], parameter(op, 6))
     requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
 
 
@@ -62,7 +62,7 @@ def _float_qlinear_matmul(op: NodeLowering) -> None:
     a, b = (op.lowering.stored(dequantized(op.input(k), 1.0, zero).tensor()) for k, zero in zip((0, 3), away, strict=True))
     total = op.temporary("float32", shape)
     emit_matmul(op, a, b, total)
-    factor = quotient(op, [_by_row(op, 1), parameter(op, 4)], parameter(op, 6))
+    factor = quotient(op, [_by_row(op, 1, 3), parameter(op, 4)], parameter(op, 6))
     if dtype in BYTES:
         requantized(total, factor, zero_point(op, 7), dtype).define(op)
     else:
@@ -99,7 +99,7 @@ def q_gemm(op: NodeLowering) -> None:
 def matmul_integer_to_float(op: NodeLowering) -> None:
     """Spec: onnxruntime MatMulIntegerToFloat-1."""
     total = integer_product(op, op.input(0), op.optional(4), 1, 5)
-    _scaled(op, total, quotient(op, [_by_row(op, 2), parameter(op, 3)]), 6).define(op)
+    _scaled(op, total, quotient(op, [_by_row(op, 2, 1), parameter(op, 3)]), 6).define(op)
 
 
 @operator("DynamicQuantizeMatMul", domain="com.microsoft", types=frozenset({"float32"}))
@@ -113,19 +113,17 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
 
 def _scaled(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> Formula:
     if op.has(bias):
-        if op.raw(bias).dtype != "float32":
-            raise op.reject(f"a bias of {op.raw(bias).dtype}")
         columns = op.raw(1).shape[-1] if len(op.raw(1).shape) > 1 else 1
         op.agree(op.raw(bias).shape, (columns,), "the bias does not fit the columns")
-        return formula("fma({x}, {factor}, {bias})", as_float(total), factor=factor, bias=op.input(bias))
+        return formula("fma({x}, {factor}, {bias})", as_float(total), factor=factor, bias=as_float(op.input(bias)))
     return formula("{x} * {factor}", as_float(total), factor=factor)
 
 
 # --- Scales
-def _by_row(op: NodeLowering, index: int) -> Parameter:
-    """A scale of the left operand: one for all, or one for each row."""
+def _by_row(op: NodeLowering, index: int, right: int) -> Parameter:
+    """A scale of the left operand: one for all, or one for each row. A product with a vector, input `right`, has no columns."""
     vector = len(op.raw(index).shape) == 1 and len(op.raw(0).shape) > 1
-    return parameter(op, index, 1 if vector else 0)
+    return parameter(op, index, 1 if vector and len(op.raw(right).shape) > 1 else 0)
 
 
 def quotient(op: NodeLowering, above: Sequence[Parameter], below: Parameter = 1.0) -> Parameter:

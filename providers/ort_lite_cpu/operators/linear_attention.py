@@ -124,16 +124,20 @@ def linear_attention(op: NodeLowering) -> None:
     batch, steps, _ = q.shape
     size, width = floordiv(k.shape[2], kv_heads), floordiv(v.shape[2], kv_heads)
     op.agree(q.shape, (*k.shape[:2], heads * size), "queries and keys do not fit")
+    past = None if past is None else op.cast(past, v.dtype)
     _check_states(op, (batch, steps, kv_heads, size, width), v, past)
     fades = _for_each(op, "decay", decay, kv_heads, size)
     y = op.output(0)
-    state = op.output(1) if op.wants(1) else op.temporary(v.dtype, (batch, kv_heads, size, width))
+    state_type = op.info(1).dtype if op.wants(1) else None
+    state = op.output(1) if state_type == v.dtype else op.temporary(v.dtype, (batch, kv_heads, size, width))
     scratch = op.temporary(v.dtype, (op.options.threads * COLUMNS,))
     operands = [q, k, v, past, decay, beta, y, state, scratch]
     sizes: dict[str, Any] = {"heads": heads, "kv_heads": kv_heads, "outs": outs, "size": size, "width": width}
     rates: dict[str, Any] = {"decay_size": fades, "betas": _for_each(op, "beta", beta, 1, kv_heads)}
     scale, work = float(op.attr("scale", 0.0)), batch * steps * outs * size * width // 4
     op.emit(recur, operands, batch=batch, steps=steps, **sizes, **rates, scale=scale, gated=gated, delta=delta, work=work)
+    if state_type is not None and state_type != v.dtype:
+        op.set(1, op.cast(state, state_type))
 
 
 def _check_states(op: NodeLowering, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past: Tensor | None) -> None:
@@ -143,8 +147,6 @@ def _check_states(op: NodeLowering, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Te
     op.agree(v.shape, (batch, steps, kv_heads * width), "the values do not fit the keys")
     if past is None:
         return
-    if past.dtype != v.dtype:
-        raise op.reject(f"a state of {past.dtype} for {v.dtype}")
     op.agree(past.shape, (batch, kv_heads, size, width), "the past state does not fit keys and values")
 
 

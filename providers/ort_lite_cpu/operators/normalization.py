@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, shift, span, sqrt
+from ort_lite.native.lang import OK, SUMS, Ptr, Static, fabs, like, native, null, power, shift, span, sqrt
 from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
@@ -53,7 +53,7 @@ def batch_normalization(op: NodeLowering) -> None:
     define(op, "fma(({0} - {3}) / sqrt({4} + {s0}), {1}, {2})", [x, *views], [epsilon], 1.0)
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 @extents(
     x="rows * n",
     scale="group * ceildiv(n, run)",
@@ -157,7 +157,7 @@ def layer_normalization(op: NodeLowering) -> None:
     _emit(
         op, [x, _full(op, 1, x, axis), _full(op, 2, x, axis), y, mean, inverse], rows, n, 1, 1, float(op.attr("epsilon", 1e-5))
     )
-    op.set(0, op.cast(y, op.info().dtype or y.dtype))
+    _finish(op, y, mean, inverse)
 
 
 @operator("RMSNormalization", since=23, types=REAL)
@@ -170,7 +170,14 @@ def rms_normalization(op: NodeLowering) -> None:
     inverse = _statistics(op, 1)
     operands = [x, _full(op, 1, x, axis), None, y, None, inverse]
     _emit(op, operands, rows, n, 1, 1, float(op.attr("epsilon", 1e-5)), centred=False)
-    op.set(0, op.cast(y, op.info().dtype or y.dtype))
+    _finish(op, y, inverse)
+
+
+def _finish(op: NodeLowering, *results: Tensor | None) -> None:
+    """Convert the results, one for each output, that have another element type than the output."""
+    for index, result in enumerate(results):
+        if result is not None:
+            op.set(index, op.cast(result, op.info(index).dtype or result.dtype))
 
 
 def _result(op: NodeLowering, x: Tensor) -> Tensor:
@@ -179,12 +186,12 @@ def _result(op: NodeLowering, x: Tensor) -> Tensor:
 
 
 def _statistics(op: NodeLowering, index: int) -> Tensor | None:
-    """An output for means or inverse deviations, which are real numbers whatever `stash_type` says."""
+    """Memory for means or inverse deviations, which are rounded to the type that `stash_type` says in the end."""
     if not op.wants(index):
         return None
-    if op.info(index).dtype not in REAL:
-        raise op.reject(f"output {index} of {op.info(index).dtype}; there are {' and '.join(sorted(REAL))}")
-    return op.output(index)
+    info = op.info(index)
+    assert info.shape is not None
+    return op.output(index) if info.dtype in REAL else op.temporary("float32", info.shape)
 
 
 def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:

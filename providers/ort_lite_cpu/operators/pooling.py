@@ -312,19 +312,12 @@ def _windows(op: NodeLowering, x: Shape, y: Shape) -> _Windows:
     check_windows(op, rank, y[2:])
     check_fit(op, x[2:], window, batch=x[0], partly=bool(op.attr("ceil_mode", 0)))
     strides, dilations = op.attr("strides") or [1] * rank, op.attr("dilations") or [1] * rank
-    before, after = pads_of(op, x[2:], y[2:], window, strides, dilations)
+    before, after = pads_of(op, x[2:], window, strides)
     return _Windows(x, y, window, strides, dilations, before, after)
 
 
-def pads_of(
-    op: NodeLowering,
-    x: Sequence[Dim],
-    y: Sequence[Dim],
-    window: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-) -> tuple[list[Dim], list[Dim]]:
-    """(in front, behind) along the spatial axes, from `pads` or `auto_pad`."""
+def pads_of(op: NodeLowering, x: Sequence[Dim], window: Sequence[int], strides: Sequence[int]) -> tuple[list[Dim], list[Dim]]:
+    """(in front, behind) along the spatial axes, from `pads` or `auto_pad`, which leaves dilations out as in onnxruntime."""
     auto = op.attr("auto_pad") or "NOTSET"
     rank = len(window)
     if auto in ("NOTSET", "VALID"):
@@ -332,8 +325,8 @@ def pads_of(
         return list(pads[:rank]), list(pads[rank:])
     before: list[Dim] = []
     after: list[Dim] = []
-    for n, o, k, s, d in zip(x, y, window, strides, dilations, strict=True):
-        total = maximum(0, (o - 1) * s + (k - 1) * d + 1 - n)
+    for n, k, s in zip(x, window, strides, strict=True):
+        total = maximum(0, (ceildiv(n, s) - 1) * s + k - n)
         front = floordiv(total, 2) if auto == "SAME_UPPER" else ceildiv(total, 2)
         before.append(front)
         after.append(total - front)

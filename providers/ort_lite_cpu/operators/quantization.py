@@ -149,6 +149,8 @@ def _parameters(op: NodeLowering) -> tuple[Parameter, Parameter | None]:
     scales = op.raw(1).size
     if size or (isinstance(scales, int) and scales != 1):
         axis = axis_of(op, axis, rank)  # that of one scale is never looked at: its default is beyond a vector
+    elif not -rank <= axis < rank:
+        op.require(equal(scales, 1), "axis {1} is out of range, and the scale has {0} elements", scales, axis)
     if size:
         scale = _blocks(op, 1, axis, size)
         return scale, _blocks(op, 2, axis, size) if op.has(2) else None

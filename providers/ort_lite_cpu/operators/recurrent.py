@@ -238,7 +238,7 @@ def _activations(op: NodeLowering, defaults: Sequence[str], directions: int) -> 
     for name in names:
         if name not in ACTIVATIONS:
             raise op.reject(f"activation {name}; there are {', '.join(ACTIVATIONS)}")
-        alpha, beta = ACTIVATIONS[name]
+        alpha, beta = (float(np.float32(number)) for number in ACTIVATIONS[name])  # as attributes are
         takes_alpha = name not in ("sigmoid", "tanh", "relu", "softsign", "softplus")
         takes_beta = name in ("affine", "scaledtanh", "hardsigmoid")
         alpha = float(alphas.pop(0)) if takes_alpha and alphas else alpha

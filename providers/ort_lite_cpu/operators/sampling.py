@@ -16,6 +16,7 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last
 from ort_lite_cpu.operators.resize import BOOL, as_float, rounded
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.types import HALVES
 
 CUBIC = -0.75
 """The free parameter of cubic interpolation, as in PyTorch."""
@@ -155,6 +156,7 @@ def lower_grid_sample(op: NodeLowering) -> None:
     own = op.raw(1).shape
     op.agree([len(own), *own[:1], *own[-1:]], [rank, op.raw(0).shape[0], rank - 2], "the grid does not fit the input")
     x, grid, dtype = op.input(0, channels_last(rank)), op.input(1), op.raw(0).dtype
+    grid = op.cast(grid, "float32") if grid.dtype in HALVES else grid
     n, c, *space = x.shape
     taps, shape = _TAPS[choice(op, "mode", "linear", _TAPS)], op.info().shape
     assert shape is not None

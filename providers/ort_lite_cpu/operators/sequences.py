@@ -104,7 +104,7 @@ def split_to_sequence(op: NodeLowering) -> None:
         if split.ndim == 0:
             if int(split) < 1:
                 raise ValueError(f"split is {int(split)}, expected 1 or more")
-            starts: Iterable[int] = chain([0], range(int(split), count, int(split)), [count])
+            starts: Iterable[int] = chain(range(0, count, int(split)), [count])  # an empty axis has no piece
         elif int(split.sum()) == count and not (split < 0).any():
             starts = [0, *np.cumsum(split).tolist()]
         else:

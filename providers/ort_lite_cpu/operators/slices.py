@@ -107,18 +107,30 @@ def emit_concat(op: NodeLowering, inputs: Sequence[Tensor], y: Tensor, axis: int
 @native
 @extents(x="outer * n * inner", y="outer * total * inner")
 def pad_axis(
-    x: Ptr, y: Ptr, outer: int, n: int, inner: int, before: int, total: int, mode: Static, part: int, parts: int
+    x: Ptr,
+    y: Ptr,
+    outer: int,
+    n: int,
+    inner: int,
+    before: int,
+    total: int,
+    first: int,
+    left: int,
+    mode: Static,
+    part: int,
+    parts: int,
 ) -> int:
     """y (outer, total, inner) = x (outer, n, inner) continued along the middle axis: edge, reflect or wrap.
 
-    n is not 0 where there is anything to write: `_pad_axes` asks for it.
+    Negative pads leave `left` elements from `first` on; wrap repeats those. Neither n nor left is 0 where there is anything to
+    write: `_pad_axes` asks for it.
     """
     for row in span(outer * total, part, parts):
         i = row % total - before
         if mode == "edge":
             i = min(max(i, 0), n - 1)
         elif mode == "wrap":
-            i = i % n
+            i = first + (i - first) % left
         elif n == 1:
             i = 0
         else:
@@ -195,7 +207,9 @@ def _pad_axes(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim], 
     for k in moving:
         n = shape[k]
         shape[k] = n + before[k] + after[k]
-        op.require(n + equal(shape[k], 0), f"axis {k} has no elements to continue")
+        left = n + minimum(before[k], 0) + minimum(after[k], 0)
+        rest = maximum(left, 0) if mode == "wrap" else n
+        op.require(rest + equal(shape[k], 0), f"axis {k} has no elements to continue")
         y = op.output(0) if k == moving[-1] else op.temporary(x.dtype, tuple(shape))
         op.emit(
             pad_axis,
@@ -205,6 +219,8 @@ def _pad_axes(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim], 
             inner=product(shape[k + 1 :]),
             before=before[k],
             total=shape[k],
+            first=maximum(0, 0 - before[k]),
+            left=left,
             mode=mode,
             work=product(shape),
         )

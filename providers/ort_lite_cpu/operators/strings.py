@@ -1,5 +1,6 @@
 """Strings in operators that are not about text. What only moves elements moves numbers instead; Cast and Equal are Python."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from heapq import merge
@@ -57,7 +58,8 @@ def move(op: NodeLowering) -> None:
         raise op.reject(f"reduction {op.attr('reduction')} over strings")
     if node.op_type in _MODES and op.attr("mode", _MODES[node.op_type]) != "nearest":
         raise op.reject("there is nothing between two strings; mode should be nearest")
-    if op.attr("extrapolation_value", 0.0) != 0.0:
+    crops = op.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"  # nothing else extrapolates
+    if crops and op.attr("extrapolation_value", 0.0) != 0.0:
         raise op.reject("a number stands for no string; extrapolation_value should be 0, which gives empty ones")
     values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype == "string"]
     strings = {value: lowering.tensor(value) for value in values}
@@ -125,7 +127,7 @@ def col2im(op: NodeLowering) -> None:
     pace = op.pace
 
     def step(x: Array, *sizes: Array) -> list[Array]:
-        columns = x.reshape(x.shape[0], -1, *block, *counts)
+        columns = x.reshape(x.shape[0], x.shape[1] // math.prod(block), *block, *counts)
         y = pace.empty((*columns.shape[:2], *padded))
         y.fill("")
         for at in np.ndindex(*block):

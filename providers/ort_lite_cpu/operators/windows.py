@@ -55,10 +55,10 @@ def finish(op: NodeLowering, y: Tensor) -> None:
 @native
 @extents(y="n")
 def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, part: int, parts: int) -> int:
-    """y[i] = a - b cos(2 pi i / period) + c cos(4 pi i / period)."""
+    """y[i] = a + c cos(4 pi i / period) - b cos(2 pi i / period): in this order the ends and the middle are exact."""
     for i in span(n, part, parts):
         angle = 2.0 * PI * i / imax(period, 1)
-        y[i] = like(y, a - b * cos(angle) + c * cos(2.0 * angle))
+        y[i] = like(y, a + c * cos(2.0 * angle) - b * cos(angle))
     return OK
 
 

@@ -197,6 +197,16 @@ def test_the_softmax_of_float32_may_be_asked_to_round() -> None:
     assert not np.array_equal(got, full)
 
 
+def test_the_softmax_of_float64_may_be_asked_to_round() -> None:
+    """The products around it stay what they are."""
+    q, k, v = (x.astype(np.float64) for x in qkv(1, 2, 2, 4, 5, 4, 3))
+    scores = (q @ k.swapaxes(2, 3) / 2).astype(np.float16)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    want = (powers / powers.sum(-1, keepdims=True, dtype=np.float32).astype(np.float16)).astype(np.float64) @ v
+    [got] = run_op("Attention", [q, k, v], {"softmax_precision": TensorProto.FLOAT16}, opset=25)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
 def test_values_may_be_of_another_type() -> None:
     q, k, v = qkv(1, 2, 2, 4, 5, 4, 3)
     [got] = run_op("Attention", [q, k, v.astype(np.float64)], {}, opset=25)

@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
+import ort_lite
 from ort_lite.dtypes import Array
 from tests.cpu.check import check_op, ints, ramp, reference
 
@@ -45,6 +47,21 @@ def test_elements_of_sixteen_bytes_are_moved(
     op: str, inputs: tuple[Array | None, ...], constants: tuple[int, ...], attributes: dict[str, Any]
 ) -> None:
     check_op(op, *inputs, constants=constants, **attributes)
+
+
+def test_the_number_outside_of_an_image_is_real() -> None:
+    roi, sizes = np.array([-1, 2], np.float32), ints(4)
+    attributes = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": -1.5}
+    want = np.array([-1.5, 2j, 3j, -1.5])
+    check_op("Resize", np.array([2j, 3j]), roi, None, sizes, constants=[1, 3], opset=19, expected=want, **attributes)
+
+
+def test_operands_of_unknown_rank() -> None:
+    proto = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (complex128[2] values, int64[2] k) => (complex128[2,3] y) { three = Constant<value_int=3>() y = OneHot(k, three, values) }""")
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    [got] = ort_lite.InferenceSession(proto.SerializeToString()).run(None, {"values": np.array([1j, 2]), "k": ints(1, 0)})
+    np.testing.assert_array_equal(got, [[1j, 2, 1j], [2, 1j, 1j]])
 
 
 def test_pieces() -> None:

@@ -86,6 +86,27 @@ def test_branches_may_differ_in_rank() -> None:
         check(text, c=np.array(condition), x=ramp((4,)))
 
 
+def test_a_branch_sees_a_constant_in_the_shape_that_the_run_tells() -> None:
+    text = """(bool c, int64[2] shape) => (int64[] y, float[] z) {
+        k = Constant<value_floats=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]>()
+        r = Reshape(k, shape)
+        y, z = If (c) <then_branch = g () => (int64[2] a, float[] b) {
+                            s = SplitToSequence<axis=1>(r) zero = Constant<value_int=0>()
+                            b = SequenceAt(s, zero) a = Shape(b) },
+                       else_branch = h () => (int64[2] d, float[] e) { d = Identity(shape) e = Identity(r) }>
+    }"""
+    whole = np.arange(1, 7, dtype=np.float32)
+    for condition, sizes in ((True, (2, 3)), (True, (3, 2)), (False, (3, 2)), (False, (2, 3))):
+        want = whole.reshape(sizes)[:, :1] if condition else whole.reshape(sizes)
+        for level in (0, 99):
+            options = ort_lite.SessionOptions()
+            options.graph_optimization_level = ort_lite.GraphOptimizationLevel(level)
+            session = ort_lite.InferenceSession(model(text).SerializeToString(), options)
+            shape, got = session.run(None, {"c": np.array(condition), "shape": np.array(sizes)})
+            np.testing.assert_array_equal(got, want)
+            assert tuple(shape) == want.shape
+
+
 def facts(text: str) -> dict[str, Any]:
     session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
     return {p.nodes[0].op_type: session.explain().facts[p.name] for p in session.explain().assignment.partitions if p.nested}
@@ -310,8 +331,8 @@ def test_no_trip_leaves_the_dimensions_that_are_known() -> None:
         assert (len(all_), y.shape) == (trips, (trips,))
 
 
-def test_padding_of_rows_that_no_turn_made_is_refused() -> None:
-    """Their length is an outer tensor's, which nobody but a turn tells: a kernel would read what is not there."""
+def test_padding_of_rows_without_a_turn_is_as_long_as_a_row() -> None:
+    """The length of a row is that of an outer tensor."""
     text = """(int64[B] n, float[B,T,3] xs, float[K] w) => (float[B,T,K] ys) {
         rows = Scan (n, xs) <num_scan_inputs = 1, body = b (float[3] x) => (float[K] y) {
             s = ReduceSum<keepdims = 0>(x)
@@ -321,8 +342,84 @@ def test_padding_of_rows_that_no_turn_made_is_refused() -> None:
     }"""
     feeds = {"xs": ramp((2, 4, 3)), "w": ramp((5,))}
     assert run(text, 8, n=np.array([1, 0]), **feeds)[0].shape == (2, 4, 5)
-    with pytest.raises(InvalidArgument, match=r"Scan .*its result 'rows' has the shape \(2, 4, 0\), expected \(2, 4, 5\)"):
-        run(text, 8, n=np.array([0, 0]), **feeds)
+    np.testing.assert_array_equal(run(text, 8, n=np.array([0, 0]), **feeds)[0], np.ones((2, 4, 5)))
+
+
+ROWLESS = {
+    "Loop": "(float[2,3] x, int64 n, bool c, float[2] a) => (float[] y) {{ {before} "
+    'y = Loop(n, "") <body = b (int64 i, bool k) => (bool l, float[] o) {{ l = Identity(k) o = {row} }}> }}',
+    "Scan": "(float[2,3] x, float[0,2] n, bool c, float[2] a) => (float[] y) {{ {before} "
+    "y = Scan(n) <num_scan_inputs = 1, body = b (float[2] e) => (float[] o) {{ o = {row} }}> }}",
+}
+CAPTURES = {
+    "a branch that optimization takes": (
+        "z = Constant<value = float {0}>() d = Cast<to = 9>(z) f = If(d) <then_branch = t () => (float[] p) { p = Neg(x) }, "
+        "else_branch = e () => (float[] q) { u = Constant<value = int64[1] {0}>() q = Unsqueeze(x, u) }>",
+        "Relu(f)",
+    ),
+    "a branch that the run takes": (
+        "f = If(c) <then_branch = t () => (float[] p) { p = Neg(x) }, "
+        "else_branch = e () => (float[] q) { u = Constant<value = int64[1] {0}>() q = Unsqueeze(x, u) }>",
+        "Relu(f)",
+    ),
+    "sizes that a feed holds": (
+        "w = Constant<value = float[1] {1}>() t = Concat<axis = 0>(w, a) s = Cast<to = 7>(t)",
+        "Reshape(x, s)",
+    ),
+    "an element of a sequence": (
+        "w = Constant<value = int64[3] {1,2,3}>() p = Reshape(x, w) s = SequenceConstruct(p, p) z = Constant<value = int64 {0}>()",
+        "SequenceAt(s, z)",
+    ),
+}
+
+
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
+@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("kind", ROWLESS)
+def test_rows_without_a_turn_have_the_shape_that_the_arrays_of_the_run_tell(kind: str, capture: str, level: str) -> None:
+    before, row = CAPTURES[capture]
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel[level]
+    contents = model(ROWLESS[kind].format(before=before, row=row)).SerializeToString()
+    session = ort_lite.InferenceSession(contents, options, providers=["CPUExecutionProvider"])
+    feeds = {"x": ramp((2, 3)), "n": np.array(0), "c": np.array(False), "a": np.array([2, 3], np.float32)}
+    feeds["n"] = np.zeros((0, 2), np.float32) if kind == "Scan" else np.array(0)
+    for _ in range(2):
+        assert session.run(None, feeds)[0].shape == (0, 1, 2, 3)
+
+
+def test_optionals_of_a_body_without_a_turn_stay_optionals() -> None:
+    """A branch of the body declares them so, whether they hold something in this run or not."""
+    text = """(int64 n, int64[M] m, optional(float[A,B]) x, optional(float[A,B]) z, float[K] w) => (optional(float[A,B]) s, float[] y) {
+        s, y = Loop(n, "", z) <body = b (int64 i, bool k, optional(float[A,B]) r) => (bool l, optional(float[A,B]) t, float[] o) {
+            l = Identity(k)
+            t = Identity(r)
+            u = If(k) <then_branch = p () => (optional(float[A,B]) p) { p = Identity(x) },
+                       else_branch = q () => (optional(float[A,B]) q) { q = Identity(r) }>
+            v = OptionalGetElement(u)
+            e = Reshape(v, m)
+            o = MatMul(e, w)
+        }>
+    }"""
+    feeds = {"n": np.array(0), "m": np.array([2, 3]), "w": ramp((3,))}
+    feeds.update(x=ramp((3, 2)), z=ramp((3, 2)))
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL  # Identity has to stay
+    session = ort_lite.InferenceSession(model(text).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    s, y = session.run(None, feeds)
+    assert (s.shape, y.shape) == ((3, 2), (0, 2))
+
+
+def test_rows_of_unknown_rank_without_a_turn_have_an_axis_of_their_own() -> None:
+    """Nobody knows the rank of a row that a turn reads from a sequence without elements."""
+    text = """(float[0,2] n) => (float[] y) {
+        s = SequenceEmpty()
+        y = Scan(n) <num_scan_inputs = 1, scan_output_axes = [1], body = b (float[2] e) => (float[] o) {
+            z = Constant<value = int64 {0}>()
+            o = SequenceAt(s, z)
+        }>
+    }"""
+    assert run(text, n=np.zeros((0, 2), np.float32))[0].shape == (0,)
 
 
 def test_a_trip_count_below_zero_is_no_trip_and_none_at_all_an_error() -> None:
@@ -452,3 +549,18 @@ def test_a_machine_takes_a_loop_as_one_instruction() -> None:
     for got, want in zip(machine.run(), session.run(None, feeds), strict=True):
         np.testing.assert_array_equal(got, want)
     assert len(looping) == 1
+
+
+def test_scan_over_an_input_of_unknown_rank_knows_the_types_in_its_body() -> None:
+    """Providers claim the nodes of a body by their types."""
+    text = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> main (float x) => (string[N] y) <int64[1] k = {2}> {
+        y = Scan<num_scan_inputs=1, scan_output_axes=[0], body = body (float[N] row) => (string[1] label) {
+            t = ai.onnx.ml.CategoryMapper<cats_int64s=[1, 2], cats_strings=["a", "b"]>(k)
+            label = Identity(t) }>(x) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (y,) = ort_lite.InferenceSession(model, options).run(None, {"x": np.ones((3, 2), np.float32)})
+    assert y.tolist() == [["b"]] * 3

@@ -156,3 +156,15 @@ def test_strides_with_too_many_phases_take_plain_loops(strides: list[int]) -> No
     x, w = ramp((1, 2, 3)), ramp((2, 2, 3))
     assert "conv_transpose" in names(op_program("ConvTranspose", [x, w], {"strides": strides}, constants=(1,), fixed=True))
     check_op("ConvTranspose", x, w, expected=transposed, strides=strides, constants=(1,), rtol=1e-4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_places_without_taps_ignore_infinities(bias: bool) -> None:
+    """Between the elements of a small kernel the output is the bias, whatever the input holds."""
+    x = np.array([[[1, np.inf, 2, -np.inf]]], np.float32)
+    w, b = np.array([[[2.0], [-1.0]]], np.float32).reshape(1, 2, 1), np.array([0.5, 3], np.float32) if bias else None
+    start = np.zeros(2, np.float32) if b is None else b
+    expected = np.empty((1, 2, 10), np.float32)
+    expected[...] = start[:, None]
+    expected[0, :, ::3] = x[0] * w[0] + start[:, None]
+    check_op("ConvTranspose", x, w, b, expected=expected, strides=[3], constants=(1,))

@@ -93,6 +93,13 @@ def test_attributes_have_the_defaults_of_the_specification() -> None:
         check_op(op, ramp((24,)))
 
 
+@pytest.mark.parametrize(("op", "attributes"), [("LeakyRelu", {"alpha": 0.01}), ("HardSigmoid", {"alpha": 0.2, "beta": 0.5})])
+def test_a_default_is_the_number_of_32_bits_that_a_model_would_store(op: str, attributes: dict[str, float]) -> None:
+    x = ramp((9,)).astype(np.float64)
+    stored = {name: float(np.float32(value)) for name, value in attributes.items()}
+    assert np.array_equal(run_op(op, [x])[0], run_op(op, [x], stored)[0])
+
+
 @pytest.mark.parametrize(("domain", "attributes"), [("", {}), ("", {"approximate": "tanh"}), ("com.microsoft", {})])
 def test_gelu_is_exact_or_by_tanh(domain: str, attributes: dict[str, Any]) -> None:
     def oracle(x: Array, approximate: str = "none") -> Any:
@@ -327,3 +334,13 @@ def test_a_bound_of_no_elements_is_refused() -> None:
     for shape in ((0,), (3,)):
         with pytest.raises(InvalidArgument, match="a bound of 0 elements, expected one"):
             run_op("Clip", [ramp(shape), np.zeros(0, np.float32)])
+
+
+@pytest.mark.parametrize("op_type", ["Erf", "Tanh", "Sigmoid"])
+def test_a_constant_of_one_element_becomes_a_half(op_type: str) -> None:
+    """The constant is a scalar parameter, and the kernel has no loop: LLVM sees all conversions at once."""
+    text = f"""<ir_version: 8, opset_import: ["" : 13]>
+    main () => (float16[1] y) {{ x = Constant<value = float[1] {{-0.3}}>() z = {op_type} (x) y = Cast<to = 10> (z) }}"""
+    [y] = InferenceSession(onnx.parser.parse_model(text), providers=["CPUExecutionProvider"]).run(None, {})
+    expected = {"Erf": -0.32862676, "Tanh": -0.29131261, "Sigmoid": 0.42555748}
+    assert y.tolist() == [np.float16(expected[op_type])]

@@ -58,6 +58,13 @@ def test_positions_may_be_given() -> None:
     check_op("GroupQueryAttention", *inputs, ids, outputs=2, expected=follow, **attributes(do_rotary=1), **HOW)
 
 
+@pytest.mark.parametrize("case", [PROMPT, LATER], ids=str)
+def test_a_prompt_has_the_first_position_alone_given(case: Any) -> None:
+    """Those of its other rows, and of other sequences, follow from that."""
+    ids = np.arange(case[0] * case[1]).reshape(case[0], case[1])[:, ::-1] % 5 + 1
+    check(*operands(*case), *CACHES, ids, do_rotary=1)
+
+
 def attributes(**more: Any) -> dict[str, Any]:
     return {"num_heads": HEADS, "kv_num_heads": KV_HEADS, **more}
 

@@ -119,6 +119,18 @@ def test_qlinear_matmul(dtype: str, constants: list[int]) -> None:
     check_op("QLinearMatMul", *inputs, constants=constants)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float8_e4m3fn"])
+def test_scales_of_rows_times_a_vector(dtype: str) -> None:
+    """A product with a vector has no columns, along which nothing is scaled."""
+    kind = to_numpy(dtype)
+    a, b = (np.arange(1, 7).reshape(2, 3) % 4).astype(kind), np.array([1, 2, 3], kind)
+    one, none = np.array(1, np.float32), np.array(0, kind)
+    feeds = [a, np.array([1, 2], np.float32), np.zeros(2, kind), b, one, none, one, none]
+    for constants in ([], [1, 2, 3, 4, 5, 6, 7]):
+        [y] = run_op("QLinearMatMul", feeds, constants=constants)
+        np.testing.assert_array_equal(y.astype(np.float32), (a.astype(np.float32) @ b.astype(np.float32)) * [1, 2])
+
+
 # --- com.microsoft
 def number(value: float, dtype: str = "float32") -> Array:
     return np.array(value, dtype)
@@ -216,8 +228,12 @@ def test_zero_points_of_other_ranks_are_refused(others: list[Array | None], mess
         run_op("MatMulInteger", [full((3, 5), "uint8"), *others])
 
 
-def test_a_bias_of_16_bits_is_refused() -> None:
-    scale = number(0.1, "float16")
-    inputs = [full((3, 5), "uint8"), full((5, 4), "uint8"), scale, scale, None, None, ramp((4,), "float16")]
-    with pytest.raises(NotSupported, match="a bias of float16"):
-        run_op("MatMulIntegerToFloat", inputs, {}, **MICROSOFT)
+def test_matmul_integer_to_float_of_16_bits() -> None:
+    """onnxruntime's CPU provider has none: the sum is one of float32, rounded once."""
+    a, b = full((3, 5), "uint8"), full((5, 4), "int8")
+    scales, bias = scales_of(4).astype(np.float16), ramp((4,), "float16")
+    for addend in (None, bias):
+        total = product(a, b) * (number(0.25) * scales.astype(np.float32))
+        expected = total if addend is None else total + addend.astype(np.float32)
+        inputs = [a, b, number(0.25, "float16"), scales, None, None, addend]
+        check_op("MatMulIntegerToFloat", *inputs, expected=expected.astype(np.float16), rtol=1e-3, **MICROSOFT)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ramp, run_op
@@ -62,6 +62,18 @@ def test_microsofts_may_have_fewer_queries_than_keys() -> None:
 def test_what_no_rule_says_is_refused(attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
         run_op("LinearAttention", operands(2, 2), {"q_num_heads": 2, "kv_num_heads": 2, **attributes}, opset=27)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_state_may_have_another_type_than_the_queries(dtype: str) -> None:
+    past = ramp((2, 2, SIZE, WIDTH)).astype(to_numpy(dtype))
+    attributes: dict[str, Any] = {"update_rule": "linear", "q_num_heads": 2, "kv_num_heads": 2}
+    inputs = operands(2, 2)
+    y, state = run_op("LinearAttention", [*inputs, past], attributes, opset=27, outputs=2)
+    want_y, want = run_op("LinearAttention", [*inputs, past.astype(np.float32)], attributes, opset=27, outputs=2)
+    assert np.array_equal(y, want_y)
+    assert state.dtype == past.dtype
+    assert np.array_equal(state, want.astype(past.dtype))
 
 
 @pytest.mark.parametrize("length", [1, 3, 20])
@@ -151,9 +163,7 @@ def test_operands_that_do_not_fit_are_refused(changes: dict[int, Array | None], 
         linear(changes, fixed=fixed)
 
 
-def test_states_of_another_type_and_no_heads_are_refused() -> None:
-    with pytest.raises(NotSupported, match="a state of float16 for float32"):
-        linear({3: ramp((2, 2, SIZE, WIDTH), "float16")})
+def test_decays_of_another_rank_and_no_heads_are_refused() -> None:
     with pytest.raises(NotSupported, match="should have rank 3"):
         linear({4: ramp((2, 4, 2, 1))})
     with pytest.raises(NotSupported, match="-2 heads of queries for -2 of keys"):

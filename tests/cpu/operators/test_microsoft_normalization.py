@@ -155,3 +155,15 @@ def test_embeddings_that_do_not_fit_are_refused(index: int, shape: Shape, messag
     inputs[index] = np.zeros(shape, inputs[index].dtype)
     with pytest.raises(OrtLiteError, match=f"EmbedLayerNormalization 'node'.*({message})"):
         run_op("EmbedLayerNormalization", inputs, {}, outputs=2, fixed=fixed, **HOW)
+
+
+def test_fast_gelu_of_numbers_far_below_zero() -> None:
+    """The tail keeps its digits, and far out it is zero: no difference of 1 and what a tanh leaves of it."""
+    x = np.array([-1e30, -30, -5, -3, 0, 30], np.float32)
+    wide = x.astype(np.longdouble)
+    with np.errstate(over="ignore"):
+        expected = np.asarray(wide / (1 + np.exp(-2 * 0.7978845608028654 * (wide + 0.044715 * wide**3))), np.float32)
+    [y] = run_op("FastGelu", [x], {}, **HOW)
+    np.testing.assert_allclose(y, expected, rtol=2e-5, atol=0)
+    [y] = run_op("Gelu", [x], {"approximate": "tanh"})
+    np.testing.assert_allclose(y, expected, rtol=2e-5, atol=0)

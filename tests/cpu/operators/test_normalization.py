@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 from ort_lite import InferenceSession
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, from_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, run_op
@@ -53,6 +53,16 @@ def test_layer_normalization_tells_mean_and_inverse_deviation() -> None:
     x = ramp((3, 5), "float64")
     want = (normal(x, [1]) * ramp((5,), "float64")).astype(np.float64)
     check_op("LayerNormalization", x, ramp((5,), "float64"), axis=1, expected=want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("big", [3e19, 1e30])
+def test_a_variance_beyond_the_largest_number_gives_zeros(big: float) -> None:
+    x = np.array([[1, 2, big, -3, 4] * 8, [1, 2, 3, 4, 5] * 8], np.float32)
+    [y] = run_op("LayerNormalization", [x, np.ones(40, np.float32)], {}, opset=17)
+    assert np.array_equal(y[0], np.zeros(40, np.float32))
+    assert np.isfinite(y[1]).all()
+    [y] = run_op("RMSNormalization", [x, np.ones(40, np.float32)], {}, opset=23)
+    assert np.array_equal(y[0], np.zeros(40, np.float32))
 
 
 def test_scales_of_a_layer_are_broadcast() -> None:
@@ -178,9 +188,15 @@ def test_attributes_that_do_not_fit_are_refused(op: str, inputs: list[Shape], at
         op_program(op, [ramp(shape) for shape in inputs], attributes, opset=23)
 
 
-def test_statistics_of_a_type_without_kernels_are_refused() -> None:
-    with pytest.raises(NotSupported, match=r"LayerNormalization 'node' .*output 1 of bfloat16"):
-        op_program("LayerNormalization", [ramp((2, 3)), ramp((3,))], {"stash_type": 16}, outputs=2)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_statistics_are_rounded_to_the_type_that_stash_type_says(dtype: str) -> None:
+    x = ramp((2, 3), dtype)
+    _, mean, inverse = run_op("LayerNormalization", [x, ramp((3,), dtype)], {"stash_type": 16}, outputs=3)
+    wide = x.astype(np.float64)
+    wanted = wide.mean(-1, keepdims=True), 1 / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    for got, want in zip((mean, inverse), wanted, strict=True):
+        assert from_numpy(got.dtype) == "bfloat16"
+        assert_close(got, want.astype(np.float32).astype(got.dtype), 1e-2, 0, "statistics")
 
 
 def test_channels_without_items_are_normalised() -> None:
@@ -199,3 +215,10 @@ def test_before_opset_17_the_result_has_the_type_of_the_scale(x: str, scale: str
     want = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5) * factors
     [y] = session.run(None, {"x": data, "s": factors})
     assert_close(y, want.astype(scale), 4e-3 if "float16" in (x, scale) else 1e-5, 1e-5, f"{x}, {scale}")
+
+
+def test_an_infinite_row_has_an_inverse_of_zero() -> None:
+    x = np.array([[np.inf, 1], [3, 4]], np.float32)
+    y, inverse = run_op("SimplifiedLayerNormalization", [x, np.ones(2, np.float32)], {"epsilon": 0.0}, opset=17, outputs=2)
+    np.testing.assert_allclose(inverse, [[0], [1 / np.sqrt(12.5)]], rtol=1e-6)
+    np.testing.assert_allclose(y, [[np.nan, 0], x[1] / np.sqrt(12.5)], rtol=1e-6)

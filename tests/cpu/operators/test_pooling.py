@@ -11,6 +11,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, op_program, ramp, run_op
+from tests.cpu.ort import ort_op
 
 Shape = tuple[int, ...]
 
@@ -85,6 +86,18 @@ def test_padding_may_be_automatic(auto_pad: str, pads: list[int], out: int) -> N
     x = ramp((1, 2, 7))
     want = pooled(lambda taps: np.nanmax(taps, -1), (out - (auto_pad == "VALID"),))(x, [2], [2], pads)
     check_op("MaxPool", x, kernel_shape=[2], strides=[2], auto_pad=auto_pad, expected=want)
+
+
+@pytest.mark.parametrize("ceil", [0, 1])
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_automatic_padding_of_dilated_windows_is_onnxruntimes(op: str, auto_pad: str, ceil: int) -> None:
+    for size, kernel, stride, dilation in ((9, 3, 4, 2), (8, 3, 3, 2), (9, 3, 3, 2), (7, 2, 2, 3), (11, 4, 3, 2)):
+        attributes: dict[str, Any] = {"kernel_shape": [kernel], "strides": [stride], "dilations": [dilation]}
+        attributes |= {"auto_pad": auto_pad, "ceil_mode": ceil}
+        x = ramp((1, 2, size))
+        [want] = ort_op(op, [x], attributes, opset=22)
+        check_op(op, x, opset=22, expected=want, **attributes)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

@@ -4,10 +4,12 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx.parser
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidGraph
 from ort_lite.errors import NotImplemented as NotSupported
@@ -209,3 +211,22 @@ def test_numbers_around_every_half_are_rounded_as_by_a_division(scale: float, dt
     want = np.clip(levels, info.min, info.max).astype(dtype)
     (got,) = run_op("QuantizeLinear", [x, np.asarray(step), zero], constants=[1, 2])
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("op_type", ["QuantizeLinear", "DequantizeLinear"])
+def test_the_default_axis_of_a_vector_matters_only_to_several_scales(op_type: str) -> None:
+    """Axis 1 is beyond a vector. How many scales there are only the run shows."""
+    quantizes = op_type == "QuantizeLinear"
+    own, result = ("float", "uint8") if quantizes else ("uint8", "float")
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    main ({own}[N] x, float[S] scale, uint8[S] zero) => ({result}[N] y) {{ y = {op_type} (x, scale, zero) }}"""
+    session = ort_lite.InferenceSession(onnx.parser.parse_model(text).SerializeToString(), providers=["CPUExecutionProvider"])
+    x, scale, zero = (
+        np.array([2, 3], np.float32 if quantizes else np.uint8),
+        np.array([0.5], np.float32),
+        np.array([1], np.uint8),
+    )
+    [got] = session.run(None, {"x": x, "scale": scale, "zero": zero})
+    assert got.tolist() == ([5, 7] if quantizes else [0.5, 1.0])
+    with pytest.raises(InvalidArgument, match="axis 1 is out of range, and the scale has 2 elements"):
+        session.run(None, {"x": x, "scale": scale.repeat(2), "zero": zero.repeat(2)})

@@ -51,6 +51,18 @@ def test_all_directions(direction: str, columns: bool) -> None:
             assert_close(got, want, 1e-4, 1e-5, str(attributes))
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("lengths", [[2, 1], [6, 1], [3, 3]], ids=str)
+def test_steps_that_no_sequence_reaches_have_no_say_in_the_scale(direction: str, lengths: list[int]) -> None:
+    given = inputs(2 if direction == "bidirectional" else 1, 2)
+    given[4] = np.array(lengths, np.int32)
+    attributes = {"hidden_size": H, "direction": direction}
+    expected = ort_op("DynamicQuantizeLSTM", given, attributes, outputs=["float32"] * 3, threads=1, **MICROSOFT)
+    found = run_op("DynamicQuantizeLSTM", given, attributes, outputs=3, constants=WEIGHTS, **MICROSOFT)
+    for got, want in zip(found, expected, strict=True):
+        assert_close(got, want, 1e-4, 1e-5, str(attributes))
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("batch", [2, 3, 7])
 def test_rows_of_a_batch_are_quantised_together_as_onnxruntime_shares_them(batch: int, threads: int) -> None:

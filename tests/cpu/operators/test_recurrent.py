@@ -206,3 +206,10 @@ def test_what_no_layer_is_made_of_is_refused(changes: dict[int, Array], more: di
 def test_a_size_of_zero_needs_weights_for_none(op: str) -> None:
     with pytest.raises(InvalidArgument, match="dimensions of"):
         run_op(op, [ramp((STEPS, BATCH, INPUT)), *weights(op)], {"hidden_size": 0})
+
+
+def test_default_parameters_of_activations_are_float32() -> None:
+    """As attributes are: 0.2 of HardSigmoid is the float32 next to it."""
+    x, w, r = np.array([[[0.75]]]), np.array([[[1.5]]]), np.array([[[0.25]]])
+    y, _ = run_op("RNN", [x, w, r], {"hidden_size": 1, "activations": ["HardSigmoid"]}, opset=14, outputs=2)
+    np.testing.assert_allclose(y.item(), float(np.float32(0.2)) * 1.125 + 0.5, rtol=1e-15)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ort_lite.dtypes import to_numpy
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import OrtLiteError
 from tests.cpu.check import check_op, ints, ramp, run_op
@@ -45,6 +46,15 @@ def test_grid_sample_is_onnxruntimes_for_60_sizes(mode: str, padding: str, align
 def test_grid_sample_of_volumes_matches_the_reference(mode: str) -> None:
     x, grid = ramp((1, 2, 3, 4, 5)), ramp((1, 2, 3, 2, 3), low=-1.3, high=1.3)
     check_op("GridSample", x, grid, opset=22, atol=1e-4, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_grids_of_16_bits_are_read_as_numbers(dtype: str, mode: str) -> None:
+    x, grid = ramp((2, 3, 4, 5)), ramp((2, 3, 6, 2), low=-1, high=1).astype(to_numpy(dtype))
+    [got] = run_op("GridSample", [x, grid], {"mode": mode}, opset=22)
+    [want] = run_op("GridSample", [x, grid.astype(np.float32)], {"mode": mode}, opset=22)
+    assert np.array_equal(got, want)
 
 
 def test_the_grid_of_the_pixels_themselves_is_the_image() -> None:

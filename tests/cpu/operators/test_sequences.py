@@ -265,3 +265,19 @@ def test_a_tensor_is_taken_for_an_optional_that_holds_it() -> None:
     x = ramp((3,))
     assert np.array_equal(made.run(None, {"x": x})[0], x)
     assert made.explain().python_steps == 0
+
+
+def test_optional_beside_a_value_of_unknown_rank() -> None:
+    """An optional that has an element keeps its type where nodes are lowered when the model runs."""
+    text = "(float x, optional(float[N]) o) => (float[M, N] y, optional(float[N]) p) { y = Transpose(x)  p = Identity(o) }"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> main {text}')
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    element = np.array([1, 2], np.float32)
+    y, p = ort_lite.InferenceSession(model).run(None, {"x": np.ones((2, 1), np.float32), "o": element})
+    assert y.shape == (1, 2)
+    np.testing.assert_array_equal(p, element)
+
+
+def test_pieces_of_one_length_of_an_empty_axis_are_none() -> None:
+    text = "(int64[2,N] x, int64 split) => (seq(int64[?,?]) s) { s = SplitToSequence<axis: int = 1>(x, split) }"
+    assert run(text, np.zeros((2, 0), np.int64), np.array(2)) == [[]]

@@ -157,6 +157,11 @@ def test_pad_continues_the_input(mode: str, shape: Shape, pads: list[int]) -> No
     check_op("Pad", ramp(shape), ints(*pads), mode=mode, constants=[1], expected=padded)
 
 
+@pytest.mark.parametrize(("pads", "want"), [([3, -1], [0, 1, 2, 0, 1, 2]), ([-2, 3], [2, 3, 2, 3, 2])], ids=str)
+def test_what_a_cut_leaves_is_wrapped(pads: list[int], want: list[int]) -> None:
+    check_op("Pad", np.arange(4), ints(*pads), mode="wrap", constants=[1], expected=np.array(want))
+
+
 def test_pad_of_a_scalar_is_the_scalar() -> None:
     check_op("Pad", ramp(()), ints(), constants=[1], expected=ramp(()))
 
@@ -215,3 +220,7 @@ def test_parts_that_cannot_be_are_an_error_of_the_run() -> None:
     program = op_program("Split", [ramp((5,))], {"num_outputs": 4}, outputs=4, opset=18, fixed=True)
     with pytest.raises(InvalidArgument, match=r"Split 'node' .*: 5 elements cannot be cut into parts of 2, 2, 2, -1"):
         program([ramp((5,))])
+
+
+def test_a_scalar_whose_contents_are_known_has_no_axis_to_cut() -> None:
+    check_op("Slice", np.array(7), ints(), ints(), constants=[0, 1, 2], expected=np.array(7))

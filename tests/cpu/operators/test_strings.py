@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
+import ort_lite
 from ort_lite.dtypes import Array, to_onnx
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.errors import RuntimeException
+from ort_lite.errors import OrtLiteError, RuntimeException
 from tests.cpu.check import check_op, ints, op_program, run_op
 
 X = np.array([[f"{row}é{column}" for column in range(4)] for row in range(3)], object)
@@ -148,12 +150,39 @@ def test_columns_become_an_image(block: tuple[int, int], strides: list[int], pad
     check_op("Col2Im", x, ints(*image), ints(*block), strides=strides, pads=pads, constants=[1, 2], expected=want)
 
 
+def test_no_images_are_put_together_from_no_blocks() -> None:
+    x = np.empty((0, 6, 4), object)
+    check_op("Col2Im", x, ints(3, 4), ints(2, 3), constants=[1, 2], expected=np.empty((0, 1, 3, 4), object))
+
+
 def test_there_is_nothing_between_two_strings() -> None:
     scales = np.array([2, 2], np.float32)
     with pytest.raises(NotSupported, match="mode should be nearest"):
         op_program("Resize", [X, None, scales], {"mode": "linear"}, constants=(2,))
     with pytest.raises(NotSupported, match="reduction add over strings"):
         op_program("ScatterND", [X, np.array([[1, 2]]), np.array(["new"], object)], {"reduction": "add"})
+
+
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
+@pytest.mark.parametrize(
+    ("scale", "attributes"), [(1, ", extrapolation_value = 9.0"), (2, ", extrapolation_value = 9.0"), (1, "")]
+)
+def test_optimization_does_not_decide_whether_strings_are_resized(scale: int, attributes: str, level: str) -> None:
+    """Only tf_crop_and_resize reads extrapolation_value."""
+    mode = "nearest" if attributes else "linear"
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 19]> main (string[2,3] x) => (string[A,B] y) {{
+        s = Constant<value = float[2] {{{scale}, 1}}>()
+        y = Resize<mode = "{mode}" {attributes}>(x, "", s)
+    }}""")
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel[level]
+    x = np.array([["a", "b", ""], ["c", "d", "e"]], object)
+    if not attributes:
+        with pytest.raises(OrtLiteError, match="mode should be nearest"):
+            ort_lite.InferenceSession(model.SerializeToString(), options)
+        return
+    [y] = ort_lite.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
+    np.testing.assert_array_equal(y, np.repeat(x, scale, 0))
 
 
 def test_rows_of_a_cache_are_overwritten() -> None:

@@ -63,3 +63,15 @@ def test_outputs_that_are_not_there_are_refused() -> None:
     inputs = [np.array(0.1, np.float32), np.array(1), ramp((2, 3)), ramp((2, 3)), ramp((2, 3))]
     with pytest.raises(NotSupported, match=r"Momentum 'node' .*3 tensors and 1 outputs"):
         op_program("Momentum", inputs, ATTRIBUTES["Momentum"], domain=DOMAIN, opset=1, outputs=1)
+
+
+def test_corrections_of_adam_do_not_cancel() -> None:
+    """1 - 0.999 ** 9 of float32 would have five digits."""
+    rate, step = np.array(0.25, np.float32), np.array(9)
+    x, gradient, mean, squares = (ramp((2, 3), low=0.25, high=2 + k).astype(np.float64) for k in range(4))
+    alpha, beta, epsilon = (float(np.float32(number)) for number in (0.9, 0.999, 1e-6))
+    mean_now, squares_now = alpha * mean + (1 - alpha) * gradient, beta * squares + (1 - beta) * gradient**2
+    adjusted = 0.25 * np.sqrt(1 - beta**9) / (1 - alpha**9)
+    expected = (x - adjusted * mean_now / (np.sqrt(squares_now) + epsilon), mean_now, squares_now)
+    operands = [rate, step, x, gradient, mean, squares]
+    check_op("Adam", *operands, domain=DOMAIN, opset=1, outputs=3, expected=expected, rtol=1e-12)

@@ -28,6 +28,13 @@ def test_windows_of_another_type(dtype: str) -> None:
     check_op("HannWindow", np.array(8), output_datatype=to_onnx(dtype), constants=[0], expected=wanted, rtol=1e-3)
 
 
+@pytest.mark.parametrize("op", ["HannWindow", "BlackmanWindow"])
+def test_the_middle_of_a_window_of_integers_is_one(op: str) -> None:
+    wanted = np.zeros(11, np.int16)
+    wanted[5] = 1
+    check_op(op, np.array(11), periodic=0, output_datatype=to_onnx("int16"), constants=[0], expected=wanted)
+
+
 def test_a_symmetric_window_of_one_is_defined() -> None:
     [got] = run_op("HammingWindow", [np.array(1)], {"periodic": 0})
     assert np.allclose(got, 25 / 46 - 21 / 46)

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ort_lite.graph import TensorType
+from ort_lite.inference import Info
 from tests.transforms.shapes.checking import check, floats, infer, integers, tensor, text
 
 MS = "com.microsoft"
@@ -85,6 +87,12 @@ def test_texts() -> None:
         conv_window_size=2,
         char_embedding_size=4,
     )
+
+
+@pytest.mark.parametrize(("positive", "dtype"), [(0, "int32"), (1, "uint32")])
+def test_hashes_of_an_unknown_rank_have_the_type_that_their_sign_asks_for(positive: int, dtype: str) -> None:
+    [y] = infer("MurmurHash3", Info(TensorType("int64", None)), domain=MS, positive=positive)
+    assert y.dtype == dtype
 
 
 def test_distinct_values_of_a_vector() -> None:

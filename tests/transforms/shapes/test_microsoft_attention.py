@@ -1,9 +1,12 @@
 """Attention in com.microsoft, against onnxruntime."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from ort_lite.inference import ContentsUnknown
+from ort_lite.graph import TensorType
+from ort_lite.inference import ContentsUnknown, Info
 from tests.transforms.shapes.checking import check, floats, infer, numbers, tensor, text
 
 MS = "com.microsoft"
@@ -89,3 +92,13 @@ def test_quantised_and_sparse_forms() -> None:
     q, cache = tensor("float32", "B", "S", 32), tensor("float32", "B", 1, "M", 8)
     (y,) = infer("SparseAttention", q, None, None, cache, cache, domain=MS, num_heads=2, kv_num_heads=1)
     assert text(y) == "float32[B, S, 16]"
+
+
+def test_states_and_caches_of_unknown_ranks_have_a_type_without_a_past() -> None:
+    x = Info(TensorType("float16", None))
+    heads: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 2}
+    found = infer("LinearAttention", x, x, x, None, x, x, outputs=2, domain=MS, **heads)
+    found += infer("LinearAttention", x, x, x, None, x, x, outputs=2, **heads)
+    operands = [x, x, x, None, None, tensor("int32", 2), tensor("int32", 1)]
+    found += infer("GroupQueryAttention", *operands, outputs=4, domain=MS, num_heads=2, kv_num_heads=2)
+    assert [one.dtype for one in found] == ["float16"] * 8

@@ -47,6 +47,9 @@ def test_padding_by_name(auto_pad: str) -> None:
 def test_dilation_takes_windows_from_same_padding() -> None:
     (y,) = infer("MaxPool", tensor("float32", 1, 1, 7), kernel_shape=[3], strides=[2], dilations=[2], auto_pad="SAME_UPPER")
     assert text(y) == "float32[1, 1, 3]"  # what onnxruntime gives
+    attributes: dict[str, Any] = {"kernel_shape": [3], "strides": [3], "dilations": [2], "auto_pad": "SAME_UPPER"}
+    for ceil, count in ((0, 2), (1, 3)):
+        assert text(infer("MaxPool", tensor("float32", 1, 1, 9), ceil_mode=ceil, **attributes)[0]) == f"float32[1, 1, {count}]"
 
 
 def test_positions_of_maxima_are_int64() -> None:

@@ -1,6 +1,6 @@
 """Attention and what belongs to it."""
 
-from ort_lite.dtypes import from_onnx
+from ort_lite.dtypes import DType, from_onnx
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Dim, floordiv
 from ort_lite_transforms.shapes.elementwise import like
@@ -55,7 +55,12 @@ def flex_attention(op: Op) -> list[Info]:
     return [op.tensor(op.dtype(0), [*op.shape(0)[:3], op.shape(2)[3]])]
 
 
-@shape_rule("LinearAttention", types=(0, 3))
+def _state(op: Op) -> DType:
+    """The type of the past state, or, without one, that of the queries."""
+    return op.dtype(3) if op.has(3) else op.dtype(0)
+
+
+@shape_rule("LinearAttention", types=(0, _state))
 def linear_attention(op: Op) -> list[Info]:
     """(B, T, heads * V's head size), the state (B, kv heads, d_k, d_v). Spec: ONNX LinearAttention-27.
 
@@ -64,10 +69,9 @@ def linear_attention(op: Op) -> list[Info]:
     batch, steps, _ = op.shape(0)
     heads, kv_heads = op.attr("q_num_heads"), op.attr("kv_num_heads")
     value = floordiv(op.shape(2)[2], kv_heads)
-    state = op.dtype(3) if op.has(3) else op.dtype(0)
     window = (op.attr("state_window"),) if op.attr("state_window", 0) else ()
     out = op.tensor(op.dtype(0), (batch, steps, value * max(heads, kv_heads)))
-    return [out, op.tensor(state, (*window, batch, kv_heads, floordiv(op.shape(1)[2], kv_heads), value))]
+    return [out, op.tensor(_state(op), (*window, batch, kv_heads, floordiv(op.shape(1)[2], kv_heads), value))]
 
 
 @shape_rule("RotaryEmbedding")

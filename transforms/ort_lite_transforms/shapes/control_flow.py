@@ -179,6 +179,13 @@ def _check_scan(op: Op, scanned: int, stacked: int) -> None:
                 raise op.error(f"{what} {list(given)} should be 0 or 1 each")
 
 
+def _infer_types(op: Op, body: Graph, states: int) -> None:
+    """Infer the types in the body of a Scan where the rank of an input that it scans is not known, and with it no slice."""
+    infos = [op.info(k) for k in range(len(op.inputs))]
+    if any(info.shape is None for info in infos[states:]):
+        op.body(body, [UNKNOWN if info.dtype is None else Info(TensorType(info.dtype, None)) for info in infos], certain=False)
+
+
 @shape_rule("Scan", since=9, types=())
 def scan(op: Op) -> list[Info]:
     """The body sees one slice of each scan input at a time. Spec: ONNX Scan-21."""
@@ -187,6 +194,7 @@ def scan(op: Op) -> list[Info]:
     scanned = op.attr("num_scan_inputs")
     states = len(op.inputs) - scanned
     _check_scan(op, scanned, len(op.node.outputs) - states)
+    _infer_types(op, body, states)
     in_axes = op.attr("scan_input_axes") or [0] * scanned
     lengths, slices = [], []
     for index, axis in enumerate(in_axes, states):

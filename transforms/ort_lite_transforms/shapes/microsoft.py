@@ -3,6 +3,7 @@
 Sources: onnxruntime's contrib operator documentation, and its results where that is silent.
 """
 
+from ort_lite.dtypes import DType
 from ort_lite.inference import Info, Op
 from ort_lite.shapes import Dim, Shape, floordiv
 from ort_lite_transforms.shapes.conv import convolved, transposed
@@ -129,10 +130,14 @@ def unfold_tensor(op: Op) -> list[Info]:
     return [op.tensor(op.dtype(0), [*replaced(shape, axis, windows), size])]
 
 
-@microsoft_rule("MurmurHash3", types=("uint32",))
+def _hashed(op: Op) -> DType:
+    return "uint32" if op.attr("positive", 1) else "int32"
+
+
+@microsoft_rule("MurmurHash3", types=(_hashed,))
 def murmur_hash(op: Op) -> list[Info]:
     """uint32, int32 when they may be negative; shaped like x."""
-    return [op.tensor("uint32" if op.attr("positive", 1) else "int32", op.shape(0))]
+    return [op.tensor(_hashed(op), op.shape(0))]
 
 
 @microsoft_rule("Tokenizer")

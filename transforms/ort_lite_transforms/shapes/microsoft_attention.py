@@ -1,5 +1,8 @@
 """Attention in the domain com.microsoft. Sources as in microsoft.py."""
 
+from functools import partial
+
+from ort_lite.dtypes import DType
 from ort_lite.inference import ContentsUnknown, Info, Op
 from ort_lite.shapes import Dim, floordiv, maximum
 from ort_lite_transforms.shapes.attention import linear_attention
@@ -86,13 +89,19 @@ def _cache(op: Op, past: int, length: Dim, sizes: tuple[Dim, Dim, Dim]) -> Info:
     `sizes` are those of the new rows. The past's may have names in place of their numbers, which onnxruntime keeps; if it is
     quantised, its head size is a packed one.
     """
+    dtype = _cache_type(op, past)
     if not op.has(past):
-        return op.tensor(op.dtype(0), (*sizes[:2], length, sizes[2]))
+        return op.tensor(dtype, (*sizes[:2], length, sizes[2]))
     shape = op.shape(past)
-    return op.tensor(op.dtype(past), (*shape[:2], length, *shape[3:]))
+    return op.tensor(dtype, (*shape[:2], length, *shape[3:]))
 
 
-@microsoft_rule("GroupQueryAttention", types=(0, 3, 4, 0))
+def _cache_type(op: Op, past: int) -> DType:
+    """The type of the past in input `past`, or, without one, that of the queries."""
+    return op.dtype(past) if op.has(past) else op.dtype(0)
+
+
+@microsoft_rule("GroupQueryAttention", types=(0, partial(_cache_type, past=3), partial(_cache_type, past=4), 0))
 def group_query_attention(op: Op) -> list[Info]:
     """q (B, S, H), packed with k and v or not -> (B, S, H), the caches, scores (B, heads, S, all that is seen)."""
     batch, steps, hidden = op.shape(0)

@@ -5,17 +5,17 @@ from ort_lite.inference import Info, Op, shape_rule
 from ort_lite_transforms.shapes.elementwise import like
 
 
-@shape_rule(
-    "Hardmax",
-    "InstanceNormalization",
-    "LRN",
-    "LogSoftmax",
-    "LpNormalization",
-    "MeanVarianceNormalization",
-    "Softmax",
-)
+@shape_rule("InstanceNormalization", "LRN", "LpNormalization", "MeanVarianceNormalization")
 def normalized(op: Op) -> list[Info]:
-    """y like x. Spec: ONNX Softmax-13 and others."""
+    """y like x. Spec: ONNX LRN-13 and others."""
+    return [like(op)]
+
+
+@shape_rule("Hardmax", "LogSoftmax", "Softmax")
+def along_axis(op: Op) -> list[Info]:
+    """y like x. The default axis is 1 before version 13, which a vector does not have. Spec: ONNX Softmax-11, -13."""
+    if op.version < 13 and op.attr("axis") is None:
+        op.axis(1, len(op.shape(0)))
     return [like(op)]
 
 
@@ -46,13 +46,17 @@ def _scale_type(op: Op) -> str:
     return op.dtype(0 if op.node.op_type == "LayerNormalization" and op.version >= 17 else 1)
 
 
-@shape_rule("LayerNormalization", "SimplifiedLayerNormalization", types=(_scale_type, "float32"))
+def _statistics_type(op: Op) -> str:
+    return from_onnx(op.attr("stash_type", 1))
+
+
+@shape_rule("LayerNormalization", "SimplifiedLayerNormalization", types=(_scale_type, _statistics_type))
 def layer_normalization(op: Op) -> list[Info]:
     """y like x; mean and inverse deviation with 1 from `axis` on. Spec: ONNX LayerNormalization-17."""
     shape = op.shape(0)
     axis = op.axis(op.attr("axis", -1), len(shape))
-    statistics = op.tensor(from_onnx(op.attr("stash_type", 1)), [*shape[:axis], *[1] * (len(shape) - axis)])
+    statistics = op.tensor(_statistics_type(op), [*shape[:axis], *[1] * (len(shape) - axis)])
     return [op.tensor(_scale_type(op), shape), statistics, statistics]
 
 
-RULES = [*normalized, *group_normalized, *rms_normalized, *batch_normalization, *layer_normalization]
+RULES = [*normalized, *along_axis, *group_normalized, *rms_normalized, *batch_normalization, *layer_normalization]

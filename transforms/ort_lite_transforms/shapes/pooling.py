@@ -1,7 +1,7 @@
 """Pooling, global and local, and over regions of interest."""
 
 from ort_lite.inference import Info, Op, shape_rule
-from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, minimum
+from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, maximum, minimum
 from ort_lite_transforms.shapes.conv import extent, is_same, paddings, per_axis
 
 
@@ -13,14 +13,14 @@ def pooled(op: Op, shape: Shape) -> list[Dim]:
         raise op.error(f"kernel_shape {kernel} should have a number for each axis but the first two")
     strides, dilations = per_axis(op, "strides", rank, 1), per_axis(op, "dilations", rank, 1)
     pads, ceil = paddings(op, rank), bool(op.attr("ceil_mode", 0))
+    lower = op.attr("auto_pad") == "SAME_LOWER"
     dims = [*shape[:2]]
     for dim, size, stride, dilation, (begin, end) in zip(shape[2:], kernel, strides, dilations, pads, strict=True):
         reach = (size - 1) * dilation + 1
         if op.at_load and max(begin, end) >= reach:
             raise op.error(f"pads {begin} and {end} should be smaller than the window of {reach}")
         if is_same(op):
-            # Padding is made for the kernel without its dilation, which then takes windows away (as in onnxruntime).
-            dims.append(ceildiv(dim, stride) + (size - reach) // stride)
+            dims.append(_same(dim, size, reach, stride, ceil, lower))
             continue
         room = dim + (begin + end - reach)
         if isinstance(room, int) and room + (stride - 1 if ceil else 0) < 0:
@@ -30,6 +30,19 @@ def pooled(op: Op, shape: Shape) -> list[Dim]:
             count = minimum(count, ceildiv(dim + begin, stride))
         dims.append(count)
     return dims
+
+
+def _same(dim: Dim, size: int, reach: int, stride: int, ceil: bool, lower: bool) -> Dim:
+    """The windows along an axis with the padding of `auto_pad`.
+
+    It is made for the kernel without its dilation, which then takes windows away (as in onnxruntime).
+    """
+    count = ceildiv(dim, stride)
+    if not ceil or reach == size:
+        return count + (size - reach) // stride
+    padding = maximum((count - 1) * stride + size - dim, 0)
+    front = ceildiv(padding, 2) if lower else floordiv(padding, 2)
+    return minimum(count - (reach - size) // stride, ceildiv(dim + front, stride))
 
 
 @shape_rule("AveragePool", "LpPool")

@@ -17,10 +17,10 @@ def _check_scale(op: Op) -> None:
     zero = op.info(2).shape if op.has(2) else None
     if scale is not None and zero is not None and _count(scale) != _count(zero) and None not in (_count(scale), _count(zero)):
         raise op.error(f"zero_point has {_count(zero)} elements, the scale {_count(scale)}")
-    if x is None or scale is None or (_count(scale) == 1 and len(scale) <= 1):
-        return
-    axis = op.axis(op.attr("axis", 1), len(x))
     block = op.attr("block_size", 0)
+    if x is None or scale is None or (len(scale) <= 1 and _count(scale) in ((1,) if block else (1, None))):
+        return  # one element, or as many as the run shows: the default axis, which one does without, is beyond a vector
+    axis = op.axis(op.attr("axis", 1), len(x))
     if not block:
         if len(scale) != 1:
             raise op.error(f"the scale has rank {len(scale)}; expected one element, or a vector along axis {axis}")

@@ -28,10 +28,14 @@ def random_like(op: Op) -> list[Info]:
     return [op.tensor(_asked_or_same(op), op.shape(0))]
 
 
-@shape_rule("Multinomial", types=("int32",))
+def _asked_index(op: Op) -> DType:
+    return from_onnx(op.attr("dtype", 6))
+
+
+@shape_rule("Multinomial", types=(_asked_index,))
 def multinomial(op: Op) -> list[Info]:
     """(N, classes) -> (N, sample_size). Spec: ONNX Multinomial-22."""
-    return [op.tensor(from_onnx(op.attr("dtype", 6)), (op.shape(0)[0], op.attr("sample_size", 1)))]
+    return [op.tensor(_asked_index(op), (op.shape(0)[0], op.attr("sample_size", 1)))]
 
 
 RULES = [*random_, *random_like, *multinomial]

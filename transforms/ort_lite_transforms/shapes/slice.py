@@ -114,7 +114,9 @@ def _cut(contents: Contents, shape: Shape, cuts: list[tuple[int, Dim, Dim, Dim]]
         dim, first, last, stride = numbers
         # Python clamps as ONNX does, but for a start before the first element, backwards: ONNX begins with that one.
         taken[axis] = slice(max(first, -dim) if stride < 0 else first, last, stride)
-    return contents[taken[0]] if len(shape) == 1 else elements(grid(contents, shape)[tuple(taken)])
+    if len(shape) < 2:
+        return contents[taken[0]] if shape else contents
+    return elements(grid(contents, shape)[tuple(taken)])
 
 
 @shape_rule("Split")

@@ -143,7 +143,7 @@ def softmax_row(s: Ptr, first: int, last: int, n: int, sink: Ptr, closed: bool) 
 
 @native
 def softmax_row_rounded(s: Ptr, first: int, last: int, n: int, closed: bool, half: Static, precision: Static) -> None:
-    """As `softmax_row`, without a sink, computed in `precision` ("": f32); the probabilities are of type `half`."""
+    """As `softmax_row`, without a sink, computed in `precision` ("": that of s); the probabilities are of type `half`."""
     for j in range(first, last):
         s[j] = rounded(s[j], precision)
     if closed or highest(s, first, last) == like(s, -math.inf):

@@ -95,14 +95,15 @@ def _operands(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads
 
 
 def _rotated(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
-    """As (B, heads, S, D). Positions are given, or follow from the lengths: 0, 1, ... in a prompt."""
+    """As (B, heads, S, D). Positions are given, of a prompt the first one alone, or follow from the lengths, in a prompt 0, 1, ..."""
     rows = x.shape[2]
     y = heads_of(op, op.temporary(x.tensor.dtype, x.shape), x.shape[1])
     caches, interleaved = (op.input(7), op.input(8)), bool(op.attr("rotary_interleaved", 0))
     turned = caches[0].shape[-1] * 2 if caches[0].shape else 0
     if op.has(9):
         op.agree(op.raw(9).shape, (x.shape[0], rows), "position_ids do not fit")
-        emit_rotation(op, x, y, caches, op.input(9), (rows, 1), turned=turned, interleaved=interleaved)
+        steps = (select(later, rows, 0), later)
+        emit_rotation(op, x, y, caches, op.input(9), steps, per_row=1 - later, turned=turned, interleaved=interleaved)
     else:
         base = select(later, 1 - rows, 0)
         emit_rotation(

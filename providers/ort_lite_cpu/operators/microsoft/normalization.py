@@ -6,7 +6,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
     OK,
-    REDUCE,
+    SUMS,
     Ptr,
     Static,
     failed,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
 
 
-@native(fastmath=REDUCE)
+@native(fastmath=SUMS)
 def normalise_row(s: Ptr, y: Ptr, gamma: Ptr, beta: Ptr, n: int, epsilon: float, centred: Static) -> tuple[Any, Any]:
     """y = (s - mean) / sqrt(variance + epsilon) * gamma + beta; returns mean and inverse deviation. centred False: no mean."""
     centre = like(s, 0)
@@ -269,8 +269,7 @@ def bias_gelu(op: NodeLowering) -> None:
 
 @operator("FastGelu", domain="com.microsoft", types=REAL)
 def fast_gelu(op: NodeLowering) -> None:
-    """Gelu by a tanh of x + bias. Spec: onnxruntime FastGelu-1."""
+    """Gelu by a tanh of x + bias, as a sigmoid: (1 + tanh(u)) / 2 would lose the digits of the tail. Spec: onnxruntime FastGelu-1."""
     x = "({0} + {1})" if op.has(1) else "{0}"
-    inner = f"{x} * fma(like({{0}}, 0.035677408136300125) * {x}, {x}, like({{0}}, 0.7978845608028654))"
-    formula = f"fma(like({{0}}, 0.5) * {x}, tanh({inner}), like({{0}}, 0.5) * {x})"
+    formula = f"{x} * sigmoid({x} * fma(like({{0}}, 0.07135481627260025) * {x}, {x}, like({{0}}, 1.5957691216057308)))"
     define(op, formula, [op.raw(k) for k in range(2) if op.has(k)], cost=1.7)

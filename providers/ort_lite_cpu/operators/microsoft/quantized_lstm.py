@@ -7,7 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, fmax, fmin, like, native, null, rint, shift
+from ort_lite.native.lang import OK, Ptr, Static, cast, fmax, fmin, like, native, null, rint, shift, span
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import put, time_of, update_cell, valid_steps
@@ -37,6 +37,19 @@ def extremes(h: Ptr, first: int, last: int, size: int, lengths: Ptr, steps: int,
             for i in range(b * size, (b + 1) * size):
                 low, high = min(low, h[i]), max(high, h[i])
     return low, high
+
+
+@native
+@extents(x="steps * batch * width", lengths="batch", y="steps * batch * width")
+def until_longest(x: Ptr, lengths: Ptr, y: Ptr, steps: int, batch: int, width: int, part: int, parts: int) -> int:
+    """y = x (steps, batch, width) up to the end of the longest sequence, and zeros behind it."""
+    longest = 0
+    for b in range(batch):
+        longest = max(longest, valid_steps(lengths, b, steps))
+    known = longest * batch * width
+    for i in span(steps * batch * width, part, parts):
+        y[i] = x[i] if i < known else like(y, 0)
+    return OK
 
 
 @native
@@ -142,6 +155,8 @@ class QuantizedLayer(Layer):
     def __init__(self, op: NodeLowering) -> None:
         super().__init__(op, 4, LSTM_ACTIVATIONS)
         self._check_quantized()
+        if op.has(4):
+            self.x = self._until_longest()
         self.scale, self.zero = emit_dynamic(op, self.x)
         self.held = op.lowering.stored(quantized(op, self.x, self.scale, self.zero, "uint8").tensor("uint8"))
 
@@ -154,6 +169,14 @@ class QuantizedLayer(Layer):
                 own = self._constant(parameter).shape
                 if own not in ((self.directions,), (self.directions, columns)):
                     raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
+
+    def _until_longest(self) -> Tensor:
+        """x, of which what no sequence reaches has no say in its scale."""
+        op, x = self.op, self.x
+        made = op.temporary(x.dtype, x.shape)
+        sizes: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "width": x.shape[2]}
+        op.emit(until_longest, [x, op.input(4), made], **sizes, work=x.size // 4)
+        return made
 
     def block(self, across: int) -> int:
         """All: the product with the recurrence weights is one of its own."""

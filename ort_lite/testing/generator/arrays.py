@@ -1,0 +1,120 @@
+"""Random arrays of every element type. A `Contents` says which numbers an operand may hold."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import numpy as np
+
+from ort_lite.dtypes import Array, to_numpy
+
+Contents = Callable[[Random, Sequence[int], str], Array]
+"""(random numbers, shape, element type) -> an array."""
+
+_WORDS = ("", "a", "b", "ab", "A b", "one two", "10", "x-y", "\u00e9t\u00e9", "zzz", "The cat", "a.b@c")
+_RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3), "bool": (0, 1)}
+_SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-40, 1e30, -1e30)
+NARROW_FLOATS = ("float8", "float6", "float4")
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """Return the smallest and the largest integer of an integer type."""
+    if dtype in _RANGES:
+        return _RANGES[dtype]
+    info = np.iinfo(to_numpy(dtype))
+    return int(info.min), int(info.max)
+
+
+def is_float(dtype: str) -> bool:
+    return "float" in dtype
+
+
+def is_integer(dtype: str) -> bool:
+    return dtype.lstrip("u").startswith("int")
+
+
+def numbers(rng: Random, shape: Sequence[int], dtype: str) -> Array:
+    """Moderate numbers: eighths from -3 to 3, or uniform ones from -4 to 4; small integers; short texts."""
+    if dtype == "string":
+        return _objects(shape, lambda: rng.choice(_WORDS))
+    if dtype.startswith("complex"):
+        return np.asarray(numbers(rng, shape, "float64") + 1j * numbers(rng, shape, "float64")).astype(to_numpy(dtype))
+    if is_integer(dtype) or dtype == "bool":
+        least, most = limits(dtype)
+        return between(max(least, -6), min(most, 9))(rng, shape, dtype)
+    generator = numpy_random(rng)
+    if rng.random() < 0.6:
+        return cast(generator.integers(-24, 25, tuple(shape)) / 8, dtype)
+    return cast(generator.uniform(-4, 4, tuple(shape)), dtype)
+
+
+def special(rng: Random, shape: Sequence[int], dtype: str) -> Array:
+    """Ordinary numbers, with a few of NaN, infinities, zeros of both signs, denormal and huge numbers among them.
+
+    Integers are of the whole range.
+    """
+    array = numbers(rng, shape, dtype)
+    generator = numpy_random(rng)
+    if is_integer(dtype):
+        least, most = limits(dtype)
+        edges = np.array([least, most, 0, least + 1, most - 1], object)
+        return np.where(generator.random(shape) < 0.4, edges[generator.integers(0, 5, tuple(shape))], array).astype(
+            to_numpy(dtype)
+        )
+    if not is_float(dtype) or dtype.startswith(NARROW_FLOATS):
+        return array
+    wide, few = array.astype(np.float64), rng.sample(_SPECIAL, rng.randint(1, 3))
+    return cast(np.where(generator.random(shape) < 0.25, generator.choice(few, tuple(shape)), wide), dtype)
+
+
+def between(least: float, most: float) -> Contents:
+    """Numbers from `least` to `most`, both included; whole ones for integer types."""
+
+    def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
+        generator = numpy_random(rng)
+        if is_integer(dtype) or dtype == "bool":
+            low, high = limits(dtype)
+            return generator.integers(max(int(least), low), min(int(most), high), tuple(shape), endpoint=True).astype(
+                to_numpy(dtype)
+            )
+        return cast(generator.uniform(least, most, tuple(shape)), dtype)
+
+    return contents
+
+
+def among(*values: float) -> Contents:
+    """Numbers of a few values, each held exactly by the element type."""
+
+    def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
+        return cast(numpy_random(rng).choice(np.array(values), tuple(shape)), dtype)
+
+    return contents
+
+
+positive = between(0.0625, 4)
+unit = between(0, 1)
+"""Probabilities, and what a function of the interval from 0 to 1 takes."""
+
+
+def indices(size: int, negative: bool = True) -> Contents:
+    """Valid indices into an axis of `size` elements, which must not be empty; `negative` ones count from the end."""
+    return between(-size if negative else 0, size - 1)
+
+
+def cast(array: Array, dtype: str) -> Array:
+    """The array in another element type, rounded without a warning."""
+    with np.errstate(all="ignore"):
+        if dtype.startswith(NARROW_FLOATS):
+            array = np.asarray(array).astype(np.float32)  # ml_dtypes knows no other way
+        return np.asarray(array).astype(to_numpy(dtype))
+
+
+def numpy_random(rng: Random) -> np.random.Generator:
+    """NumPy's generator of random arrays, seeded by the other one."""
+    return np.random.default_rng(rng.getrandbits(64))
+
+
+def _objects(shape: Sequence[int], item: Callable[[], str]) -> Array:
+    array = np.empty(tuple(shape), object)
+    for at in np.ndindex(*shape):
+        array[at] = item()
+    return array

@@ -1,0 +1,59 @@
+"""Activations and layer normalization, written out as exporters do."""
+
+from ort_lite.testing.generator.chain import Chain, chain_for
+
+
+def clipped(chain: Chain, x: str) -> str:
+    """Clip(x + 3, 0, 6)."""
+    moved = chain.either_way("Add", x, chain.scalar(3))
+    if chain.opset < 11:
+        return chain.node("Clip", moved, min=0.0, max=6.0)
+    return chain.node("Clip", moved, chain.array_of(0), chain.array_of(6))
+
+
+def sixth(chain: Chain, x: str) -> None:
+    if chain.chance(0.5):
+        chain.node("Div", x, chain.scalar(6))
+    else:
+        chain.either_way("Mul", x, chain.scalar(1 / 6))
+
+
+@chain_for("compose_hard_sigmoid")
+def hard_sigmoid(chain: Chain) -> None:
+    sixth(chain, clipped(chain, chain.value(1)))
+
+
+@chain_for("compose_hard_swish")
+def hard_swish(chain: Chain) -> None:
+    x = chain.value(1)
+    sixth(chain, chain.either_way("Mul", x, clipped(chain, x)))
+
+
+@chain_for("compose_gated_hard_swish")
+def gated_hard_swish(chain: Chain) -> None:
+    x = chain.value(1)
+    chain.either_way("Mul", x, chain.node("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+
+
+def mean(chain: Chain, x: str, axes: list[int]) -> str:
+    """ReduceMean, whose axes are an input from opset 18 on."""
+    if chain.opset >= 18:
+        return chain.node("ReduceMean", x, chain.ints(*axes))
+    return chain.node("ReduceMean", x, axes=axes)
+
+
+@chain_for("compose_layer_norm", "fuse_layer_norm_bias")
+def layer_norm(chain: Chain) -> None:
+    """(x - mean) / sqrt(variance + epsilon) * scale, and mostly a bias."""
+    x = chain.value(1, least=1)
+    shape = chain.shape(x)
+    first = chain.draw.integer(1, min(2, len(shape)))
+    axes = list(range(-first, 0))
+    centred = chain.node("Sub", x, mean(chain, x, axes))
+    square = chain.node("Pow", centred, chain.scalar(2)) if chain.chance(0.5) else chain.node("Mul", centred, centred)
+    total = chain.either_way("Add", mean(chain, square, axes), chain.array_of(chain.rng.choice([1e-5, 0.125])))
+    scale = shape[-first:]
+    operands = [chain.constant(scale) if chain.chance(0.7) else chain.fresh(scale) for _ in range(2)]
+    y = chain.either_way("Mul", chain.node("Div", centred, chain.node("Sqrt", total)), operands[0])
+    if chain.chance(0.7):
+        chain.either_way("Add", y, operands[1])

@@ -1,0 +1,145 @@
+"""Transposes, reshapes and casts in a row, and nodes that hand their input on."""
+
+import numpy as np
+
+from ort_lite.dtypes import to_onnx
+from ort_lite.testing.generator.chain import Chain, chain_for
+
+UNARY = ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Exp", "Floor", "Ceil", "Elu", "LeakyRelu", "Softplus", "Softsign")
+BINARY = ("Add", "Sub", "Mul", "Div", "Less", "Greater", "Equal")
+
+
+def permutation(chain: Chain, x: str) -> list[int]:
+    rank = len(chain.shape(x))
+    return chain.rng.sample(range(rank), rank)
+
+
+@chain_for("merge_transposes")
+def transposes(chain: Chain) -> None:
+    """Two in a row, of which the second undoes the first at times."""
+    x = chain.value(2)
+    first = permutation(chain, x)
+    y = chain.node("Transpose", x, perm=first)
+    undo = [int(axis) for axis in np.argsort(first)]
+    z = chain.node("Transpose", y, perm=undo if chain.chance(0.4) else permutation(chain, y))
+    chain.node("Relu", z)
+
+
+@chain_for("sink_transpose_below_unary")
+def transpose_unary(chain: Chain) -> None:
+    """A Transpose, activations, and mostly a Transpose back."""
+    x = chain.value(2)
+    perm = permutation(chain, x)
+    y = chain.node(chain.rng.choice(UNARY), chain.node("Transpose", x, perm=perm))
+    if chain.chance(0.6):
+        chain.node("Transpose", y, perm=[int(axis) for axis in np.argsort(perm)])
+
+
+def comparable(chain: Chain) -> str:
+    """A binary operator that takes float32 at this opset."""
+    return chain.rng.choice(BINARY if chain.opset >= 11 else BINARY[:4])
+
+
+@chain_for("sink_two_transposes")
+def two_transposes(chain: Chain) -> None:
+    a = chain.value(2)
+    b = chain.fresh(chain.shape(a))
+    perm = permutation(chain, a)
+    left, right = (chain.node("Transpose", one, perm=perm) for one in (a, b))
+    chain.node(comparable(chain), left, right)
+
+
+@chain_for("sink_transpose_below_constant")
+def transpose_constant(chain: Chain) -> None:
+    x = chain.value(2)
+    y = chain.node("Transpose", x, perm=permutation(chain, x))
+    other = chain.constant(chain.draw.broadcastable(chain.shape(y), wider=False))
+    chain.node(comparable(chain), *((y, other) if chain.chance(0.6) else (other, y)))
+
+
+@chain_for("merge_reshapes")
+def reshapes(chain: Chain) -> None:
+    """A change of shape, and a Reshape to another one."""
+    x = chain.value(1, least=1)
+    shape = chain.shape(x)
+    kind = chain.rng.choice(("Reshape", "Flatten", "Unsqueeze"))
+    if kind == "Flatten":
+        y = chain.node("Flatten", x, axis=chain.draw.integer(0, len(shape)))
+    elif kind == "Unsqueeze":
+        y = chain.node("Unsqueeze", x, chain.ints(0)) if chain.opset >= 13 else chain.node("Unsqueeze", x, axes=[0])
+    else:
+        y = chain.node("Reshape", x, chain.ints(-1))
+    chain.node("Reshape", y, chain.ints(*chain.rng.choice([shape, shape[::-1], (-1,), (1, -1)])))
+
+
+@chain_for("merge_casts")
+def casts(chain: Chain) -> None:
+    """A Cast to a wider type, and one from there."""
+    kind, wider = chain.rng.choice(
+        (
+            ("float32", "float64"),
+            ("float16", "float32"),
+            ("float16", "float64"),
+            ("int32", "int64"),
+            ("int32", "float64"),
+            ("uint8", "int32"),
+            ("int8", "float32"),
+            ("bool", "float32"),
+        )
+    )
+    y = chain.node("Cast", chain.value(kind=kind), to=to_onnx(wider))
+    last = chain.rng.choice([kind, "float32"])
+    z = chain.node("Cast", y, to=to_onnx(last))
+    if last == "float32":
+        chain.node("Relu", z)
+
+
+@chain_for("remove_no_op")
+def no_op(chain: Chain) -> None:
+    """Between two others, since a graph keeps the names of its inputs and outputs."""
+    x = chain.node("Relu", chain.value(1))
+    kind = chain.rng.choice(("Identity", "Dropout", "Cast", "Transpose"))
+    if kind == "Cast":
+        y = chain.node("Cast", x, to=to_onnx("float32"))
+    elif kind == "Transpose":
+        y = chain.node("Transpose", x, perm=list(range(len(chain.shape(x)))))
+    else:
+        y = chain.node(kind, x)
+    chain.node("Neg", y)
+
+
+@chain_for("remove_same_shape")
+def same_shape(chain: Chain) -> None:
+    x = chain.node("Relu", chain.value(1, least=1))
+    shape = chain.shape(x)
+    kind = chain.rng.choice(("Reshape", "Expand", "Concat", "Sum", "Mean", "Max", "Tile", "Flatten"))
+    if kind == "Expand" and chain.opset < 8:
+        kind = "Reshape"
+    if kind in ("Reshape", "Expand"):
+        y = chain.node(kind, x, chain.ints(*shape))
+    elif kind == "Tile":
+        y = chain.node(kind, x, chain.ints(*[1] * len(shape)))
+    elif kind == "Concat":
+        y = chain.node(kind, x, axis=0)
+    elif kind == "Flatten":
+        y = chain.node(kind, x, axis=1)
+    else:
+        y = chain.node(kind, x)
+    chain.node("Neg", y)
+
+
+@chain_for("remove_neutral_operand")
+def neutral(chain: Chain) -> None:
+    x = chain.node("Relu", chain.value(1))
+    op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
+    operand = chain.scalar(number)
+    y = chain.either_way(op_type, x, operand) if op_type in ("Add", "Mul") else chain.node(op_type, x, operand)
+    chain.node("Neg", y)
+
+
+@chain_for("replace_sum_of_two")
+def sum_of_two(chain: Chain) -> None:
+    if chain.opset < 8:
+        chain.skip("Sum does not broadcast before opset 8")
+    x = chain.value(1)
+    chain.node("Sum", x, chain.broadcast(x))

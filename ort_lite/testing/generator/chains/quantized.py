@@ -1,0 +1,100 @@
+"""DequantizeLinear and QuantizeLinear around products and around operators that move elements."""
+
+from typing import Any
+
+import numpy as np
+
+from ort_lite.testing.generator.arrays import between, numbers
+from ort_lite.testing.generator.chain import Chain, chain_for
+
+
+class Scale:
+    """A scale and a zero point of bytes, both constant."""
+
+    def __init__(self, chain: Chain, kind: str, count: int | None = None) -> None:
+        self.chain, self.kind = chain, kind
+        shape = () if count is None else (count,)
+        self.scale = chain.array(between(0.03125, 0.5)(chain.rng, shape, "float32"))
+        self.zero = chain.array(between(-3, 5)(chain.rng, shape, kind))
+
+    def dequantized(self, x: str, **attributes: Any) -> str:
+        return self.chain.node("DequantizeLinear", x, self.scale, self.zero, **attributes)
+
+    def quantized(self, x: str) -> str:
+        return self.chain.node("QuantizeLinear", x, self.scale, self.zero)
+
+
+def scale(chain: Chain, kind: str | None = None) -> Scale:
+    if chain.opset < 10:
+        chain.skip("QuantizeLinear is of opset 10")
+    return Scale(chain, kind or chain.rng.choice(("uint8", "int8")))
+
+
+def bytes_of(chain: Chain, shape: tuple[int, ...], kind: str) -> str:
+    return chain.draw.tensor_of(kind, shape, numbers, constant=False)
+
+
+@chain_for("keep_integers")
+def there_and_back(chain: Chain) -> None:
+    """Quantized as it was before it was dequantized, perhaps with a move in between."""
+    own = scale(chain)
+    x = own.dequantized(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
+    own.dequantized(own.quantized(_move(chain, x) if chain.chance(0.5) else x))
+
+
+@chain_for("move_integers")
+def moved(chain: Chain) -> None:
+    own = scale(chain)
+    x = own.dequantized(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
+    own.quantized(_move(chain, x))
+
+
+def _move(chain: Chain, x: str) -> str:
+    shape = chain.shape(x)
+    if chain.chance(0.5):
+        return chain.node("Transpose", x, perm=chain.rng.sample(range(len(shape)), len(shape)))
+    if len(shape) == 4 and chain.opset >= 12 and chain.chance(0.5):
+        return chain.node("MaxPool", x, kernel_shape=[1, 1])
+    return chain.node("Reshape", x, chain.ints(-1))
+
+
+@chain_for("join_integers")
+def joined(chain: Chain) -> None:
+    own = scale(chain)
+    shape = chain.draw.shape(1, 3, least=1)
+    parts = [own.dequantized(bytes_of(chain, shape, own.kind)) for _ in range(chain.draw.integer(2, 3))]
+    own.quantized(chain.node("Concat", *parts, axis=0))
+
+
+@chain_for("saturate_once")
+def saturated(chain: Chain) -> None:
+    """A limit that the zero point has already."""
+    if chain.opset < 10:
+        chain.skip("QuantizeLinear is of opset 10")
+    limit = chain.node("Relu", chain.value(1))
+    step = chain.array(np.array(0.0625, np.float32))
+    chain.node("QuantizeLinear", limit, step, chain.array(np.array(0, np.uint8)))
+
+
+@chain_for("multiply_integers")
+def product(chain: Chain) -> None:
+    """MatMul, Gemm or Conv of dequantized bytes, with a QuantizeLinear behind it or without."""
+    left = scale(chain)
+    kind = chain.rng.choice(("MatMul", "Gemm", "Conv"))
+    depth, columns = chain.draw.integer(1, 6), chain.draw.integer(1, 5)
+    if kind == "Conv":
+        shape: tuple[int, ...] = (chain.draw.integer(1, 2), depth, 5, 4)
+        weights: tuple[int, ...] = (columns, depth, 3, 2)
+    else:
+        shape, weights = (chain.draw.integer(1, 4), depth), (depth, columns)
+    by_column = chain.opset >= 13 and chain.chance(0.5)
+    right = Scale(chain, chain.rng.choice(("int8", "uint8")), columns if by_column else None)
+    axis = {"axis": 0 if kind == "Conv" else 1} if by_column else {}
+    x = left.dequantized(bytes_of(chain, shape, left.kind))
+    w = right.dequantized(chain.array(numbers(chain.rng, weights, right.kind)), **axis)
+    operands = [x, w]
+    if kind != "MatMul" and (chain.chance(0.5) or (kind == "Gemm" and chain.opset < 11)):
+        operands.append(chain.constant((columns,)))
+    y = chain.node(kind, *operands)
+    if chain.chance(0.6):
+        scale(chain).quantized(y)

@@ -1,0 +1,1 @@
+"""Recipes by family of operators. Importing a module registers its recipes."""

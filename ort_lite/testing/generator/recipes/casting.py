@@ -1,0 +1,101 @@
+"""Cast, CastLike and BitCast."""
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+
+from ort_lite.dtypes import BITS, FLOATS, Array, itemsize, to_onnx
+from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits
+from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.recipe import Call, call, recipe
+
+
+@recipe("Cast")
+def cast(draw: Draw) -> Call:
+    target = draw.output_kind(0)
+    return call([_castable(draw, target)], to=to_onnx(target), saturate=_saturate(draw), round_mode=_round_mode(draw))
+
+
+@recipe("CastLike")
+def cast_like(draw: Draw) -> Call:
+    source = _castable(draw, draw.kind(1))
+    like = draw.value(1, open_shape=True)
+    return call([source, like.name], saturate=_saturate(draw), round_mode=_round_mode(draw))
+
+
+def _saturate(draw: Draw) -> int | None:
+    return draw.maybe(draw.integer(0, 1)) if draw.has_attribute("saturate") else None
+
+
+def _round_mode(draw: Draw) -> str | None:
+    return draw.maybe(draw.choice(["up", "down", "nearest"])) if draw.has_attribute("round_mode") else None
+
+
+def _castable(draw: Draw, target: str) -> str:
+    """An operand whose elements the target type holds, roughly at least: ONNX leaves open what other ones become."""
+    source = draw.kind(0)
+    contents = cast_contents(source, target, draw.draft.special)
+    if contents is None:
+        return draw.value(0, open_shape=True).name
+    return draw.tensor(0, draw.shape(), contents)
+
+
+def cast_contents(source: str, target: str, special: bool) -> Contents | None:
+    """Contents of the source type that a Cast to the target type is defined for; None: all are."""
+    if source == "string":
+        return None if target == "string" else numerals(target, special)
+    if target == "string":
+        return between(-99, 99) if is_integer(source) else among(0, 1) if source == "bool" else among(-2.5, -1, 0, 0.5, 3)
+    if target == "float8_e8m0fnu" or source == "float8_e8m0fnu":
+        return among(0.25, 0.5, 1, 2) if "float8_e8m0fnu" in (source, target) and is_float(source) else between(1, 3)
+    if is_integer(target) and is_float(source):
+        least, most = limits(target)
+        return between(max(least, -100), min(most, 100))
+    if target.startswith(("float4", "float6")) and is_float(source):
+        return between(-4, 4)  # no bits for NaN
+    return None
+
+
+def numerals(target: str, special: bool) -> Contents:
+    """Texts of numbers: "-7", and for floats "2.5", "1e2", as special ones "NaN"."""
+    least = limits(target)[0] if is_integer(target) else -8
+    most = limits(target)[1] if is_integer(target) else 8
+    texts = [str(n) for n in range(max(least, -8), min(most, 8) + 1)]
+    if target in FLOATS:
+        texts += ["2.5", "-0.75", "1e2", "-5E-1", "+3", *(("NaN", "INF", "-INF") if special else ())]
+    if target == "bool":
+        texts = ["0", "1"]
+
+    def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
+        array = np.empty(tuple(shape), object)
+        for at in np.ndindex(*shape):
+            array[at] = rng.choice(texts)
+        return array
+
+    return contents
+
+
+@recipe("BitCast")
+def bit_cast(draw: Draw) -> Call:
+    """The types have the same width: where the target's do not, the usual one of the two gives way."""
+    source, target = draw.kind(0), draw.output_kind(0)
+    if width(source) != width(target):
+        if source == "float32":
+            source = draw.rng.choice(_of_width(draw, "T1", width(target)))
+        else:
+            target = draw.rng.choice(_of_width(draw, "T2", width(source)))
+    if target == "bool" and source != "bool":
+        source = "uint8"  # of another byte than 0 and 1, no bool comes
+        return call([draw.tensor_of(source, draw.shape(), among(0, 1))], to=to_onnx(target))
+    draw.types["T1"] = source
+    return call([draw.value(0, open_shape=True).name], to=to_onnx(target))
+
+
+def width(dtype: str) -> int:
+    """Bits an element of the type has."""
+    return BITS.get(dtype, 8 * itemsize(dtype))
+
+
+def _of_width(draw: Draw, variable: str, bits: int) -> list[str]:
+    return sorted(one for one in draw.schema.types[variable] if width(one) == bits)

@@ -1,0 +1,151 @@
+"""Searches of com.microsoft for sequences of tokens: GreedySearch, BeamSearch and Sampling, with a decoder of a few nodes."""
+
+from typing import Any
+
+from ort_lite.graph.types import TensorType
+from ort_lite.testing.generator.arrays import between
+from ort_lite.testing.generator.draw import Draw
+from ort_lite.testing.generator.proto import parse_graph
+from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
+
+_HEADS, _SIZE = 2, 3
+"""Sizes of the past. The decoder remembers nothing: an empty past comes back as it is."""
+_PLACES = 16
+"""More than a sequence has tokens."""
+TOKENS = TensorType("int32", None)
+SCORES = TensorType("float32", None)
+
+
+def _decoder(draw: Draw, vocabulary: int) -> Any:
+    """A GraphProto with the names of inputs and outputs that searches ask for: logits of a token and its place.
+
+    By the token alone, sequences of the same pairs of tokens would be equally likely.
+    """
+    tables = {
+        "by_token": between(-2, 2)(draw.rng, (vocabulary, vocabulary), "float32"),
+        "by_place": between(-1, 1)(draw.rng, (_PLACES, vocabulary), "float32"),
+    }
+    past = f"float[2, B, {_HEADS}, P, {_SIZE}]"
+    return parse_graph(
+        f"""
+        decoder (int32[B, S] input_ids, int32[B, S] position_ids, int32[B, T] attention_mask, {past} past_0)
+            => (float[B, S, {vocabulary}] logits, {past} present_0)
+        {{
+            of_tokens = Gather(by_token, input_ids)
+            of_places = Gather(by_place, position_ids)
+            logits = Add(of_tokens, of_places)
+            present_0 = Identity(past_0)
+        }}
+        """,
+        tables,
+    )
+
+
+class _Search:
+    """Sizes and operands that the three have in common. Every sequence has a token that it may begin with.
+
+    Most searches go on to the end: what one that ends early leaves of its result is pads here, and undefined in onnxruntime.
+    """
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw, self.vocabulary = draw, draw.integer(6, 9)
+        self.masked = draw.chance(0.4)
+        """Some tokens are forbidden. Repetitions are not then: there has to be a token left."""
+        self.batch, self.steps = draw.integer(1, 3), draw.integer(1, 3)
+        self.longest = self.steps + draw.integer(1, 5)
+        self.prompt = draw.tensor_of("int32", (self.batch, self.steps), between(0, self.vocabulary - 1))
+
+    def number(self, value: float, dtype: str = "int32") -> str:
+        return self.draw.scalar([value], dtype)
+
+    def maybe(self, value: float, dtype: str = "int32") -> str:
+        return self.number(value, dtype) if self.draw.chance(0.4) else ""
+
+    def least(self) -> str:
+        """The length before which no sequence ends."""
+        return self.number(self.longest) if self.draw.chance(0.7) else self.maybe(self.draw.integer(0, self.longest))
+
+    def penalty(self) -> str:
+        return self.maybe(self.draw.choice((0.5, 1.0, 1.5)), "float32")
+
+    def vocabulary_mask(self, *shape: int) -> str:
+        if not self.masked or self.draw.chance(0.4):
+            return ""
+        mask = FLAGS(self.draw.rng, (*shape, self.vocabulary), "int32")
+        mask[..., self.draw.integer(0, self.vocabulary - 1)] = 1
+        return self.draw.array(mask)
+
+    def attention_mask(self) -> str:
+        return self.draw.tensor_of("int32", (self.batch, self.steps), FLAGS) if self.draw.chance(0.3) else ""
+
+    def operands(self) -> list[str]:
+        """The operands of GreedySearch, with which those of Sampling begin."""
+        masks = self.vocabulary_mask(), self.vocabulary_mask(self.batch), self.attention_mask()
+        return [self.prompt, self.number(self.longest), self.least(), self.penalty(), *masks]
+
+    def attributes(self) -> dict[str, Any]:
+        draw = self.draw
+        bodies = {"decoder": _decoder(draw, self.vocabulary)}
+        if draw.chance(0.2):
+            bodies["init_decoder"] = _decoder(draw, self.vocabulary)
+        return {
+            "eos_token_id": draw.integer(0, self.vocabulary - 1),
+            "pad_token_id": draw.integer(0, self.vocabulary - 1),
+            "no_repeat_ngram_size": draw.maybe(0 if self.masked else draw.choice((0, 2, 3)), 0.5),
+            "vocab_size": draw.maybe(self.vocabulary, 0.2),
+            "model_type": draw.maybe(0, 0.2),
+            **bodies,
+        }
+
+
+@recipe("GreedySearch", domain=MICROSOFT)
+def greedy_search(draw: Draw) -> Call:
+    search = _Search(draw)
+    return call(search.operands(), types=[TOKENS], **search.attributes())
+
+
+@recipe("Sampling", domain=MICROSOFT)
+def sampling(draw: Draw) -> Call:
+    """A seed makes the draws those of every run. Tokens that are present cost something: in onnxruntime the first of them alone.
+
+    With the default top_p, 0, rounding decides whether any token is left.
+    """
+    search = _Search(draw)
+    present = draw.chance(0.3)
+    operands = [
+        *search.operands(),
+        draw.tensor_of("int32", (search.batch, search.vocabulary), FLAGS) if present else "",
+        search.number(draw.integer(0, 99)),
+    ]
+    return call(
+        operands,
+        types=[TOKENS],
+        top_p=draw.choice((0.2, 0.5, 0.9)),
+        temperature=draw.maybe(draw.choice((0.5, 1.0, 3.0))),
+        min_tokens_to_keep=draw.maybe(draw.integer(0, 3), 0.3),
+        presence_penalty=draw.maybe(1.5, 0.1 if present else 0.3),
+        custom=draw.maybe(draw.integer(0, 1), 0.3),
+        **search.attributes(),
+    )
+
+
+@recipe("BeamSearch", domain=MICROSOFT)
+def beam_search(draw: Draw) -> Call:
+    search = _Search(draw)
+    beams = draw.integer(1, 3)
+    operands = [
+        search.prompt,
+        search.number(search.longest),
+        search.least(),
+        search.number(beams),
+        search.number(draw.integer(1, beams)),
+        search.number(draw.choice((-1.0, 0.0, 1.0, 2.0)), "float32"),
+        search.penalty(),
+        search.vocabulary_mask(),
+        search.vocabulary_mask(search.batch),
+        search.attention_mask(),
+    ]
+    outputs = draw.integer(1, 3)
+    early = draw.maybe(draw.integer(0, 1))
+    return call(operands, outputs, types=[TOKENS, SCORES, SCORES][:outputs], early_stopping=early, **search.attributes())

@@ -1,0 +1,286 @@
+"""Operators of com.microsoft on quantized tensors."""
+
+from typing import Any
+
+import numpy as np
+
+from ort_lite.testing.generator.arrays import Contents, between
+from ort_lite.testing.generator.draw import Draw, Shape
+from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT, SCALES
+from ort_lite.testing.generator.recipes.microsoft_products import window
+
+WHOLE: Contents = between(-(1 << 31), (1 << 31) - 1)
+"""The whole range of an element type of up to 32 bits."""
+
+
+def level(draw: Draw, index: int, shape: Shape = (), optional: bool = False) -> list[str]:
+    """Scale and zero point in inputs `index` and `index` + 1."""
+    zero = "" if optional and draw.chance(0.2) else draw.tensor(index + 1, shape, WHOLE)
+    return [draw.tensor(index, shape, SCALES), zero]
+
+
+def quantized(draw: Draw, index: int, shape: Shape) -> str:
+    return draw.tensor(index, shape, WHOLE if draw.chance(0.7) else None)
+
+
+@recipe("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def q_linear_binary(draw: Draw) -> Call:
+    shape = draw.shape(0, 4)
+    return call(
+        [
+            quantized(draw, 0, shape),
+            *level(draw, 1, optional=True),
+            quantized(draw, 3, draw.broadcastable(shape)),
+            *level(draw, 4, optional=True),
+            *level(draw, 6, optional=True),
+        ]
+    )
+
+
+@recipe("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
+def q_linear_unary(draw: Draw) -> Call:
+    """The last zero point, where it is left out, is an empty name: onnxruntime looks for it without counting the inputs."""
+    operands = [quantized(draw, 0, draw.shape(0, 4)), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
+    alpha = draw.number()
+    return Call(tuple(operands), (True,), {"alpha": alpha} if draw.op_type == "QLinearLeakyRelu" and draw.chance(0.7) else {})
+
+
+@recipe("QLinearSoftmax", domain=MICROSOFT)
+def q_linear_softmax(draw: Draw) -> Call:
+    """Before opset 13 all that lies from the axis on is one row."""
+    shape = draw.shape(1, 4)
+    operands = [quantized(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3)]
+    return call(operands, axis=draw.maybe(draw.axis(len(shape)), 0.8), opset=draw.integer(7, 22))
+
+
+@recipe("QLinearConcat", domain=MICROSOFT)
+def q_linear_concat(draw: Draw) -> Call:
+    """The inputs may be of other types than the result, whose type the target binds, or else theirs."""
+    own = draw.types["T8"]
+    first = draw.types["TV"]
+    if first not in (own, "float32"):
+        draw.types["T8"] = own = first
+    shape = draw.shape(1, 4)
+    axis = draw.axis(len(shape))
+    operands = [draw.tensor_of("float32", (), SCALES), draw.tensor_of(own, (), WHOLE)]
+    for _ in range(draw.integer(1, 3)):
+        sizes = list(shape)
+        sizes[axis] = draw.size(4)
+        operands += [
+            draw.tensor_of(own, sizes, WHOLE),
+            draw.tensor_of("float32", (), SCALES),
+            draw.tensor_of(own, (), WHOLE),
+        ]
+    return call(operands, axis=axis)
+
+
+@recipe("QLinearGlobalAveragePool", domain=MICROSOFT)
+def q_linear_global_average_pool(draw: Draw) -> Call:
+    shape = tuple(draw.integer(1, 5) for _ in range(draw.integer(3, 4)))
+    operands = [quantized(draw, 0, shape), *level(draw, 1), *level(draw, 3)]
+    return call(operands, channels_last=draw.maybe(draw.integer(0, 1)))
+
+
+@recipe("QLinearAveragePool", domain=MICROSOFT)
+def q_linear_average_pool(draw: Draw) -> Call:
+    x = window(draw, draw.integer(1, 3), pools=True)
+    last = draw.chance(0.5)
+    channels = draw.integer(1, 4)
+    shape = (draw.integer(1, 2), *x.sizes, channels) if last else (draw.integer(1, 2), channels, *x.sizes)
+    operands = [quantized(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
+    attributes = {name: value for name, value in x.attributes.items() if name != "dilations"}
+    return call(
+        operands,
+        channels_last=int(last) or draw.maybe(0),
+        count_include_pad=draw.maybe(draw.integer(0, 1)),
+        **attributes,
+    )
+
+
+@recipe("NhwcMaxPool", domain=MICROSOFT)
+def nhwc_max_pool(draw: Draw) -> Call:
+    x = window(draw, draw.integer(1, 3), pools=True)
+    return call([quantized(draw, 0, (draw.integer(1, 2), *x.sizes, draw.integer(1, 4)))], **x.attributes)
+
+
+@recipe("QLinearConv", domain=MICROSOFT)
+def q_linear_conv(draw: Draw) -> Call:
+    """Scale and zero point of the weight are one, or one for each output channel."""
+    x = window(draw, draw.integer(1, 2))
+    last, groups = draw.chance(0.5), draw.choice((1, 1, 2))
+    channels, outputs = groups * draw.integer(1, 3), groups * draw.integer(1, 3)
+    batch = draw.integer(1, 2)
+    shape = (batch, *x.sizes, channels) if last else (batch, channels, *x.sizes)
+    parameters: Shape = (outputs,) if draw.chance(0.4) else ()
+    zero: Contents = between(0, 0) if parameters and draw.kind(3) == "int8" else WHOLE
+    operands = [
+        quantized(draw, 0, shape),
+        *level(draw, 1),
+        draw.tensor(3, (outputs, channels // groups, *x.kernel), WHOLE),
+        draw.tensor(4, parameters, SCALES),
+        draw.tensor(5, parameters, zero),
+        draw.tensor(6, (), between(0.1, 4)),
+        draw.tensor(7, (), WHOLE),
+        draw.tensor(8, (outputs,), between(-5000, 5000)) if draw.chance(0.5) else "",
+    ]
+    attributes = dict(x.attributes)
+    attributes["kernel_shape"] = draw.maybe(attributes["kernel_shape"], 0.7)
+    return call(operands, channels_last=int(last) or draw.maybe(0), group=groups if groups > 1 else None, **attributes)
+
+
+# --- Products
+@recipe("QGemm", domain=MICROSOFT)
+def q_gemm(draw: Draw) -> Call:
+    """float32 unless the result has a scale and a zero point, whose type it has."""
+    result = draw.types["TY"] if draw.types["TY"] != "float32" else draw.types["TYZ"]
+    as_float = draw.types["TY"] == "float32" and draw.types["TYZ"] == min(draw.schema.types["TYZ"]) and draw.chance(0.7)
+    draw.types.update({"TYZ": result, "TY": "float32" if as_float else result})
+    m, n, k = (draw.integer(1, 6) for _ in range(3))
+    turns = draw.choice((0, 0, 1)), draw.choice((0, 0, 1))
+    parameters: Shape = (n,) if draw.chance(0.4) else ()
+    operands = [
+        quantized(draw, 0, (k, m) if turns[0] else (m, k)),
+        *level(draw, 1),
+        quantized(draw, 3, (n, k) if turns[1] else (k, n)),
+        *level(draw, 4, parameters),
+        draw.tensor(6, draw.choice(((n,), (1, n), (m, n), ())), between(-3000, 3000)) if draw.chance(0.5) else "",
+    ]
+    if not as_float:
+        operands += [draw.tensor(7, (), between(0.1, 2)), draw.tensor(8, (), WHOLE)]
+    return call(
+        operands,
+        transA=turns[0] or draw.maybe(0),
+        transB=turns[1] or draw.maybe(0),
+        alpha=draw.maybe(draw.choice((1.0, 0.5, 2.0))),
+    )
+
+
+@recipe("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(draw: Draw) -> Call:
+    n, k = draw.integer(1, 6), draw.integer(1, 6)
+    batch = draw.shape(0, 2, most=3, least=1)
+    parameters: Shape = (n,) if draw.chance(0.4) else ()
+    operands = [
+        quantized(draw, 0, (*batch, draw.integer(1, 5), k)),
+        quantized(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
+        draw.tensor(2, (), SCALES),
+        draw.tensor(3, parameters, SCALES),
+        draw.tensor(4, (), WHOLE) if draw.chance(0.7) else "",
+        draw.tensor(5, parameters, WHOLE) if draw.chance(0.7) else "",
+        draw.tensor(6, (n,)) if draw.chance(0.5) else "",
+    ]
+    return call(operands)
+
+
+@recipe("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(draw: Draw) -> Call:
+    n, k = draw.integer(1, 6), draw.integer(1, 6)
+    batch = draw.shape(0, 2, most=3, least=1)
+    parameters: Shape = (n,) if draw.chance(0.4) else ()
+    operands = [
+        draw.tensor(0, (*batch, draw.integer(1, 5), k)),
+        quantized(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
+        draw.tensor(2, parameters, SCALES),
+        draw.tensor(3, parameters, WHOLE) if draw.chance(0.7) else "",
+        draw.tensor(4, (n,)) if draw.chance(0.5) else "",
+    ]
+    return call(operands)
+
+
+@recipe("MatMulNBits", domain=MICROSOFT)
+def matmul_n_bits(draw: Draw) -> Call:
+    """Weights of some bits, each block of them with a scale and a zero point, which is packed or of the type of the scales."""
+    zeros = draw.types["T3"]
+    if zeros not in ("uint8", "float32"):
+        draw.types["T1"] = zeros
+    elif zeros == "float32" and draw.chance(0.5):
+        draw.types["T3"] = zeros = "uint8"
+    bits, size = draw.choice((2, 4, 4, 8)), draw.choice((16, 32, 64))
+    n, k = draw.integer(1, 9), draw.choice((size, draw.integer(1, 3 * size)))
+    blocks = -(-k // size)
+    rows = draw.shape(1, 2, most=4, least=1)
+    packed = zeros == "uint8"
+    groups = np.array([draw.integer(0, blocks - 1) for _ in range(k)], np.int32) if draw.chance(0.2) else None
+    constant = draw.maybe(True, 0.7)
+    operands = [
+        draw.tensor(0, (*rows, k)),
+        draw.tensor(1, (n, blocks, size * bits // 8), WHOLE, constant),
+        draw.tensor(2, draw.choice(((n, blocks), (n * blocks,))), SCALES, constant),
+        draw.tensor(3, (n, -(-blocks * bits // 8) if packed else blocks), WHOLE if packed else between(0, 15), constant)
+        if draw.chance(0.5)
+        else "",
+        "" if groups is None else draw.array(groups, constant),
+        draw.tensor(5, (n,)) if draw.chance(0.3) else "",
+    ]
+    return call(
+        operands,
+        N=n,
+        K=k,
+        block_size=size,
+        bits=bits if bits != 4 else draw.maybe(4),
+        accuracy_level=draw.maybe(draw.integer(0, 4), 0.2),
+    )
+
+
+# --- Conversions
+@recipe("QuantizeLinear", domain=MICROSOFT)
+def quantize_linear(draw: Draw) -> Call:
+    return _converted(draw, draw.value(0, low=1, high=4).name, 1)
+
+
+@recipe("DequantizeLinear", domain=MICROSOFT)
+def dequantize_linear(draw: Draw) -> Call:
+    shape = draw.shape(1, 4)
+    x = quantized(draw, 0, shape) if draw.kind(0) != "int32" else draw.tensor(0, shape, between(-5000, 5000))
+    return _converted(draw, x, 0)
+
+
+def _converted(draw: Draw, x: str, typed_by: int) -> Call:
+    """One scale and zero point, or one for each place along an axis. What a zero point alone gives a type needs it."""
+    shape = draw.draft.known(x).sizes
+    axis = draw.axis(len(shape))
+    along = draw.chance(0.4)
+    parameters: Shape = (shape[axis],) if along else draw.choice(((), (1,)))
+    needs = draw.output_kind(0) != "uint8" if typed_by else False
+    is_wide = draw.kind(0) == "int32"
+    zero = draw.tensor(2, parameters, between(0, 0) if is_wide else WHOLE) if needs or draw.chance(0.7) else ""
+    scale = draw.tensor(1, parameters, SCALES)
+    return call([x, scale, zero], axis=axis if along else draw.maybe(axis, 0.3))
+
+
+@recipe("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(draw: Draw) -> Call:
+    """Weights, their scales and zero points are constants."""
+    steps, batch, width, size = (draw.integer(1, 4) for _ in range(4))
+    direction = draw.choice(("forward", "reverse", "bidirectional"))
+    both = 2 if direction == "bidirectional" else 1
+    parameters: Shape = (both, 4 * size) if draw.chance(0.3) else (both,)
+    state: Shape = (both, batch, size)
+    weights = [draw.tensor(index, (both, rows, 4 * size), WHOLE, True) for index, rows in ((1, width), (2, size))]
+    zeros = between(0, 0) if draw.kind(1) == "int8" and draw.chance(0.7) else WHOLE  # onnxruntime takes no others with int8
+    operands = [
+        draw.tensor(0, (steps, batch, width)),
+        *weights,
+        draw.tensor(3, (both, 8 * size)) if draw.chance(0.6) else "",
+        draw.tensor(4, (batch,), between(1, steps)) if draw.chance(0.3) else "",
+        *(draw.tensor(index, state) if draw.chance(0.4) else "" for index in (5, 6)),
+        draw.tensor(7, (both, 3 * size)) if draw.chance(0.3) else "",
+    ]
+    for index in (8, 10):
+        operands += [
+            draw.tensor(index, parameters, between(0.005, 0.02), True),
+            draw.tensor(index + 1, parameters, zeros, True),
+        ]
+    outputs = draw.choice(((True, True, True), (True,), (False, True), (True, False, True)))
+    return call(operands, outputs, **_cell(draw, direction, both), hidden_size=size)
+
+
+def _cell(draw: Draw, direction: str, directions: int) -> dict[str, Any]:
+    activations = ["Sigmoid", "Tanh", draw.choice(("Tanh", "Relu", "Softsign"))] * directions
+    return {
+        "direction": direction if direction != "forward" else draw.maybe(direction),
+        "activations": draw.maybe(activations, 0.4),
+        "clip": draw.maybe(draw.choice((0.5, 2.0)), 0.2),
+        "input_forget": draw.maybe(draw.integer(0, 1), 0.2),
+    }

@@ -1,0 +1,8 @@
+"""Reduction of a failing model to a small one that still fails.
+
+`reduce` drops outputs, cuts the graph, takes bodies and functions apart, and shrinks inputs, as long as the model fails.
+"""
+
+from ort_lite.testing.generator.reduction.reduce import Fails, reduce
+
+__all__ = ["Fails", "reduce"]

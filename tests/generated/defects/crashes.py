@@ -1,0 +1,39 @@
+"""Nodes with which onnxruntime 1.32 ends the process. It is not asked about models that have one."""
+
+import numpy as np
+import onnx
+
+from tests.generated.walk import Site, Values, sites
+
+_IN_FUNCTIONS = frozenset({"SimplifiedLayerNormalization", "SequenceMap", "CastLike", "Bernoulli"})
+
+
+def crash(model: onnx.ModelProto, values: Values) -> str:
+    """Say why onnxruntime would crash, "" if it would not."""
+    for function in model.functions:
+        names = {node.op_type for node in function.node} & _IN_FUNCTIONS
+        if names:
+            return f"crashes: {', '.join(sorted(names))} in a function, at load (segmentation fault)"
+    return next((reason for site in sites(model, values) if (reason := _reason(site))), "")
+
+
+def _reason(site: Site) -> str:
+    first = site.operand(0)
+    match site.operator:
+        case "GRU" | "LSTM" if isinstance(first, np.ndarray) and first.size == 0:
+            return "crashes: a batch of none (terminate called without an active exception)"
+        case "RandomNormal" | "RandomNormalLike" if site.attribute("scale", 1.0) == 0:
+            return "crashes: scale 0 (an assertion of the standard library)"
+        case "com.microsoft.QLinearSigmoid" | "com.microsoft.QLinearLeakyRelu" if len(site.node.input) < 5:
+            return "crashes: no last zero point (an assertion of the standard library)"
+        case "Scan" if any(isinstance(one, np.ndarray) and one.size == 0 for one in (*_operands(site), *_results(site))):
+            return "crashes: no elements along an axis other than 0 (division by zero)"
+    return ""
+
+
+def _operands(site: Site) -> list[object]:
+    return [site.operand(index) for index in range(len(site.node.input))]
+
+
+def _results(site: Site) -> list[object]:
+    return [site.values.get(name) for name in site.node.output if name]

@@ -1,0 +1,172 @@
+"""Defects of onnxruntime 1.32, with optimizations off."""
+
+import numpy as np
+
+from tests.generated.comparison import Mismatch
+from tests.generated.known import (
+    ONNXRUNTIME,
+    Applies,
+    Defect,
+    always,
+    attribute,
+    below,
+    both,
+    dtype,
+    either,
+    expects_nan,
+    form,
+    gives_nan,
+    has_attribute,
+    has_input,
+    has_single_size,
+    like_float32,
+    nearly,
+    special,
+    steps_back,
+    within,
+)
+from tests.generated.walk import Site
+
+
+def _has_windows(site: Site, mismatch: Mismatch) -> bool:
+    return any(int(site.attribute(name, -1)) >= 0 for name in ("left_window_size", "right_window_size"))
+
+
+def _has_negative_axes(site: Site, mismatch: Mismatch) -> bool:
+    return any(axis < 0 for axis in site.attribute("axes", ()))
+
+
+def _expects_lowest(site: Site, mismatch: Mismatch) -> bool:
+    if mismatch.where is None or mismatch.expected.dtype.kind != "f":
+        return False
+    return bool(np.all(mismatch.expected[mismatch.where] == np.finfo(mismatch.expected.dtype).min))
+
+
+def _expects_largest(site: Site, mismatch: Mismatch) -> bool:
+    if mismatch.where is None or mismatch.got.dtype.kind not in "fV":
+        return False
+    return bool(np.all(np.isinf(mismatch.got[mismatch.where])))
+
+
+def _is_text(site: Site, mismatch: Mismatch) -> bool:
+    return isinstance(mismatch.got, np.ndarray) and mismatch.got.dtype == object
+
+
+def _has_empty_text(site: Site, mismatch: Mismatch) -> bool:
+    value = site.operand(0)
+    return isinstance(value, np.ndarray) and bool(np.any(value == ""))
+
+
+def _has_no_rows(site: Site, mismatch: Mismatch) -> bool:
+    """Scan outputs of a node without an iteration, of other shapes."""
+    arrays = [one for one in (mismatch.got, mismatch.expected) if isinstance(one, np.ndarray)]
+    return mismatch.where is None and len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and not any(map(np.size, arrays))
+
+
+_same = has_attribute("auto_pad")
+
+
+def _defect(operators: str, reason: str, applies: Applies = always) -> Defect:
+    return Defect(ONNXRUNTIME, operators, reason, applies)
+
+
+ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
+    _defect(
+        "Resize Upsample",
+        "computes coordinates of linear and cubic interpolation in float32: weights are 1e-4 off, integers one",
+        both(attribute("mode", "linear", "cubic", default="nearest"), either(nearly(2e-3), within(1))),
+    ),
+    _defect(
+        "Resize",
+        "ignores the region, and extrapolation_value, of tf_crop_and_resize",
+        attribute("coordinate_transformation_mode", "tf_crop_and_resize"),
+    ),
+    _defect(
+        "Resize",
+        "applies exclude_outside of tf_half_pixel_for_nn to axes that keep their size",
+        both(attribute("exclude_outside", 1), attribute("coordinate_transformation_mode", "tf_half_pixel_for_nn")),
+    ),
+    _defect(
+        "Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)
+    ),
+    _defect("Bernoulli", "draws 1 with probability 1 - p"),
+    _defect(
+        "ReduceLogSumExp",
+        "computes exp(x - max) of integers in integers, so that only the largest ones count",
+        dtype(0, "int", "uint"),
+    ),
+    _defect("ReduceSum", "saturates sums of integers", dtype(0, "int32", "int64")),
+    _defect("com.microsoft.FastGelu", "has constants of six digits where it has no kernel, in float64", dtype(0, "float64")),
+    _defect("com.microsoft.QLinearSoftmax", "truncates where it should round", within(1)),
+    _defect(
+        "com.microsoft.MultiHeadAttention",
+        "does not mask the keys behind the last query where there are more keys",
+        attribute("unidirectional", 1),
+    ),
+    _defect("com.microsoft.MatMulNBits", "reads scales and zero points by another group than g_idx says", has_input(4)),
+    _defect("com.microsoft.MatMulNBits", "quantizes A to 8 bits where accuracy_level is 4", attribute("accuracy_level", 4)),
+    _defect(
+        "com.microsoft.GreedySearch com.microsoft.Sampling com.microsoft.BeamSearch",
+        "leaves behind the end of a sequence what memory held",
+    ),
+    _defect("com.microsoft.DynamicQuantizeMatMul", "finds another scale for what is not finite", special),
+    _defect("HardSwish", "multiplies by 32 bits of 1/6 in float64", like_float32),
+    _defect("com.microsoft.CDist", "expands the square of a difference, which makes NaN of infinities", special),
+    _defect(
+        "ai.onnx.ml.LabelEncoder",
+        "finds no NaN among the keys in versions 2 and 3",
+        has_attribute("keys_floats", "keys_tensor"),
+    ),
+    _defect("ai.onnx.ml.TreeEnsemble", "leaves targets without a leaf out of the softmax", attribute("post_transform", 1, 3)),
+    _defect("MeanVarianceNormalization", "divides 0 by 0 where all elements are equal", expects_nan),
+    _defect(
+        "Attention",
+        "counts keys from the end for causality where there is a past",
+        both(attribute("is_causal", 1), has_input(4)),
+    ),
+    _defect("Attention", "multiplies masked values, which may be NaN, by 0", special),
+    _defect("Attention", "returns the lowest number for scores that causality masks", _expects_lowest),
+    _defect("Attention", "does not know left_window_size and right_window_size", _has_windows),
+    _defect("Attention", "loses -inf, by which it masks, in an integer mask", dtype(3, "int", "uint")),
+    _defect(
+        "Attention",
+        "rounds the softmax to the narrower softmax_precision; ort-lite does not",
+        attribute("softmax_precision", 10, 16),
+    ),
+    _defect("Swish Sigmoid", "has a sigmoid that is 1e-9 off where it is small", below(1e-7)),
+    _defect("DFT", "has another inverse of one side", both(attribute("inverse", 1), attribute("onesided", 1))),
+    _defect("Loop Scan", "gives 0 for sizes of rows without an iteration that only the run tells", _has_no_rows),
+    _defect("Gather", "gives empty texts where an index is repeated", _is_text),
+    _defect("Slice", "takes an end of the largest integer for the beginning where steps are negative", steps_back),
+    _defect("ai.onnx.ml.SVMRegressor", "does not transform scores for PROBIT", attribute("post_transform", "PROBIT")),
+    _defect(
+        "AffineGrid", "places the only pixel of an axis at 1 for align_corners; ort-lite at 0, as PyTorch", has_single_size
+    ),
+    _defect("Clip", "clips infinities to the largest number where there is no bound", _expects_largest),
+    _defect("Col2Im", "puts blocks that lie in wide padding into the image", has_attribute("pads")),
+    _defect("MaxPool", "leaves NaN out", gives_nan),
+    _defect("ReduceMax ReduceMin", "leaves NaN out behind the first element", gives_nan),
+    _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
+    _defect("LayerNormalization", "gives statistics of rank 0 where it has no kernel, by its function", form),
+    _defect("LRN", "slides its sum of squares, which is NaN behind an infinity", expects_nan),
+    _defect("GRU LSTM RNN", "does not multiply infinite states by 0", special),
+    _defect("Sign", "gives 0 for NaN of float16", gives_nan),
+    _defect("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "gives 0 for the mean of nothing", gives_nan),
+    _defect("BlackmanWindow HammingWindow HannWindow", "computes float64 in float32", either(like_float32, below(1e-6))),
+    _defect(
+        "DFT GroupNormalization LayerNormalization Shrink Gelu ai.onnx.ml.TreeEnsemble",
+        "computes float64 in float32",
+        like_float32,
+    ),
+    _defect("GroupNormalization STFT DFT DeformConv", "makes NaN, or garbage, of infinities and huge numbers", special),
+    _defect(
+        "BatchNormalization",
+        "computes x * s - mean * s, which cancels, where the variance is small",
+        both(attribute("training_mode", 1), nearly(1e-3)),
+    ),
+    _defect("MaxPool", "gives the lowest number for a window of padding alone", _expects_lowest),
+    _defect("MaxPool AveragePool LpPool Conv", "pads negatively, or rounds towards 0, in automatic padding", _same),
+    _defect("MaxUnpool", "reads indices in the shape of output_shape", has_input(2)),
+    _defect("SplitToSequence", "drops an axis for keepdims 0 although there is a split", both(attribute("keepdims", 0), form)),
+    _defect("StringSplit", "finds no substring in an empty text with a delimiter", _has_empty_text),
+)

@@ -1,0 +1,164 @@
+"""Defects of onnx.reference in onnx 1.23, as far as no port takes its place."""
+
+from typing import Any
+
+import numpy as np
+
+from tests.generated.comparison import Mismatch
+from tests.generated.known import (
+    REFERENCE,
+    Applies,
+    Defect,
+    always,
+    attribute,
+    below,
+    both,
+    dtype,
+    either,
+    form,
+    gives_nan,
+    has_attribute,
+    has_single_size,
+    is_integer,
+    like_float32,
+    special,
+    steps_back,
+)
+from tests.generated.walk import Site
+
+
+def _is_text(site: Site, mismatch: Mismatch) -> bool:
+    return isinstance(mismatch.got, np.ndarray) and mismatch.got.dtype == object
+
+
+def _is_scalar(site: Site, mismatch: Mismatch) -> bool:
+    """In a body or function, operands are not known."""
+    value = site.operand(0)
+    return value.ndim == 0 if isinstance(value, np.ndarray) else mismatch.where is None
+
+
+def _has_no_intercepts(site: Site, mismatch: Mismatch) -> bool:
+    return site.attribute("intercepts") is None
+
+
+def _has_two_classes(site: Site, mismatch: Mismatch) -> bool:
+    labels: Any = site.attribute("classlabels_ints") or site.attribute("classlabels_strings") or ()
+    return len(labels) <= 2
+
+
+def _expects_infinity(site: Site, mismatch: Mismatch) -> bool:
+    return mismatch.where is not None and bool(np.all(np.isinf(mismatch.expected[mismatch.where])))
+
+
+def _is_old(site: Site, mismatch: Mismatch) -> bool:
+    return site.opset < 16
+
+
+def _masks_all_queries_alike(site: Site, mismatch: Mismatch) -> bool:
+    """The mask has one row for all queries."""
+    queries, mask = site.operand(0), site.operand(3)
+    if not isinstance(queries, np.ndarray) or not isinstance(mask, np.ndarray):
+        return False
+    return queries.shape[-2] > 1 and (mask.ndim < 2 or mask.shape[-2] == 1)
+
+
+def _is_qk_output(site: Site, mismatch: Mismatch) -> bool:
+    return mismatch.path[0] == len([name for name in site.node.output if name]) - 1 and len(site.node.output) > 3
+
+
+def _defect(operators: str, reason: str, applies: Applies = always) -> Defect:
+    return Defect(REFERENCE, operators, reason, applies)
+
+
+_whole_sizes = either(
+    attribute("coordinate_transformation_mode", "align_corners", "tf_crop_and_resize", "half_pixel_symmetric"),
+    attribute("antialias", 1),
+)
+
+REFERENCE_DEFECTS: tuple[Defect, ...] = (
+    # --- ai.onnx
+    _defect(
+        "Erf Gelu HardSwish MeanVarianceNormalization AffineGrid DeformConv GridSample GroupNormalization LayerNormalization"
+        " RMSNormalization Resize ImageDecoder MelWeightMatrix STFT DFT Celu",
+        "computes float64 in float32, or in float64 what has float32 operands",
+        like_float32,
+    ),
+    _defect("GroupNormalization", "makes NaN of huge numbers in float32", special),
+    _defect(
+        "LayerNormalization RMSNormalization InstanceNormalization MeanVarianceNormalization LpNormalization ReduceL2",
+        "squares in float64 what overflows in float32",
+        special,
+    ),
+    _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
+    _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
+    _defect("QLinearMatMul", "casts float8 operands to integers", either(dtype(0, "float8"), dtype(3, "float8"))),
+    _defect(
+        "QLinearConv ConvInteger", "takes automatic padding and strides of some axes only", has_attribute("auto_pad", "strides")
+    ),
+    _defect("Conv", "multiplies the zeros between the elements of dilated kernels", special),
+    _defect("Resize Upsample", "drops the imaginary part", dtype(0, "complex")),
+    _defect(
+        "Resize Upsample",
+        "rounds the scale before it divides by it, which decides ties of the nearest pixel",
+        attribute("mode", "nearest", default="nearest"),
+    ),
+    _defect("Resize", "takes sizes before they are rounded", _whole_sizes),
+    _defect("RoiAlign", "interpolates maxima in another way", attribute("mode", "max")),
+    _defect("RoiAlign", "has the coordinates of version 16 before it", _is_old),
+    _defect(
+        "Attention",
+        "returns the products behind the softcap for qk_matmul_output_mode 0",
+        both(_is_qk_output, has_attribute("softcap")),
+    ),
+    _defect(
+        "Attention",
+        "takes the one row of a mask for the only query, by which causality counts",
+        both(attribute("is_causal", 1), _masks_all_queries_alike),
+    ),
+    _defect("Attention", "multiplies masked values, which may be NaN, by 0", special),
+    _defect("Attention", "pads integer masks with 0 in place of -inf", dtype(3, "int", "uint")),
+    _defect(
+        "GridSample",
+        "clips coordinates where it should clip the pixels that cubic interpolation reads",
+        attribute("mode", "cubic", "bicubic"),
+    ),
+    _defect("GridSample Trilu Pad CenterCropPad", "gives the number 0 in place of an empty text", _is_text),
+    _defect("StringNormalizer", "compares stop words by case although is_case_sensitive is 0, and strips accents"),
+    _defect("NonZero", "has no row for a scalar", _is_scalar),
+    _defect("Slice", "clips negative starts of negative steps as NumPy does", steps_back),
+    _defect("Unique", "sorts although `sorted` is 0", attribute("sorted", 0)),
+    _defect("Unsqueeze", "inserts axes one after the other in the order in which they are listed", form),
+    _defect("TfIdfVectorizer", "takes weights by the place of the result, not of the n-gram", has_attribute("weights")),
+    _defect("Clip", "broadcasts bounds of one element", form),
+    _defect("Shape", "counts an end that is before the first axis from the last again", has_attribute("end")),
+    _defect("MaxPool", "gives the place of the first NaN", both(special, is_integer)),
+    _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
+    _defect(
+        "AffineGrid", "places the only pixel of an axis at -1 for align_corners; ort-lite at 0, as PyTorch", has_single_size
+    ),
+    _defect("SoftmaxCrossEntropyLoss", "takes the logarithm of what softmax has rounded to 0", _expects_infinity),
+    _defect("ImageDecoder", "returns no axis of channels for a grey image", form),
+    # --- ai.onnx.ml
+    _defect(
+        "ai.onnx.ml.LinearClassifier ai.onnx.ml.LinearRegressor", "adds NaN where there are no intercepts", _has_no_intercepts
+    ),
+    _defect("ai.onnx.ml.LinearClassifier", "gives two scores s and -s for two classes", _has_two_classes),
+    _defect("ai.onnx.ml.DictVectorizer ai.onnx.ml.LinearRegressor", "gives a vector in place of a row", form),
+    _defect("ai.onnx.ml.FeatureVectorizer", "takes each element of a vector as a row", form),
+    _defect(
+        "ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor ai.onnx.ml.Scaler ai.onnx.ml.LinearRegressor",
+        "computes in the integers of its input",
+        dtype(0, "int"),
+    ),
+    _defect("ai.onnx.ml.SVMClassifier", "computes scores in another way"),
+    _defect("ai.onnx.ml.OneHotEncoder", "compares floats as they are with integers", dtype(0, "float")),
+    _defect("ai.onnx.ml.LabelEncoder", "finds no NaN among the keys", has_attribute("keys_floats", "keys_tensor")),
+    _defect("ai.onnx.ml.Normalizer", "divides by the greatest number, not by the greatest magnitude", attribute("norm", "MAX")),
+    _defect("ai.onnx.ml.TreeEnsembleClassifier", "decides between two classes in another way"),
+    _defect("ai.onnx.ml.TreeEnsemble", "leaves post_transform out", has_attribute("post_transform")),
+    _defect(
+        "ai.onnx.ml.TreeEnsemble",
+        "leaves the neutral element where no leaf has a target",
+        attribute("aggregate_function", 2, 3),
+    ),
+)

@@ -1,0 +1,163 @@
+"""Defects of others: where onnxruntime or onnx.reference is wrong, so that a difference to it is not ours.
+
+`defects/` lists them. A defect names the operators, says for which nodes and operands it applies, and what the oracle does.
+tests/data/generated/ holds a node that shows it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+
+from ort_lite.dtypes import from_numpy
+from tests.generated.comparison import Mismatch, Tolerance, close, tolerance
+from tests.generated.walk import Site, Values, sites
+
+ONNXRUNTIME, REFERENCE = "onnxruntime", "float64"
+Applies = Callable[[Site, Mismatch], bool]
+
+
+def always(site: Site, mismatch: Mismatch) -> bool:
+    return True
+
+
+class Defect(NamedTuple):
+    """A wrong operator of an oracle. `applies` says of a node with its operands, and of what differs, whether it is such a case."""
+
+    oracle: str
+    operators: str
+    reason: str
+    applies: Applies
+
+    @property
+    def name(self) -> str:
+        return f"{self.oracle}: {self.operators}: {self.reason}"
+
+
+def find_defect(model: onnx.ModelProto, values: Values, oracle: str, mismatch: Mismatch) -> str:
+    """Name the defect of the oracle that a node of the model has, "" for none."""
+    return next((name for site in sites(model, values) if (name := defect_of(site, oracle, mismatch))), "")
+
+
+def defect_of(site: Site, oracle: str, mismatch: Mismatch) -> str:
+    """Name the defect of the oracle that a node has, "" for none."""
+    from tests.generated.defects import DEFECTS
+
+    wrong = (one for one in DEFECTS if oracle.startswith(one.oracle) and site.operator in one.operators.split())
+    return next((one.name for one in wrong if one.applies(site, mismatch)), "")
+
+
+# --- Conditions
+def attribute(name: str, *wanted: object, default: object = None) -> Applies:
+    """The attribute has one of these values."""
+    return lambda site, mismatch: site.attribute(name, default) in wanted
+
+
+def has_attribute(*names: str) -> Applies:
+    return lambda site, mismatch: any(site.attribute(name) is not None for name in names)
+
+
+def has_input(index: int) -> Applies:
+    return lambda site, mismatch: index < len(site.node.input) and bool(site.node.input[index])
+
+
+def has_single_size(site: Site, mismatch: Mismatch) -> bool:
+    """The second input, a size, has an axis of 1, and corners are aligned."""
+    size = site.operand(1)
+    return bool(site.attribute("align_corners", 0)) and isinstance(size, np.ndarray) and 1 in size[2:]
+
+
+def dtype(index: int, *wanted: str) -> Applies:
+    """The input has one of these element types."""
+    return lambda site, mismatch: site.dtype(index).startswith(wanted)
+
+
+def form(site: Site, mismatch: Mismatch) -> bool:
+    """Another shape, type or structure."""
+    return mismatch.where is None
+
+
+def steps_back(site: Site, mismatch: Mismatch) -> bool:
+    """A step, the fifth input, is negative."""
+    steps = site.operand(4)
+    return isinstance(steps, np.ndarray) and bool(np.any(steps < 0))
+
+
+def expects_nan(site: Site, mismatch: Mismatch) -> bool:
+    """The oracle has NaN where ort-lite differs."""
+    if mismatch.where is None or mismatch.expected.dtype.kind not in "fV":
+        return False
+    return bool(np.all(np.isnan(mismatch.expected[mismatch.where])))
+
+
+def gives_nan(site: Site, mismatch: Mismatch) -> bool:
+    """ort-lite has NaN where the oracle differs."""
+    if mismatch.where is None or mismatch.got.dtype.kind not in "fV":
+        return False
+    return bool(np.all(np.isnan(mismatch.got[mismatch.where])))
+
+
+def is_integer(site: Site, mismatch: Mismatch) -> bool:
+    """The output holds integers."""
+    return mismatch.where is not None and mismatch.got.dtype.kind in "iu"
+
+
+def like_float32(site: Site, mismatch: Mismatch) -> bool:
+    """float64 that is as near as float32 would be."""
+    if mismatch.where is None or from_numpy(mismatch.got.dtype) not in ("float64", "complex128"):
+        return False
+    return bool(np.all(close(mismatch.got, mismatch.expected, tolerance("float32"))))
+
+
+def nearly(relative: float) -> Applies:
+    """Floats that are not far off: by this share of the element or of the greatest magnitude."""
+
+    def near(site: Site, mismatch: Mismatch) -> bool:
+        return mismatch.where is not None and bool(
+            np.all(close(mismatch.got, mismatch.expected, Tolerance(relative, relative)))
+        )
+
+    return near
+
+
+def below(most: float) -> Applies:
+    """Floats that are this far off at most."""
+
+    def near(site: Site, mismatch: Mismatch) -> bool:
+        if mismatch.where is None or mismatch.got.dtype.kind not in "fV":
+            return False
+        got, expected = mismatch.got.astype(np.float64), mismatch.expected.astype(np.float64)
+        return bool(np.all(np.abs(got - expected)[mismatch.where] <= most))
+
+    return near
+
+
+def within(steps: int) -> Applies:
+    """Integers that are a few steps off."""
+
+    def near(site: Site, mismatch: Mismatch) -> bool:
+        if mismatch.where is None or mismatch.got.dtype.kind not in "iu":
+            return False
+        return bool(np.max(np.abs(mismatch.got.astype(np.int64) - mismatch.expected.astype(np.int64))) <= steps)
+
+    return near
+
+
+def both(*conditions: Applies) -> Applies:
+    return lambda site, mismatch: all(one(site, mismatch) for one in conditions)
+
+
+def either(*conditions: Applies) -> Applies:
+    return lambda site, mismatch: any(one(site, mismatch) for one in conditions)
+
+
+def special(site: Site, mismatch: Mismatch) -> bool:
+    """An operand is NaN, infinite or huge."""
+    for index in range(len(site.node.input)):
+        value = site.operand(index)
+        if isinstance(value, np.ndarray) and value.dtype != object and "float" in from_numpy(value.dtype):
+            with np.errstate(all="ignore"):
+                if not np.all(np.abs(value.astype(np.float64)) < 1e29):
+                    return True
+    return False

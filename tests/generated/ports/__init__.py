@@ -1,0 +1,20 @@
+"""Operators by their definition, where onnx.reference lacks them, is wrong, or has another version of them."""
+
+from tests.generated.ports import deformable, normalization, pooling, recurrent, sequences, softmax, tensors, training, windows
+from tests.generated.ports.registry import find_port
+from tests.generated.ports.sequences import StackingLoop, StackingScan
+
+__all__ = [
+    "StackingLoop",
+    "StackingScan",
+    "deformable",
+    "find_port",
+    "normalization",
+    "pooling",
+    "recurrent",
+    "sequences",
+    "softmax",
+    "tensors",
+    "training",
+    "windows",
+]

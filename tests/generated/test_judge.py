@@ -1,0 +1,192 @@
+"""The judge: planted differences are reported, and what it explains is no fault."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from ort_lite.dtypes import Array
+from tests.generated import configurations, judge, oracles
+from tests.generated.judge import UNOPTIMIZED
+from tests.generated.nodes import CONDITIONING
+from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME, Verdict
+from tests.generated.walk import Site
+
+Feeds = dict[str, Any]
+X = np.array([[0.5, -1.25, 2], [3, 0.125, -0.75]], np.float32)
+PLAIN = "(float[N,3] x) => (float[N,3] y) { a = Tanh(x)  b = Mul(a, x)  y = Add(b, a) }"
+TIE = "(float[N,3] x, float[3] s) => (float[N,3] y) { a = Mul(x, s)  y = Round(a) }"
+
+
+def model(text: str, opset: int = 21) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}, "com.microsoft": 1]> main {text}')
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, change: Callable[[Array], Any], level: str = "") -> None:
+    """Change the first result of sessions: of those without optimizations ("unoptimized"), of the others, or of all ("both")."""
+    original = oracles.session
+
+    def session(*arguments: Any, **options: Any) -> Any:
+        opened: Any = original(*arguments, **options)
+        plain = len(arguments) == 1 and not options
+        if level == "both" or (level == "" and plain) or (level == UNOPTIMIZED and not plain):
+            run = opened.run
+            opened.run = lambda names, feeds: [change(value) if not k else value for k, value in enumerate(run(names, feeds))]
+        return opened
+
+    monkeypatch.setattr(judge, "session", session)
+
+
+def verdict(text: str, feeds: Mapping[str, Any], opset: int = 21) -> Verdict:
+    return judge.judge(model(text, opset), feeds)
+
+
+def oracles_of(found: Verdict) -> set[str]:
+    return {one.oracle for one in found.differences if not one.explanation}
+
+
+def test_oracles_agree() -> None:
+    found = verdict(PLAIN, {"x": X})
+    assert found.status == SAME
+    assert set(found.oracles) == {UNOPTIMIZED, "onnxruntime", "float64"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: y * np.float32(1.001),
+        lambda y: np.where(y > 1, np.float32(np.nan), y),
+        lambda y: y.astype(np.float64),
+        lambda y: y[:1],
+        lambda y: None,
+        lambda y: [y],
+    ],
+    ids=["values", "NaN", "type", "shape", "nothing", "sequence"],
+)
+def test_a_planted_difference_is_reported(monkeypatch: pytest.MonkeyPatch, change: Callable[[Array], Any]) -> None:
+    planted(monkeypatch, change)
+    found = verdict(PLAIN, {"x": X})
+    assert found.status == DIFFERENT
+    assert UNOPTIMIZED in oracles_of(found)
+
+
+def test_a_wrong_operator_differs_from_both_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong kernel, which sessions without optimizations run too."""
+    planted(monkeypatch, lambda y: y + np.float32(1e-3), "both")
+    found = verdict(PLAIN, {"x": X})
+    assert {"float64", "onnxruntime", "onnxruntime, whole model"} <= oracles_of(found)
+    assert UNOPTIMIZED not in oracles_of(found)
+
+
+def test_two_runs_that_differ_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = iter(range(9))
+    planted(monkeypatch, lambda y: y + np.float32(1e-9) * next(runs))
+    assert "second run" in oracles_of(verdict(PLAIN, {"x": X * 1e-9}))
+
+
+def test_a_feed_that_is_written_to_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = X.copy()
+
+    def write(y: Array) -> Array:
+        x[0, 0] = 7
+        return y
+
+    planted(monkeypatch, write)
+    assert "feeds" in oracles_of(verdict(PLAIN, {"x": x}))
+
+
+def test_a_refused_model_fails_if_an_oracle_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise ValueError("not today")
+
+    monkeypatch.setattr(judge, "session", refuse)
+    found = verdict(PLAIN, {"x": X})
+    assert found.status == DIFFERENT
+    assert oracles_of(found) == {judge.SUBJECT}
+
+
+def test_a_model_that_all_refuse_is_not_valid() -> None:
+    found = verdict("(float[N,3] x) => (float[N,3] y) { y = Softmax<axis = 5>(x) }", {"x": X}, 11)
+    assert found.status == INVALID
+    assert "axis" in found.invalid
+
+
+CANCELLING = "(float[N,3] x, float[1] c) => (float[N,3] y) { a = Add(x, c)  b = Sub(a, c)  y = Div(b, x) }"
+
+
+def test_conditioning_explains_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """y is 1 in exact arithmetic, and what rounding x + 4096 leaves in float32."""
+    feeds = {"x": X / 3, "c": np.array([4096], np.float32)}
+    planted(monkeypatch, np.ones_like)
+    found = verdict(CANCELLING, feeds)
+    assert found.status == EXPLAINED
+    assert {one.explanation for one in found.differences} == {CONDITIONING}
+
+
+def test_conditioning_does_not_explain_more_than_rounding_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch, lambda y: np.full_like(y, 1.25))
+    assert verdict(CANCELLING, {"x": X / 3, "c": np.array([4096], np.float32)}).status == DIFFERENT
+
+
+def test_conditioning_explains_ties(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.5 * 1 is a tie, and 2 * 1 is none."""
+    feeds = {"x": X, "s": np.ones(3, np.float32)}
+    planted(monkeypatch, lambda y: np.where(y == 0, np.where(X == 0.5, np.float32(1), y), y))
+    assert verdict(TIE, feeds).status == EXPLAINED
+    planted(monkeypatch, lambda y: np.where(X == 2, np.float32(3), y))
+    assert verdict(TIE, feeds).status == DIFFERENT
+
+
+def test_conditioning_reaches_into_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """(float[3] x, float[1] c, int64 n, bool go) => (float[3] y) {
+        y = Loop(n, go, x) <body = trip (int64 i, bool k, float[3] v) => (bool k_out, float[3] w) {
+            k_out = Identity(k)  a = Add(v, c)  w = Sub(a, c) }> }"""
+    feeds = {"x": X[0] / 3, "c": np.array([4096], np.float32), "n": np.array(3), "go": np.array(True)}
+    planted(monkeypatch, lambda y: y + np.float32(2**-12))
+    assert verdict(text, feeds).status == EXPLAINED
+    planted(monkeypatch, lambda y: y + np.float32(2**-6))
+    assert verdict(text, feeds).status == DIFFERENT
+
+
+def test_a_result_of_another_length_is_explained_by_trials_of_another_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "(float[3] x, float[3] s) => (int64[1,M] y) { a = Mul(x, s)  b = Round(a)  y = NonZero(b) }"
+    feeds = {"x": np.array([0.5, 2, 3], np.float32), "s": np.ones(3, np.float32)}
+    planted(monkeypatch, lambda y: np.array([[0, 1, 2]]))
+    assert verdict(text, feeds).status == EXPLAINED
+    feeds["x"] = np.array([0.25, 2, 3], np.float32)
+    assert verdict(text, feeds).status == DIFFERENT
+
+
+def test_random_numbers_are_compared_by_their_form() -> None:
+    found = verdict("(float[N,3] x) => (float[N,3] y) { a = RandomNormalLike(x)  y = Exp(a) }", {"x": X})
+    assert found.status == SAME
+
+
+def test_other_configurations_agree() -> None:
+    found = judge.judge(model(PLAIN), {"x": X}, thorough=True)
+    assert found.status == SAME
+    assert {"3 threads", "generic kernels", "other target", "saved and loaded", "accelerator"} <= set(found.oracles)
+
+
+def test_a_configuration_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(contents: bytes, feeds: Feeds) -> list[Any]:
+        raise ValueError("no")
+
+    monkeypatch.setattr(configurations, "_saved", fail)
+    assert oracles_of(judge.judge(model(PLAIN), {"x": X}, thorough=True)) == {"saved and loaded"}
+
+
+def test_conditioning_does_not_explain_operators_without_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal elements, moved apart, are no longer equal; but the oracles are given equal ones."""
+    planted(monkeypatch, lambda y: y[:2], "both")
+    found = verdict("(float[4] x) => (float[N] y) { y = Unique(x) }", {"x": np.array([3, 1, 1, 2], np.float32)})
+    assert "float64" in oracles_of(found)
+
+
+def test_an_attribute_that_the_caller_of_a_function_gives_is_not_known() -> None:
+    node = onnx.NodeProto(op_type="Elu")
+    node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="a")
+    assert Site(node, 1, {}).attribute("alpha", 1.0) == 1.0
