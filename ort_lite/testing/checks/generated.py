@@ -1,5 +1,6 @@
 """Generated models, run by the provider and by the CPU provider: the smallest failure of each operator is shown."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
@@ -51,7 +52,8 @@ def _failure(kit: Kit, case: GeneratedCase, deviated: set[str]) -> str | None:
     if isinstance(session, Exception):
         return f"it claims {', '.join(kit.takes(case))}, and then: {told(session)}"
     for k, (feed, right) in enumerate(zip(case.feeds, expected or (), strict=True)):
-        with np.errstate(all="ignore"):  # of what overflows, NumPy in a provider warns; ONNX does not
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of overflow and empty means, which ONNX allows
             got = ran(session, feed)
         text = told(got) if isinstance(got, Exception) else _difference(kit, case, feed, got, right, deviated)
         if text is not None:
