@@ -177,7 +177,9 @@ class Node:
         return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute's value, or `default`. ONNX stores floats in 32 bits, those of its defaults too."""
+        """The attribute's value, or `default`. ONNX stores floats in 32 bits, those of its defaults too: a default that is computed
+        in more bits must not be passed here.
+        """
         attribute = self.attributes.get(name)
         if attribute is not None:
             return attribute.value

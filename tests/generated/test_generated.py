@@ -24,7 +24,7 @@ from tests.generated.summary import missing, summary
 from tests.generated.verdict import Difference, Verdict
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the processes that judge models are forked, as on Linux")
-MODELS = 60
+MODELS = 24
 """Models of the sample: some 12 s on two cores."""
 SETTINGS = {"seed": 0, "operators": []}
 

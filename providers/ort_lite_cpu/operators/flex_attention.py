@@ -26,7 +26,8 @@ def flex_attention(op: NodeLowering) -> None:
     if any(len(op.raw(index).shape) != 4 for index in range(3)):
         raise op.reject("queries, keys and values should have rank 4")
     size = op.dim(0, 3)
-    scale = float(op.attr("scale", 1 / math.sqrt(max(size, 1))))
+    scale = op.attr("scale")
+    scale = 1 / math.sqrt(max(size, 1)) if scale is None else float(scale)
     seen = op.raw(0).dtype
     precision = from_onnx(op.attr("softmax_precision")) if op.attr("softmax_precision") else seen
     dtype = "float64" if "float64" in (seen, precision) else "float32"
