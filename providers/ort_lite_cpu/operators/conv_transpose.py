@@ -101,8 +101,12 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
 
 
 def _by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
-    """For few outputs alone: phases of many are quicker put together channels last, where pixels are runs of memory."""
-    return isinstance(sizes.outputs, int) and sizes.outputs <= sizes.groups * FEW_OUTPUTS and by_pixels(op, sizes)
+    """Lower a phase with few outputs, which has a tap along each axis, by pixels. Return False where that does not suit it.
+
+    Phases of many outputs are quicker put together channels last, where pixels are runs of memory.
+    """
+    few = isinstance(sizes.outputs, int) and sizes.outputs <= sizes.groups * FEW_OUTPUTS
+    return few and 0 not in sizes.kernel and by_pixels(op, sizes)
 
 
 def _taps(phase: Phase) -> int:

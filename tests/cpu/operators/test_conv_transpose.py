@@ -168,3 +168,11 @@ def test_places_without_taps_ignore_infinities(bias: bool) -> None:
     expected[...] = start[:, None]
     expected[0, :, ::3] = x[0] * w[0] + start[:, None]
     check_op("ConvTranspose", x, w, b, expected=expected, strides=[3], constants=(1,))
+
+
+def test_a_result_that_no_tap_reaches_is_its_bias() -> None:
+    """The only column lies in the padding of the output."""
+    x, w, b = ramp((1, 3, 4, 1)), ramp((3, 2, 1, 1)), np.array([0.5, 3], np.float32)
+    how: dict[str, Any] = {"strides": [2, 2], "pads": [0, 1, 0, 0], "output_padding": [0, 1]}
+    expected = np.broadcast_to(b[:, None, None], (1, 2, 7, 1)).astype(np.float32)
+    check_op("ConvTranspose", x, w, b, expected=expected, constants=(1,), **how)
