@@ -66,7 +66,8 @@ def operands(op: NodeLowering, count: int | None = None) -> list[Tensor]:
 
 
 def is_float(op: NodeLowering, index: int = 0) -> bool:
-    return op.raw(index).dtype in REAL
+    """Return True for 16-bit floats too: a node whose type is known only in a run has no Casts around it."""
+    return op.raw(index).dtype in FLOATS
 
 
 @operator(*_FLOAT_UNARY, types=REAL)
@@ -215,11 +216,11 @@ def power(op: NodeLowering) -> None:
 
 @operator("Neg", "Abs", "Sign", types=REAL_OR_INTEGER)
 def signs(op: NodeLowering) -> None:
-    dtype = op.raw(0).dtype
+    dtype, real = op.raw(0).dtype, is_float(op)
     formulas = {
-        "Neg": "-{0}" if dtype in REAL else "wneg({0})",
-        "Abs": "fabs({0})" if dtype in REAL else "iabs({0})" if dtype in SIGNED else "{0}",
-        "Sign": "sign({0})" if dtype in REAL or dtype in SIGNED else "select({0} > like({0}, 0), like({0}, 1), like({0}, 0))",
+        "Neg": "-{0}" if real else "wneg({0})",
+        "Abs": "fabs({0})" if real else "iabs({0})" if dtype in SIGNED else "{0}",
+        "Sign": "sign({0})" if real or dtype in SIGNED else "select({0} > like({0}, 0), like({0}, 1), like({0}, 0))",
     }
     define(op, formulas[op.node.op_type], operands(op))
 
