@@ -112,7 +112,7 @@ def _exact(run: Callable[..., Any], schema: Any, named: str | None) -> Callable[
         ]
         try:
             results = run(*wide, **more)
-        except Exception:  # some implementations look at the type
+        except Exception:  # some implementations refuse float64 where they look at the type; a real error comes again
             if not promoted:
                 raise
             results = run(*inputs, **more)

@@ -1,4 +1,4 @@
-"""What differs between the devices of JAX: memory, copies, and what GPUs compute otherwise. The tests run on each of them."""
+"""Memory, copies and results that differ between the devices of JAX. The tests run on each device."""
 
 import ast
 import os

@@ -123,7 +123,7 @@ def loop(op: NodeLowering) -> None:
 
 
 def _known(op: NodeLowering, index: int) -> Info:
-    """What is known of an input before the run."""
+    """The Info of an input before the run."""
     value = op.node.inputs[index]
     return UNKNOWN if value is None else op.lowering.inference.of(value)
 
@@ -174,7 +174,7 @@ def scan(op: NodeLowering) -> None:
 
 
 def _slice_info(rolled: Array) -> Info:
-    """What a turn would know of its slice."""
+    """The Info of the slice that an iteration would read."""
     return Info(TensorType(from_numpy(rolled.dtype), rolled.shape[1:]))
 
 

@@ -411,7 +411,7 @@ def test_optionals_of_a_body_without_a_turn_stay_optionals() -> None:
 
 
 def test_rows_of_unknown_rank_without_a_turn_have_an_axis_of_their_own() -> None:
-    """Nobody knows the rank of a row that a turn reads from a sequence without elements."""
+    """The rank of a row is unknown if an iteration would read it from an empty sequence."""
     text = """(float[0,2] n) => (float[] y) {
         s = SequenceEmpty()
         y = Scan(n) <num_scan_inputs = 1, scan_output_axes = [1], body = b (float[2] e) => (float[] o) {

@@ -60,7 +60,7 @@ def test_positions_may_be_given() -> None:
 
 @pytest.mark.parametrize("case", [PROMPT, LATER], ids=str)
 def test_a_prompt_has_the_first_position_alone_given(case: Any) -> None:
-    """Those of its other rows, and of other sequences, follow from that."""
+    """The positions of the other rows, and of other sequences, follow from the first one."""
     ids = np.arange(case[0] * case[1]).reshape(case[0], case[1])[:, ::-1] % 5 + 1
     check(*operands(*case), *CACHES, ids, do_rotary=1)
 
