@@ -40,6 +40,8 @@ KEEPERS = {
         "ort_lite/native/frontend.py",
         "ort_lite/native/libraries.py",
         "ort_lite/native/lowering.py",
+        "ort_lite/native/translator.py",
+        "ort_lite/native/writing.py",
     ),
     "onnx": (
         "ort_lite/serialization/proto.py",

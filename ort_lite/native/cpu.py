@@ -13,6 +13,7 @@ from functools import cache
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.native import x86
+from ort_lite.native.compilers import llvm
 from ort_lite.record import Record
 
 _LINUX = "{}-unknown-linux-gnu"
@@ -124,10 +125,9 @@ def _seen() -> Target:
         from ort_lite.native import arm
 
         return Target(_LINUX.format(architecture), "AArch64", arm.features(*arm.capabilities()))
-    from ort_lite.native import llvm
-
-    known = llvm.host_cpu_features().split(",")
-    return Target(llvm.process_triple(), llvm.host_cpu_name(), ",".join(name for name in known if name.startswith("+")))
+    lib = llvm()
+    known = lib.host_cpu_features().split(",")
+    return Target(lib.process_triple(), lib.host_cpu_name(), ",".join(name for name in known if name.startswith("+")))
 
 
 def _of_whole_levels(leaf: x86.Leaf, saved: int) -> str:

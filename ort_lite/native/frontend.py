@@ -1,21 +1,23 @@
-"""Numba's front end as kernels need it: without what is for arrays, closures, exceptions and messages. Imported by compiler.py.
+"""Numba's front end as kernels need it: without what is for arrays, closures, exceptions and messages.
 
 The LLVM IR of a kernel stays the same but for loads that nobody reads, in half the time: fewer passes run, the life of variables is
 worked out once a function instead of after every pass, and calls of the same function with the same types are resolved once.
-Where this fails, `compiler.py` starts again with all of Numba: it may know what was left out here, and has the better message.
+This file and `writing.py` replace private methods: `compiler.py` imports them for the releases of `compilers.VERIFIED` alone.
+Where this fails, it starts again with all of Numba, which may know what was left out here, and has the better message.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from types import BuiltinFunctionType
 from typing import Any
 
 from llvmlite.ir import Constant
 from numba.core import base, errors, ir, lowering, postproc, ssa, transforms, typeinfer, types
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
+from numba.core.compiler import CompilerBase
+from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import IRLegalization, NativeLowering, NoPythonBackend, NopythonTypeInference, PreLowerStripPhis
-from numba.core.typing import typeof
+from numba.core.typing import templates, typeof
 from numba.core.untyped_passes import (
     DeadBranchPrune,
     FixupArgs,
@@ -26,28 +28,9 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
-from ort_lite.native.writing import STAND_INS
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class StaticArguments(FunctionPass):  # type: ignore[misc]
-    """Arguments of a literal type and omitted ones are constants: numba then decides branches on them."""
-
-    _name = "ort_lite_static_arguments"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:
-        for block in state.func_ir.blocks.values():
-            for statement in block.find_insts(ir.Assign):
-                if isinstance(statement.value, ir.Arg):
-                    kind = state.args[statement.value.index]
-                    if isinstance(kind, types.Omitted):
-                        statement.value = ir.Const(kind.value, statement.loc)
-                    elif isinstance(kind, types.Literal):
-                        statement.value = ir.Const(kind.literal_value, statement.loc)
-        return True
+from ort_lite.native import writing
+from ort_lite.native.spec import Spec
+from ort_lite.native.translator import StaticArguments, TargetContext, Translator, TypingContext
 
 
 class _Lower(lowering.Lower):  # type: ignore[misc]
@@ -145,16 +128,6 @@ _PASSES = (
 )
 
 
-class FullPipeline(CompilerBase):  # type: ignore[misc]
-    """All of Numba's passes."""
-
-    def define_pipelines(self) -> list[Any]:
-        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        manager.add_pass_after(StaticArguments, FixupArgs)
-        manager.finalize()
-        return [manager]
-
-
 class LeanPipeline(CompilerBase):  # type: ignore[misc]
     """Those of _PASSES, within `shortcuts`."""
 
@@ -164,6 +137,78 @@ class LeanPipeline(CompilerBase):  # type: ignore[misc]
             manager.add_pass(item, item._name)
         manager.finalize()
         return [manager]
+
+
+class LeanTargetContext(TargetContext):
+    """The target context, with libraries of text."""
+
+    codegen_class = writing.TextCodegen
+
+    def init(self) -> None:
+        super().init()
+        self._sizes: dict[Any, int] = {}
+
+    def get_abi_sizeof(self, ty: Any) -> int:
+        """As numba's, which asks LLVM for every variable, through a module of its own."""
+        if ty not in self._sizes:
+            self._sizes[ty] = super().get_abi_sizeof(ty)
+        return self._sizes[ty]
+
+
+_ATTRIBUTES = (types.Module, types.NumberClass, types.BaseNamedTuple, types.NamedTupleClass)
+
+
+class LeanTypingContext(TypingContext):
+    """The typing context, which resolves nothing twice and knows no containers."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.installed: dict[Any, Any] = {}
+        self.resolved: dict[Any, Any] = {}
+        self.values: dict[Any, Any] = {}
+        super().__init__(translator)
+
+    def resolve_value_type(self, val: Any) -> Any:
+        """Operators are asked for most: numba tries whether they are data each time, before it looks for their type."""
+        if not isinstance(val, BuiltinFunctionType | type):
+            return super().resolve_value_type(val)
+        found = self.values.get(val)
+        if found is None:
+            found = self.values[val] = super().resolve_value_type(val)
+        return found
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """As numba's, once for the same types: most calls of a kernel are sums and products of int64."""
+        if isinstance(func, str):  # of static items: their numbers are no types, 1 and True are one key
+            return super().resolve_function_type(func, args, kws)
+        key = func, args, tuple(kws.items()) if kws else ()
+        found = self.resolved.get(key)
+        if found is None:
+            found = self.resolved[key] = super().resolve_function_type(func, args, kws)
+        return found
+
+    def install_registry(self, registry: Any) -> None:
+        """Of attributes, those of _ATTRIBUTES: the others are of containers, 0.2 s to set up."""
+        if registry not in self.installed:
+            slim = templates.Registry()
+            slim.functions, slim.globals = registry.functions, registry.globals
+            slim.attributes = [item for item in registry.attributes if item.key in _ATTRIBUTES]
+            self.installed[registry] = slim
+            super().install_registry(slim)
+
+
+class LeanTranslator(Translator):
+    """The translator within `shortcuts`."""
+
+    pipeline = LeanPipeline
+    typing_context = LeanTypingContext
+    target_context = LeanTargetContext
+
+    def text(self, spec: Spec, symbol: str) -> str:
+        with shortcuts():
+            return super().text(spec, symbol)
+
+    def join(self, library: Any, wrapper: str, symbol: str) -> str:
+        return writing.join(library, self.outlined, wrapper, symbol, self.target.triple, self.layout)
 
 
 # --- What stands in for functions of numba, with the same results
@@ -264,7 +309,7 @@ _SHORTCUTS = (
     (type(types.Type), "__instancecheck__", type.__instancecheck__),  # of an ABCMeta whose classes nobody registers
     (errors, "termcolor", _Plain),
     (typeof, "_termcolor", _Plain()),
-    *STAND_INS,
+    *writing.STAND_INS,
 )
 
 

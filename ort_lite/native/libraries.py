@@ -1,27 +1,15 @@
-"""What numba writes for LLVM, as text: a library for each function, and one module of all that a kernel uses.
+"""What numba writes for LLVM: a library for each function, and one module of all that a kernel uses.
 
-Numba would parse the text of every function, optimise it, and link it into whatever calls it. Here nothing is parsed before all of a
-kernel is together: LLVM then has it once, in a context of its own.
+Numba would parse the text of every function, optimise it, and link it into whatever calls it. Here nothing is optimised before all of
+a kernel is together.
 """
 
-from collections.abc import Collection, Iterable
-from itertools import count
-from operator import attrgetter
+from collections.abc import Collection
 from typing import Any
 
+import llvmlite.binding as llvm
 from llvmlite import ir
-from llvmlite.binding import get_process_triple
 from numba.core import cgutils, codegen
-
-from ort_lite.record import Record
-
-
-class Text(Record):
-    """A module's definitions and declarations by name, and its metadata."""
-
-    defined: dict[str, str]
-    declared: dict[str, str]
-    metadata: tuple[str, ...]
 
 
 class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
@@ -30,98 +18,71 @@ class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
     def __init__(self, code: Any, name: str) -> None:
         codegen.CodeLibrary.__init__(self, code, name)
         self._linked: list[Library] = []
-        self._modules: list[ir.Module] = []
-        self._texts: list[Text] = []
+        self.modules: list[ir.Module] = []
 
     def add_linking_library(self, library: "Library") -> None:
         self._linked.append(library)
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        self._modules.append(ir_module)
+        self.modules.append(ir_module)
 
     def finalize(self) -> None:
         self._finalized = True
 
-    def texts(self, outlined: Collection[str]) -> Iterable[Text]:
-        """Of its modules; each is written once. Functions that are not `outlined` are to be inlined."""
-        while self._modules:
-            self._texts.append(_written(self._modules.pop(0), outlined))
-        return self._texts
+    def reachable(self) -> list["Library"]:
+        """Return this library and all that it uses, each once: a caller comes before what it calls."""
+        found: dict[Library, None] = {}
+        self._add_to(found)
+        return list(found)
 
-    def add_to(self, found: dict["Library", None]) -> None:
-        """Adds this library and all that it uses, each once: a caller comes before what it calls."""
+    def _add_to(self, found: dict["Library", None]) -> None:
         found[self] = None
         for library in self._linked:
             if library not in found:
-                library.add_to(found)
-
-
-_library_of = attrgetter("library")
-
-
-def texts(compiled: Any, outlined: Collection[str]) -> list[Text]:
-    """Of numba's result for a function, and of all that the function uses."""
-    found: dict[Library, None] = {}
-    _library_of(compiled).add_to(found)
-    return [text for each in found for text in each.texts(outlined)]
-
-
-def _written(module: ir.Module, outlined: Collection[str]) -> Text:
-    """Nothing that is defined can be seen from elsewhere."""
-    defined: dict[str, str] = {}
-    declared: dict[str, str] = {}
-    for name, item in module.globals.items():
-        here = bool(item.blocks) if isinstance(item, ir.Function) else item.initializer is not None
-        if here:
-            item.linkage = "internal"
-            if isinstance(item, ir.Function):
-                item.attributes.add("noinline" if name in outlined else "alwaysinline")
-        (defined if here else declared)[name] = cgutils.normalize_ir_text(str(item))
-    return Text(defined, declared, tuple(map(cgutils.normalize_ir_text, module._get_metadata_lines())))
-
-
-def joined(head: str, texts: Iterable[Text], entry: str) -> str:
-    """One module of all, each name once; `entry` is the text of the function that can be seen. Raises ValueError."""
-    defined: dict[str, str] = {}
-    declared: dict[str, str] = {}
-    metadata: list[str] = []
-    for text in texts:
-        for name, body in text.defined.items():
-            if defined.setdefault(name, body) != body:
-                raise ValueError(f"{name} is defined twice, and not the same")
-        declared.update(text.declared)
-        metadata += text.metadata
-    left = (body for name, body in declared.items() if name not in defined)
-    return "\n".join((head, *defined.values(), *left, entry, *metadata))
-
-
-class _Module(ir.Module):  # type: ignore[misc]
-    """Its metadata have numbers that no other module of the same code generator has."""
-
-    def __init__(self, name: str, numbers: Any) -> None:
-        super().__init__(name)
-        self._numbers = numbers
-
-    def add_metadata(self, operands: Any) -> Any:
-        known = len(self.metadata)
-        value = super().add_metadata(operands)
-        if len(self.metadata) > known and self.metadata[-1] is value:
-            value._name = str(next(self._numbers))
-        return value
+                library._add_to(found)
 
 
 class Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
-    """Numba's, for libraries of text."""
+    """Numba's code generator, for libraries that are not optimised and for any triple."""
 
     _library_class = Library
     triple = ""
 
-    def __init__(self, name: str) -> None:
-        self._numbers = count()
-        super().__init__(name)
-
     def _create_empty_module(self, name: str) -> ir.Module:
-        module = _Module(cgutils.normalize_ir_text(name), self._numbers)
-        module.triple = self.triple or get_process_triple()
-        module.data_layout = self._data_layout or ""
+        module = super()._create_empty_module(name)
+        module.triple = self.triple or module.triple
         return module
+
+
+def join(library: Library, outlined: Collection[str], entry: str, symbol: str, triple: str, layout: str) -> str:
+    """Link all that a function uses into one module and return its text, in which nothing but `entry` is visible from outside.
+
+    Functions are to be inlined, but for those of `outlined`, which are named after `symbol`: numba numbers functions from the start
+    of the process.
+    """
+    context = llvm.create_context()
+    module = llvm.parse_assembly(f'target triple = "{triple}"\ntarget datalayout = "{layout}"\n', context)
+    defined: dict[str, None] = {}
+    for written in (each for used in library.reachable() for each in used.modules):
+        part = llvm.parse_assembly(cgutils.normalize_ir_text(str(written)), context)
+        part.triple, part.data_layout = triple, layout
+        for item in (item for item in part.functions if not item.is_declaration):
+            defined[item.name] = None
+            if item.linkage == llvm.Linkage.external:
+                item.linkage = "weak_odr"  # of two equal definitions one stays
+        module.link_in(part)
+    _hide(module, outlined)
+    for number, name in enumerate(name for name in defined if name in outlined):
+        module.get_function(name).name = f"{symbol}.{number}"
+        entry = entry.replace(f'"{name}"', f'"{symbol}.{number}"')
+    return f"{module}\n{entry}"
+
+
+def _hide(module: Any, outlined: Collection[str]) -> None:
+    for item in module.functions:
+        if not item.is_declaration:
+            item.linkage = "internal"
+            item.add_function_attribute("noinline" if item.name in outlined else "alwaysinline")
+    for item in module.global_variables:
+        if not item.is_declaration or item.name.startswith("_ZN08NumbaEnv"):
+            item.linkage = "internal"

@@ -1,9 +1,9 @@
 """The few calls of llvmlite's library that loading object code takes, and those that make it of text, declared here.
 
 Importing `llvmlite.binding` for them costs 40 ms, four times as much as all the calls: it declares the whole library and loads
-`llvmlite.ir`, `importlib.resources` and `zipfile`. The range of llvmlite versions is pinned, and a test compares these
-declarations with llvmlite's own. A process may use both: functions are declared on handles of their own,
-without the lock that llvmlite holds during every call.
+`llvmlite.ir`, `importlib.resources` and `zipfile`. They hold for the releases of `compilers.VERIFIED`, for which a test compares
+them with llvmlite's own; with others `binding.py` stands in. A process may use both: functions are declared on handles of their
+own, without the lock that llvmlite holds during every call.
 """
 
 import ctypes

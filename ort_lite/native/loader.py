@@ -11,6 +11,7 @@ from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
 from ort_lite.native import elf, linking, packs
+from ort_lite.native.compilers import llvm
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.missing import WAIT, check_compiler, compiler_lacks
 from ort_lite.native.spec import Spec, key_of, symbol_of
@@ -152,6 +153,5 @@ def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> Non
 @cache
 def _engine() -> "Engine":
     """LLVM's owner of code memory, where objects are of another format; callers hold the lock."""
-    from ort_lite.native.llvm import Engine
-
-    return Engine()
+    engine: Engine = llvm().Engine()
+    return engine

@@ -5,10 +5,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.machinery import PathFinder
 from importlib.util import MAGIC_NUMBER
 from typing import Any
 
+from ort_lite.native.compilers import compilers
 from ort_lite.native.cpu import Target
 from ort_lite.native.digest import digest
 from ort_lite.native.fingerprint import Fingerprint, fingerprint, fingerprint_of_source
@@ -22,10 +22,9 @@ _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f
 
 # Raised when objects of the same code would differ for a reason that the key does not see.
 FORMAT = 1
-COMPILERS = ("llvmlite-0.50.0.dist-info", "numba-0.68.1.dist-info")
-"""Whose objects a process takes that has no compiler; one that has a compiler takes those of the versions that it has."""
 KEY_DIGITS, _DIGITS_OF_BASE = 40, 8
 _CODE_FILES = (
+    "binding.py",
     "compiler.py",
     "entry.py",
     "frontend.py",
@@ -34,6 +33,7 @@ _CODE_FILES = (
     "llvm.py",
     "lowering.py",
     "marks.py",
+    "translator.py",
     "values.py",
     "writing.py",
 )
@@ -190,20 +190,3 @@ def base() -> bytes:
         with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
             parts.append(file.read())
     return digest(*parts)
-
-
-def compilers(folders: Sequence[str]) -> tuple[str, ...]:
-    """The versions of COMPILERS that Python would import from these folders; COMPILERS where it would not find both.
-
-    From the names of dist-info folders: importing numba, or importlib.metadata, would take longer than all else.
-    """
-    found = []
-    for name in COMPILERS:
-        package = name.partition("-")[0]
-        spec = PathFinder.find_spec(package, folders)
-        if spec is None or spec.origin is None:
-            return COMPILERS
-        beside = os.listdir(os.path.dirname(os.path.dirname(spec.origin)))
-        versions = [other for other in beside if other.startswith(package + "-") and other.endswith("-info")]
-        found.append(max(versions, default=package))
-    return tuple(found)

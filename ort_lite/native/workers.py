@@ -22,6 +22,7 @@ from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import KernelCompileError, RuntimeException
 from ort_lite.native import cache, siblings
 from ort_lite.native.claims import Claims
+from ort_lite.native.compilers import warn_if_unverified
 from ort_lite.native.cpu import Target
 from ort_lite.native.progress import Logged, Progress, piece
 from ort_lite.native.siblings import CAN_FORK, Sibling
@@ -183,6 +184,7 @@ def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[
     What another process is compiling is waited for (`claims.py`). Callers hold the loader's lock: a worker serves one request at a
     time. Ctrl-C ends the workers; what they have finished is kept.
     """
+    warn_if_unverified()
     here = not sys.executable or ("numba" in sys.modules and len(specs) <= FEW)
     claims = Claims(folder)
     try:

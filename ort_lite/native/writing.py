@@ -1,9 +1,19 @@
-"""LLVM's instructions as text, faster than llvmlite writes them: what stands in for methods of its, with the same meaning."""
+"""LLVM's text, faster than llvmlite and LLVM write it: methods that stand in for llvmlite's, and the modules of a kernel as one.
 
-from collections.abc import Callable
+Each module is written once, and none is parsed before all of a kernel is together: LLVM then has it once, in a context of its own.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from itertools import count
 from typing import Any
 
+from llvmlite import ir
+from llvmlite.binding import get_process_triple
 from llvmlite.ir import Block, Function, VectorType, VoidType, instructions
+from numba.core import cgutils
+
+from ort_lite.native.libraries import Codegen, Library
+from ort_lite.record import Record
 
 
 def _describe_function(self: Any, buffer: list[str]) -> None:
@@ -116,3 +126,91 @@ STAND_INS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (VectorType, "format_constant", _format_vector),
 )
 """(class, method, what stands in for it)."""
+
+
+class Text(Record):
+    """A module's definitions and declarations by name, and its metadata."""
+
+    defined: dict[str, str]
+    declared: dict[str, str]
+    metadata: tuple[str, ...]
+
+
+class TextLibrary(Library):
+    """A library whose modules are written once, whatever number of kernels uses it."""
+
+    def __init__(self, code: Any, name: str) -> None:
+        super().__init__(code, name)
+        self._texts: list[Text] = []
+
+    def texts(self, outlined: Collection[str]) -> Iterable[Text]:
+        """Return the texts of its modules. Functions that are not `outlined` are to be inlined."""
+        while self.modules:
+            self._texts.append(_write(self.modules.pop(0), outlined))
+        return self._texts
+
+
+def _write(module: ir.Module, outlined: Collection[str]) -> Text:
+    """Write a module in which nothing that is defined can be seen from elsewhere."""
+    defined: dict[str, str] = {}
+    declared: dict[str, str] = {}
+    for name, item in module.globals.items():
+        here = bool(item.blocks) if isinstance(item, ir.Function) else item.initializer is not None
+        if here:
+            item.linkage = "internal"
+            if isinstance(item, ir.Function):
+                item.attributes.add("noinline" if name in outlined else "alwaysinline")
+        (defined if here else declared)[name] = cgutils.normalize_ir_text(str(item))
+    return Text(defined, declared, tuple(map(cgutils.normalize_ir_text, module._get_metadata_lines())))
+
+
+def join(library: TextLibrary, outlined: Collection[str], entry: str, symbol: str, triple: str, layout: str) -> str:
+    """Return the text that `libraries.join` links, each name once. Raises ValueError for a name with two definitions."""
+    defined: dict[str, str] = {}
+    declared: dict[str, str] = {}
+    metadata: list[str] = []
+    for text in (text for used in library.reachable() for text in used.texts(outlined)):
+        for name, body in text.defined.items():
+            if defined.setdefault(name, body) != body:
+                raise ValueError(f"{name} is defined twice, and not the same")
+        declared.update(text.declared)
+        metadata += text.metadata
+    missing = (body for name, body in declared.items() if name not in defined)
+    head = f'target triple = "{triple}"\ntarget datalayout = "{layout}"\n'
+    joined = "\n".join((head, *defined.values(), *missing, entry, *metadata))
+    for number, name in enumerate(
+        name for name in defined if name in outlined
+    ):  # numba numbers them from the start of the process
+        joined = joined.replace(f'"{name}"', f'"{symbol}.{number}"')
+    return joined
+
+
+class _Module(ir.Module):  # type: ignore[misc]
+    """A module whose metadata have numbers that no other module of the same code generator has."""
+
+    def __init__(self, name: str, numbers: Any) -> None:
+        super().__init__(name)
+        self._numbers = numbers
+
+    def add_metadata(self, operands: Any) -> Any:
+        known = len(self.metadata)
+        value = super().add_metadata(operands)
+        if len(self.metadata) > known and self.metadata[-1] is value:
+            value._name = str(next(self._numbers))
+        return value
+
+
+class TextCodegen(Codegen):
+    """The code generator for libraries of text."""
+
+    _library_class = TextLibrary
+
+    def __init__(self, name: str) -> None:
+        self._numbers = count()
+        super().__init__(name)
+
+    def _create_empty_module(self, name: str) -> ir.Module:
+        module = _Module(cgutils.normalize_ir_text(name), self._numbers)
+        module.triple = self.triple or get_process_triple()
+        module.data_layout = self._data_layout or ""
+        return module

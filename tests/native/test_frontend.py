@@ -5,9 +5,10 @@ from numba.core import ir, lowering, postproc, ssa, typeinfer
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec
-from ort_lite.native.compiler import Session, Written, _wrapping_integers, compile_object
+from ort_lite.native.compiler import Written, compile_object
 from ort_lite.native.cpu import host
-from ort_lite.native.frontend import FullPipeline, LeanPipeline, shortcuts
+from ort_lite.native.frontend import LeanTranslator, shortcuts
+from ort_lite.native.translator import Translator
 from tests.native import kernels
 from tests.native.calls import plain
 
@@ -30,11 +31,8 @@ PATCHED = (
     ids=["branches", "fastmath", "static"],
 )
 def test_the_code_is_that_of_all_of_numba(spec: Spec) -> None:
-    with _wrapping_integers():
-        expected = Written("", Session(host(), FullPipeline).text(spec, "k"), host()).emit_object()
-        with shortcuts():
-            lean = Session(host(), LeanPipeline).text(spec, "k")
-    assert Written("", lean, host()).emit_object() == expected
+    lean, full = (translator(host()).text(spec, "k") for translator in (LeanTranslator, Translator))
+    assert Written("", lean, host()).emit_object() == Written("", full, host()).emit_object()
 
 
 def test_where_it_fails_all_of_numba_compiles_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,8 +14,9 @@ from packaging.requirements import Requirement
 
 from ort_lite.native import Spec
 from ort_lite.native import spec as keys
+from ort_lite.native.compilers import COMPILERS, compilers
 from ort_lite.native.cpu import host
-from ort_lite.native.spec import COMPILERS, compiled_for, compilers, key_of, parameters
+from ort_lite.native.spec import compiled_for, key_of, parameters
 from tests.native import kernels
 from tests.native.calls import HASWELL, SSE2
 
