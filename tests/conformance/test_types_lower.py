@@ -22,6 +22,7 @@ from ort_lite.plugins import plugins
 from ort_lite.serialization.load import load
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep
+from ort_lite_cpu.lowering.values import Values
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.provider import CPUExecutionProvider
@@ -127,7 +128,8 @@ def refusal(model: Model) -> str:
     feeds = [(value, Info(value.type)) for value in model.graph.inputs]
     try:
         nodes = list(model.graph)
-        lowered = Lowering(feeds, plugins.shape_rules(), CPUOptions(threads=1), {}, Program).run(nodes, model.graph.outputs)
+        values = Values(feeds, plugins.shape_rules(), CPUOptions(threads=1), {}, Program)
+        lowered = Lowering(values).run(nodes, model.graph.outputs)
     except NotSupported as error:
         return "" if any(text in str(error) for text in UNDEFINED) else str(error)
     python = any(isinstance(item, HostStep) and item.python for item in lowered.items)

@@ -38,7 +38,7 @@ from ort_lite_cpu.lowering.wall import Wall, native_types
 
 
 class Builder:
-    """What of `Lowering` knows tensors and instructions, and nothing of nodes and their shapes."""
+    """The tensors and instructions of a program; it knows nothing of values and their shapes."""
 
     def __init__(self, parts: int, kernels: Kernels) -> None:
         """`parts`: into how many an instruction is cut at most."""
@@ -343,6 +343,17 @@ class Builder:
             return made
         known = set(islice(self.result.sources, self._born.get(buffer)))
         return wanted if known.issuperset(symbols(wanted)) else made
+
+    def take_in(self, tensor: Tensor) -> None:
+        """Make a tensor of the program around this one an input."""
+        if tensor.buffer is not None:
+            self.result.primary[tensor.buffer] = tensor
+            self._pinned[tensor.buffer] = tensor.shape
+            self.result.inputs.append(tensor.buffer)
+
+    def is_shared(self, buffer: Buffer) -> bool:
+        """Return True if the array that a buffer becomes may be somebody else's too."""
+        return buffer.constant is not None or buffer in self.result.inputs or buffer in self._shared
 
     def copied(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
         made = self.new(tensor.dtype, tensor.shape)

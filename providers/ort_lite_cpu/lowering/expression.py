@@ -36,8 +36,8 @@ def define(
     pending = Expression(formula, tuple(operands), tuple(scalars), cost, op.node)
     tensor = Tensor(info.dtype, info.shape, pending=pending, name=value.name)
     op.set(output, tensor)
-    if not op.options.fusion or op.lowering.remaining.get(value, 1) != 1 or _too_large(tensor):
-        op.lowering.computed(tensor)
+    if not op.options.fusion or op.values.remaining.get(value, 1) != 1 or _too_large(tensor):
+        op.builder.computed(tensor)
 
 
 def formula_tensor(
@@ -50,7 +50,7 @@ def formula_tensor(
 def bounded(op: NodeLowering, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     """Operands that would be computed more than once an element, because they are broadcast, are computed first."""
     if tensor.pending is not None and not same_shape(tensor.shape, shape):
-        op.lowering.computed(tensor)
+        op.builder.computed(tensor)
     return tensor
 
 

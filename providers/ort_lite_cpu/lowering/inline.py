@@ -7,7 +7,7 @@ it knows. All others are called as functions, see `operators.control_flow`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +21,12 @@ from ort_lite.record import Record
 from ort_lite.shapes import less, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import jumps
+from ort_lite_cpu.lowering.builder import Builder
 from ort_lite_cpu.lowering.failure import Failure
+from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import Instruction, Requirement, Source
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.lower import Lowering
+from ort_lite_cpu.lowering.values import Values
 
 Known = tuple[Tensor, Info]
 """A value of a body, and what is known of it."""
@@ -53,36 +53,36 @@ class Inlined(Record, frozen=False):
         return [item for item in self.items if isinstance(item, Instruction)]
 
 
-def given(lowering: Lowering, value: Value) -> Known | None:
+def given(values: Values, value: Value) -> Known | None:
     """An outer value as bodies get it: in memory, unless its elements are known. None: it is no tensor of known rank and numbers."""
-    tensor, info = lowering.tensor(value), lowering.inference.of(value)
+    tensor, info = values.tensor(value), values.inference.of(value)
     if not tensor.ranked or not tensor.dtype or tensor.dtype == "string":
         return None
-    return in_memory(lowering, tensor), info
+    return in_memory(values.builder, tensor), info
 
 
-def in_memory(lowering: Lowering, tensor: Tensor) -> Tensor:
+def in_memory(builder: Builder, tensor: Tensor) -> Tensor:
     """The tensor as instructions may read it wherever they are: what is computed in a branch is computed there alone."""
     if tensor.buffer is None and tensor.contents is not None:
         return tensor.replace()
-    tensor = lowering.stored(tensor)
-    lowering.look_at(tensor)
+    tensor = builder.stored(tensor)
+    builder.look_at(tensor)
     return tensor
 
 
-def inlined(lowering: Lowering, graph: Graph, inputs: Sequence[Known]) -> Inlined | None:
+def inlined(values: Values, graph: Graph, inputs: Sequence[Known]) -> Inlined | None:
     """The body for these inputs, not yet part of the program. None where it has to be called."""
-    body = lowering.bodies[graph]
-    captured = [given(lowering, value) for value in body.captures]
+    body = values.bodies[graph]
+    captured = [given(values, value) for value in body.captures]
     if None in captured:
         return None
     slots: dict[int, Known] = dict(enumerate([*inputs, *(one for one in captured if one is not None)]))
     made = Inlined(graph.name, [], {}, [])
     for step in body.steps:
         source = getattr(step.function, "source", None)
-        if not isinstance(source, Source) or source.options.replace(inline=True) != lowering.options:
+        if not isinstance(source, Source) or source.options.replace(inline=True) != values.options:
             return None
-        outputs = _lowered(lowering, source, [slots[slot] for slot in step.inputs], made)
+        outputs = _lowered(values, source, [slots[slot] for slot in step.inputs], made)
         if outputs is None:
             return None
         slots.update(zip(step.outputs, outputs, strict=True))
@@ -104,14 +104,14 @@ def settle(body: Body, inlined: bool) -> None:
                 settle(inner, inlined)
 
 
-def _lowered(lowering: Lowering, source: Source, inputs: Sequence[Known], made: Inlined) -> list[Known] | None:
+def _lowered(values: Values, source: Source, inputs: Sequence[Known], made: Inlined) -> list[Known] | None:
     """The outputs of a program whose instructions are added to `made`. None, with nothing added, where those are not all of it."""
-    child = lowering.child(source.bodies)
+    child = values.inside(source.bodies)
     for value, (tensor, info) in zip(source.inputs, inputs, strict=True):
         child.give(value, tensor, info)
     outer = {tensor.buffer for tensor, _ in inputs}
     try:
-        found = child.run(source.nodes, source.outputs)
+        found = Lowering(child).run(source.nodes, source.outputs)
     except OrtLiteError:  # what is wrong with the body is told when it is called
         return None
     items = [item for item in found.items if isinstance(item, Instruction | Requirement)]
@@ -120,11 +120,11 @@ def _lowered(lowering: Lowering, source: Source, inputs: Sequence[Known], made: 
     if len(items) < len(found.items) or not child.outer.issuperset(symbols(_numbers(items, primary.values()))):
         return None
     # A run fails for a negative dimension when it is bound, and also where the body's turn would not come.
-    if not lowering.assume([less(-1, dim) for tensor in primary.values() for dim in tensor.shape]):
+    if not values.assume([less(-1, dim) for tensor in primary.values() for dim in tensor.shape]):
         return None
     made.items += items
     made.primary |= primary
-    lowering.result.wanted += found.wanted
+    values.builder.result.wanted += found.wanted
     return [(t, child.inference.of(value)) for t, value in zip(found.outputs, source.outputs, strict=True)]
 
 
@@ -147,57 +147,57 @@ def _constant(array: Any) -> Known | None:
 
 
 # --- Into the program
-def splice(lowering: Lowering, made: Inlined, sure: bool, targets: Mapping[Buffer | None, Buffer] = {}) -> None:
+def splice(values: Values, made: Inlined, sure: bool, targets: Mapping[Buffer | None, Buffer] = {}) -> None:
     """Appends the body's instructions. What they make in one of `targets` they make in another buffer instead.
 
     sure: they run whenever the program does. Others look at what they require when their turn comes.
     """
-    items, here = lowering.result.items, f"; in {made.name!r} of {lowering.owner}"
+    items, here = values.builder.result.items, f"; in {made.name!r} of {values.builder.owner}"
     for item in made.items:
         inside = item.inside + here
         if isinstance(item, Requirement):
             if item.expected:
-                expect(lowering, item, sure)
+                expect(values, item, sure)
             elif sure:
                 items.append(item.replace(inside=inside))
             else:
-                _refuse(lowering, item, inside)
+                _refuse(values.builder, item, inside)
         else:
             operands = tuple(targets.get(buffer, buffer) for buffer in item.operands) if targets else item.operands
             items.append(item.replace(operands=operands, inside=inside))
-    lowering.result.primary.update((b, tensor) for b, tensor in made.primary.items() if b not in targets)
+    values.builder.result.primary.update((b, tensor) for b, tensor in made.primary.items() if b not in targets)
 
 
-def expect(lowering: Lowering, required: Requirement, sure: bool) -> None:
+def expect(values: Values, required: Requirement, sure: bool) -> None:
     """Goes on for those cases in which the condition is not 0. Others have another program, which the run changes to."""
-    if sure and lowering.is_body:
-        lowering.result.items.append(required)  # whether it is sure there, the program around says
-    elif not (sure and lowering.assume([required.condition])):
-        lowering.emit(required.node, EXPECT, [], scalars=(required.condition,), work=1)
+    if sure and values.is_body:
+        values.builder.result.items.append(required)  # whether it is sure there, the program around says
+    elif not (sure and values.assume([required.condition])):
+        values.builder.emit(required.node, EXPECT, [], scalars=(required.condition,), work=1)
 
 
-def _refuse(lowering: Lowering, required: Requirement, inside: str) -> None:
+def _refuse(builder: Builder, required: Requirement, inside: str) -> None:
     def message(failure: Failure) -> str:
         return required.message.format(*(failure.scalar(f"v{k}") for k in range(_NUMBERS)))
 
     numbers = (*required.numbers, *[0] * _NUMBERS)[:_NUMBERS]
-    lowering.emit(required.node, REFUSE, [], scalars=(required.condition, *numbers), work=1, message=message)
-    made = lowering.result.items[-1]
+    builder.emit(required.node, REFUSE, [], scalars=(required.condition, *numbers), work=1, message=message)
+    made = builder.result.items[-1]
     assert isinstance(made, Instruction)
     made.inside = inside
 
 
-def jump(lowering: Lowering, kernel: Any, operands: Sequence[Tensor], work: Dim = 1) -> Instruction:
+def jump(builder: Builder, kernel: Any, operands: Sequence[Tensor], work: Dim = 1) -> Instruction:
     """Appends an instruction that jumps; where to is said later, see `count`."""
-    lowering.emit(lowering.owner, Spec(kernel, [tensor.native for tensor in operands]), operands, work=work)
-    made = lowering.result.items[-1]
+    builder.emit(builder.owner, Spec(kernel, [tensor.native for tensor in operands]), operands, work=work)
+    made = builder.result.items[-1]
     assert isinstance(made, Instruction)
     return made
 
 
-def count(lowering: Lowering) -> int:
+def count(builder: Builder) -> int:
     """How many instructions there are by now: the number of the next."""
-    return sum(isinstance(item, Instruction) for item in lowering.result.items)
+    return sum(isinstance(item, Instruction) for item in builder.result.items)
 
 
 REFUSE, EXPECT = Spec(jumps.refuse), Spec(jumps.expect)

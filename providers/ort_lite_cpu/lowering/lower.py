@@ -8,54 +8,33 @@ and not symbols, lowering ends with a `Tail`: the rest is lowered during the run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, OrtLiteError, told
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.graph import Graph, Node, SequenceType, Value
+from ort_lite.graph import Node, SequenceType, Value
 from ort_lite.graph.released import check_there
-from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown, ShapeRules
-from ort_lite.provider import Body
+from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.lowering.values import Open, Values
-from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.registry import find
 
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.tail import TailProgram
 
+class Lowering:
+    """The way through the nodes of a program; `NodeLowering` is what operators get of it."""
 
-class Lowering(Values):
-    """Goes through the nodes; `NodeLowering` is the view of it that operators get."""
-
-    def __init__(
-        self,
-        inputs: Sequence[tuple[Value, Info]],
-        rules: ShapeRules,
-        options: CPUOptions,
-        bodies: Mapping[Graph, Body],
-        program: Callable[..., TailProgram],
-    ) -> None:
-        """`program` makes one of nodes, inputs and outputs, and then of rules, options and bodies, as the class `Program` does."""
-        super().__init__(inputs, rules, options, bodies)
-        self._make = program
-        self._program = partial(program, rules=rules, options=options, bodies=bodies)
-
-    def child(self, bodies: Mapping[Graph, Body]) -> Lowering:
-        """For a body of a node of this program, whose instructions may become part of it: what it is not given it does not touch."""
-        made = Lowering((), self.inference.rules, self.options, bodies, self._make)
-        made.outer, made.is_body = self.known, True
-        made.free = self.free
-        made.result.assumptions = self.result.assumptions
-        return made
+    def __init__(self, values: Values) -> None:
+        self.values, self.builder, self.inference = values, values.builder, values.inference
+        own = {"rules": values.inference.rules, "options": values.options, "bodies": values.bodies}
+        self._program = partial(values.program, **own)
 
     # --- nodes
     def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Lowered:
@@ -63,28 +42,28 @@ class Lowering(Values):
         for node in nodes:
             for value in node.reads():
                 if value is not None:
-                    self.remaining[value] = self.remaining.get(value, 0) + 1
+                    self.values.remaining[value] = self.values.remaining.get(value, 0) + 1
                     if value.constant is not None:
                         check_there(value, f"lowering {node}")
         for value in outputs:
-            self.remaining[value] = self.remaining.get(value, 0) + 1
-        self.coming.update(nodes)
+            self.values.remaining[value] = self.values.remaining.get(value, 0) + 1
+        self.values.coming.update(nodes)
         for position, node in enumerate(nodes):
             if not position & 15:
                 checkpoint()
             try:
-                if node in self.coming:
+                if node in self.values.coming:
                     self._node(node)
             except Open as open_:
-                self._end_with_tail([left for left in nodes[position:] if left in self.coming], outputs, open_)
+                self._end_with_tail([left for left in nodes[position:] if left in self.values.coming], outputs, open_)
                 break
-            self.coming.discard(node)
+            self.values.coming.discard(node)
             for value in node.inputs:
                 if value is not None:
-                    self.remaining[value] -= 1
+                    self.values.remaining[value] -= 1
         for value in outputs:
-            self.result.outputs.append(self._as_output(value))
-        return self.result
+            self.builder.result.outputs.append(self._as_output(value))
+        return self.builder.result
 
     def _end_with_tail(self, nodes: Sequence[Node], outputs: Sequence[Value], open_: Open) -> None:
         """Adds a step that lowers and runs `nodes` during the run."""
@@ -99,25 +78,25 @@ class Lowering(Values):
         live = {value: self.inference.of(value) for value in needed if value not in made}
         wanted = [value for value in outputs if value in made]
         step = Tail(self._program, nodes, live, wanted, open_.value, open_.numbers)
-        inputs = tuple(self.pinned(self.tensor(value)) for value in live)
+        inputs = tuple(self.builder.pinned(self.values.tensor(value)) for value in live)
         results = []
         for value in wanted:
             buffer = Buffer(0)
-            tensor = self.tensors[value] = Tensor("", (), buffer, name=value.name, ranked=False)
+            tensor = self.values.tensors[value] = Tensor("", (), buffer, name=value.name, ranked=False)
             self.inference.infos[value] = Info()
-            self.result.primary[buffer] = tensor
+            self.builder.result.primary[buffer] = tensor
             results.append(tensor)
-        self.result.items.append(HostStep(nodes[0], step, inputs, tuple(results), False, step.programs))
+        self.builder.result.items.append(HostStep(nodes[0], step, inputs, tuple(results), False, step.programs))
 
     def _node(self, node: Node) -> None:
-        self.owner = node
+        self.builder.owner = node
         infos = self._infer(node)
         made = [(value, info) for value, info in zip(node.outputs, infos, strict=True) if value is not None]
         if made and all(info.contents is not None for _, info in made):
             self._require_quotients(node)
             for value, info in made:
                 assert info.shape is not None and info.dtype is not None
-                self.tensors[value] = Tensor(info.dtype, info.shape, contents=info.contents, name=value.name)
+                self.values.tensors[value] = Tensor(info.dtype, info.shape, contents=info.contents, name=value.name)
             return
         registration = find(node)
         if registration is None:
@@ -125,7 +104,7 @@ class Lowering(Values):
                 node
             )
         try:
-            registration.lower(NodeLowering(self, node, infos))
+            registration.lower(NodeLowering(self.values, node, infos))
         except (OrtLiteError, Open):
             raise
         except Exception as error:
@@ -144,7 +123,7 @@ class Lowering(Values):
         for element in self.inference.of(value).contents or ():
             if not isinstance(element, int):
                 message = f"an element of the divisor {value.name!r} is 0; integers have no quotient and no remainder by 0"
-                self.require(node, equal(equal(element, 0), 0), message, ())
+                self.builder.require(node, equal(equal(element, 0), 0), message, ())
 
     def _infer(self, node: Node) -> list[Info]:
         """What is known of the node's outputs, once enough is known of its inputs: each question is asked once."""
@@ -162,7 +141,7 @@ class Lowering(Values):
                 if isinstance(unknown, RankUnknown | NumbersUnknown):
                     raise Open(value, numbers=isinstance(unknown, NumbersUnknown)) from None
                 asked.add(unknown.index)
-                self.contents(value, node)
+                self.values.contents(value, node)
 
     def _is_exact(self, value: Value, unknown: ContentsUnknown | RankUnknown) -> bool:
         """Whether a tail has already been told what the rule asks for."""
@@ -173,23 +152,22 @@ class Lowering(Values):
 
     # --- outputs
     def _as_output(self, value: Value) -> Tensor:
-        tensor = self.tensor(value)
+        tensor = self.values.tensor(value)
         info = self.inference.of(value)
         if isinstance(info.type, SequenceType):
             return tensor  # a list of its own; whoever hands it to the user copies the elements
-        tensor = self.stored(tensor)
+        tensor = self.builder.stored(tensor)
         buffer = tensor.buffer
         assert buffer is not None
-        taken = {other.buffer for other in self.result.outputs}
-        others = buffer.constant is not None or buffer in self.result.inputs or buffer in taken or buffer in self._shared
-        node = self.owner = value.producer or NOWHERE
-        if not others:
-            return self.pinned(tensor, node)
+        taken = {other.buffer for other in self.builder.result.outputs}
+        node = self.builder.owner = value.producer or NOWHERE
+        if buffer not in taken and not self.builder.is_shared(buffer):
+            return self.builder.pinned(tensor, node)
         if not tensor.ranked or tensor.dtype == "string":
-            [made] = self.step(NOWHERE, _copy, [tensor], [info], python=tensor.dtype == "string")
+            [made] = self.builder.step(NOWHERE, _copy, [tensor], [info], python=tensor.dtype == "string")
             assert made is not None
             return made
-        return self.pinned(self.copied(tensor, node))
+        return self.builder.pinned(self.builder.copied(tensor, node))
 
 
 def _copy(value: Any) -> list[Any]:

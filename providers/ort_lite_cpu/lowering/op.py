@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 class NodeLowering:
     """One node. Shapes and element types of the outputs come from shape inference: `op.info(k)`."""
 
-    def __init__(self, lowering: Values, node: Node, infos: Sequence[Info]) -> None:
-        self.lowering, self.node, self._infos = lowering, node, infos
+    def __init__(self, values: Values, node: Node, infos: Sequence[Info]) -> None:
+        self.values, self.builder, self.node, self._infos = values, values.builder, node, infos
 
     # --- what the node says
     @property
     def options(self) -> CPUOptions:
-        return self.lowering.options
+        return self.values.options
 
     @property
     def target(self) -> Target:
         """What kernels are compiled for: tiles are chosen for it."""
-        return self.lowering.result.target
+        return self.builder.result.target
 
     @property
     def kernels(self) -> Kernels:
         """Where kernels that run at once come from."""
-        return self.lowering.kernels
+        return self.builder.kernels
 
     @property
     def version(self) -> int:
@@ -85,18 +85,18 @@ class NodeLowering:
         """
         value = self.node.inputs[index]
         assert value is not None, f"{self.node}: input {index} is left out"
-        tensor = self.lowering.tensor(value)
+        tensor = self.values.tensor(value)
         if not tensor.ranked and tensor.dtype:
-            raise self.lowering.open(value)
+            raise self.values.open(value)
         return tensor
 
     def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
         """Input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
-        return self.lowering.stored(self.raw(index), perm)
+        return self.builder.stored(self.raw(index), perm)
 
     def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
         """The tensor in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
-        return self.lowering.stored(tensor, perm)
+        return self.builder.stored(tensor, perm)
 
     def optional(self, index: int) -> Tensor | None:
         return self.input(index) if self.has(index) else None
@@ -104,7 +104,7 @@ class NodeLowering:
     def constant(self, index: int) -> Array | None:
         """The array of a constant input (logical order, not to be written to), None when it is computed or left out."""
         value = self.node.inputs[index] if self.has(index) else None
-        return None if value is None else self.lowering.constant(value)
+        return None if value is None else self.values.constant(value)
 
     def known(self, index: int) -> Array:
         """The array of an input: where it is computed, the node is lowered during the run, for each. To be asked first."""
@@ -112,14 +112,14 @@ class NodeLowering:
         if array is None:
             value = self.node.inputs[index]
             assert value is not None
-            raise self.lowering.open(value, numbers=True)
+            raise self.values.open(value, numbers=True)
         return array
 
     def contents(self, index: int) -> tuple[Dim, ...]:
         """Elements of a small integer input as symbolic integers; ends the segment when only the run tells them."""
         value = self.node.inputs[index]
         assert value is not None
-        return self.lowering.contents(value, self.node)
+        return self.values.contents(value, self.node)
 
     def scalar(self, index: int) -> Dim:
         """As `contents`, of an input that should have one element. Raises NodeFailure for more or none."""
@@ -134,7 +134,7 @@ class NodeLowering:
         """As `contents`, as numbers; otherwise as `known`."""
         value = self.node.inputs[index]
         assert value is not None
-        contents = self.lowering.inference.of(value).contents
+        contents = self.values.inference.of(value).contents
         if contents is not None and all(isinstance(element, int) for element in contents):
             return [element for element in contents if isinstance(element, int)]
         return [int(element) for element in self.known(index).reshape(-1)]
@@ -145,7 +145,7 @@ class NodeLowering:
         assert value is not None
         dim = self.raw(index).shape[axis]
         if not isinstance(dim, int):
-            raise self.lowering.open(value)
+            raise self.values.open(value)
         return dim
 
     # --- outputs
@@ -153,7 +153,7 @@ class NodeLowering:
         """Output `index` with memory of its own, to be written by an emitted kernel, stored in the order `perm`."""
         info = self._infos[index]
         assert info.dtype is not None and info.shape is not None, f"{self.node}: output {index} has no known rank"
-        tensor = self.lowering.new(info.dtype, info.shape, perm)
+        tensor = self.builder.new(info.dtype, info.shape, perm)
         self.set(index, tensor)
         return tensor
 
@@ -162,37 +162,37 @@ class NodeLowering:
         value = self.node.outputs[index] if index < len(self.node.outputs) else None
         if value is not None:
             tensor.name = tensor.name or value.name
-            self.lowering.tensors[value] = tensor
+            self.values.tensors[value] = tensor
 
     def pass_on(self, tensor: Tensor) -> None:
         """Makes `tensor`, as it is, output 0: the output is the input. It is computed first if it is read more than once."""
         value = self.node.outputs[0]
-        if value is not None and tensor.pending is not None and self.lowering.remaining.get(value, 1) != 1:
-            self.lowering.computed(tensor)
+        if value is not None and tensor.pending is not None and self.values.remaining.get(value, 1) != 1:
+            self.builder.computed(tensor)
         self.set(0, tensor)
 
     def alias(self, tensor: Tensor, index: int = 0) -> None:
         """Output `index` is the memory of `tensor` under another shape (Reshape, Squeeze, Identity): no work at run time."""
         info = self._infos[index]
         assert info.shape is not None
-        self.set(index, self.lowering.view(tensor, info.shape))
+        self.set(index, self.builder.view(tensor, info.shape))
 
     def view(self, tensor: Tensor, shape: Shape) -> Tensor:
         """The same memory under another shape of as many elements."""
-        return self.lowering.view(tensor, shape)
+        return self.builder.view(tensor, shape)
 
     def counted(self, dim: Dim, total: Tensor) -> None:
         """`dim` of an output, which the shape rule left open, is total[0]: read here, between two segments."""
         found = as_symbol(dim)
         assert total.buffer is not None
         if found is not None:
-            self.lowering.result.items.append(None)
-            self.lowering.result.sources[found] = SymbolSource(total.buffer, 0, element=True)
+            self.builder.result.items.append(None)
+            self.builder.result.sources[found] = SymbolSource(total.buffer, 0, element=True)
 
     # --- work
     def temporary(self, dtype: DType, shape: Shape) -> Tensor:
         """Memory for the time from its first to its last use by an emitted kernel."""
-        return self.lowering.new(dtype, shape)
+        return self.builder.new(dtype, shape)
 
     def array(self, array: Array) -> Tensor:
         """A constant made while lowering (packed weights, tables)."""
@@ -206,17 +206,17 @@ class NodeLowering:
 
         Programs of other sessions share it as well (see `ort_lite.memory.sharing`).
         """
-        return self.lowering.packed(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
+        return self.builder.packed(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
 
     def restorable(self, source: Array, restore: Callable[[], Array]) -> None:
         """Nobody need keep the array of a constant: `restore`, which does not hold it, makes it again, bit for bit, of what it was
         packed to.
         """
-        self.lowering.result.restorers[id(source)] = restore
+        self.builder.result.restorers[id(source)] = restore
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
         """The tensor in another element type (made once, then shared), as ONNX Cast."""
-        return self.lowering.cast(tensor, dtype)
+        return self.builder.cast(tensor, dtype)
 
     def emit(
         self,
@@ -244,7 +244,7 @@ class NodeLowering:
         operand has.
         """
         apart = result is not None and bool(named["kind"]) and self._activates_apart(kernel, operands, named, result)
-        self.lowering.emit(
+        self.builder.emit(
             self.node,
             kernel,
             operands,
@@ -265,18 +265,18 @@ class NodeLowering:
         self, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
     ) -> bool:
         """Whether an activation is an instruction of its own, since the kernel that has it in its epilogue is missing."""
-        if self.lowering.all_come:
+        if self.builder.all_come:
             return False
         from ort_lite_cpu.lowering.unfused import activates_apart
 
-        return activates_apart(self.lowering, kernel, operands, named, result)
+        return activates_apart(self.builder, kernel, operands, named, result)
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
         """The run fails with the node's name and `message` for shapes for which `condition` is 0.
 
         {0}, {1}, ... in the message stand for the values of `numbers`.
         """
-        self.lowering.require(self.node, condition, message, numbers)
+        self.builder.require(self.node, condition, message, numbers)
 
     def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
         """As `require`, for two shapes that must be equal. Raises NodeFailure for shapes of two ranks."""
@@ -297,10 +297,10 @@ class NodeLowering:
         the outputs with the numbers `outputs`.
         """
         if inputs is None:
-            self.lowering.host(self.node, function, python=True)
+            self.values.host(self.node, function, python=True)
             return
         indices = range(len(self.node.outputs)) if outputs is None else outputs
         infos = [self.info(k) if self.wants(k) else None for k in indices]
-        for k, tensor in zip(indices, self.lowering.step(self.node, function, inputs, infos), strict=True):
+        for k, tensor in zip(indices, self.builder.step(self.node, function, inputs, infos), strict=True):
             if tensor is not None:
                 self.set(k, tensor)

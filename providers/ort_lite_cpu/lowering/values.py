@@ -1,9 +1,9 @@
-"""The values of a program under construction: what `op.lowering` is to operators."""
+"""The values of a program under construction: which tensor each is, and what is known of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import NotImplemented as NotSupported
@@ -17,15 +17,24 @@ from ort_lite_cpu.lowering.lowered import SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.options import CPUOptions
 
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.tail import TailProgram
 
-class Values(Builder):
-    """What of `Lowering` knows which tensor a value is and what is known of it, and nothing of the order of nodes."""
+
+class Values:
+    """Which tensor a value is and what is known of it; `builder` has the tensors and instructions."""
 
     def __init__(
-        self, inputs: Sequence[tuple[Value, Info]], rules: ShapeRules, options: CPUOptions, bodies: Mapping[Graph, Body]
+        self,
+        inputs: Sequence[tuple[Value, Info]],
+        rules: ShapeRules,
+        options: CPUOptions,
+        bodies: Mapping[Graph, Body],
+        program: Callable[..., TailProgram],
     ) -> None:
-        super().__init__(options.threads, options.kernels)
-        self.options, self.bodies = options, bodies
+        """`program` makes one of nodes, inputs and outputs, and then of rules, options and bodies, as the class `Program` does."""
+        self.builder = Builder(options.threads, options.kernels)
+        self.options, self.bodies, self.program = options, bodies, program
         self.inference = Inference(rules, strict=True)
         self.tensors: dict[Value, Tensor] = {}
         self.remaining: dict[Value, int] = {}
@@ -39,30 +48,34 @@ class Values(Builder):
         self.is_body = False
         self.outer: frozenset[Symbol] = frozenset()
         """Symbols that the program around this body has values for."""
-        self.free = frozenset(self.result.sources)
+        self.free = frozenset(self.builder.result.sources)
         """Dimensions of the program's inputs."""
+
+    def inside(self, bodies: Mapping[Graph, Body]) -> Values:
+        """Return those of a body of a node of this program, whose instructions may become part of it."""
+        values = Values((), self.inference.rules, self.options, bodies, self.program)
+        values.outer, values.is_body, values.free = self.known, True, self.free
+        values.builder.result.assumptions = self.builder.result.assumptions
+        return values
 
     @property
     def known(self) -> frozenset[Symbol]:
         """Symbols that have a value when what is lowered next runs."""
-        return self.outer | self.result.sources.keys()
+        return self.outer | self.builder.result.sources.keys()
 
     def assume(self, conditions: Sequence[Dim]) -> bool:
         """Takes all of them to be 1. False, with nothing taken, where one is 0, or the shapes of the program's inputs do not tell."""
         open_ = [condition for condition in conditions if not same(condition, 1)]
         if not all(isinstance(condition, Expr) for condition in open_) or not self.free.issuperset(symbols(open_)):
             return False
-        self.result.assumptions += open_
+        self.builder.result.assumptions += open_
         return True
 
     def give(self, value: Value, tensor: Tensor, info: Info) -> None:
         """Makes a tensor of the program around this body an input: a tensor of its own over the same memory."""
         self.inference.infos[value] = info
         own = self.tensors[value] = tensor.replace(layouts={}, casts={}, name=value.name)
-        if own.buffer is not None:
-            self.result.primary[own.buffer] = own
-            self._pinned[own.buffer] = own.shape
-            self.result.inputs.append(own.buffer)
+        self.builder.take_in(own)
 
     def tensor(self, value: Value) -> Tensor:
         found = self.tensors.get(value)
@@ -82,10 +95,10 @@ class Values(Builder):
 
     def _add_input(self, value: Value, info: Info) -> None:
         self.inference.infos[value] = info
-        tensor = self.tensors[value] = self.made_outside(info, value.name)
+        tensor = self.tensors[value] = self.builder.made_outside(info, value.name)
         assert tensor.buffer is not None
-        self.result.inputs.append(tensor.buffer)
-        self.result.input_infos.append(info)
+        self.builder.result.inputs.append(tensor.buffer)
+        self.builder.result.input_infos.append(info)
 
     def contents(self, value: Value, node: Node) -> tuple[Dim, ...]:
         """Elements of a small integer tensor; read between two segments when they are not known."""
@@ -99,13 +112,13 @@ class Values(Builder):
             raise Open(value)
         if count > CONTENTS_LIMIT:
             raise NotSupported(f"{node} (CPUExecutionProvider): shape operand {value.name!r} has {count} elements").about(node)
-        tensor = self.stored(self.tensor(value))
+        tensor = self.builder.stored(self.tensor(value))
         assert tensor.buffer is not None
-        if tensor.buffer not in self.result.inputs:
-            self.result.items.append(None)
+        if tensor.buffer not in self.builder.result.inputs:
+            self.builder.result.items.append(None)
         names = [Symbol(f"{value.name}[{i}]", signed=True) for i in range(count)]
         for i, name in enumerate(names):
-            self.result.sources.setdefault(name, SymbolSource(tensor.buffer, i, element=True))
+            self.builder.result.sources.setdefault(name, SymbolSource(tensor.buffer, i, element=True))
         elements = tuple(symbol(name.name, signed=True) for name in names)
         self.inference.infos[value] = Info(info.type, elements, info.constant)
         return elements
@@ -121,7 +134,7 @@ class Values(Builder):
         self.tensors[result] = tensor
 
     def open(self, value: Value, numbers: bool = False) -> Exception:
-        """For `raise lowering.open(value)`: the node is lowered during the run, when the value's shape (elements) is known."""
+        """For `raise op.values.open(value)`: the node is lowered during the run, when the value's shape (elements) is known."""
         return Open(value, numbers)
 
     # --- to and from the outside
@@ -136,7 +149,7 @@ class Values(Builder):
         """As `step`, with the node's inputs and then `captures`; its outputs are the node's."""
         inputs = [None if value is None else self.tensor(value) for value in (*node.inputs, *captures)]
         infos = [None if value is None else self.inference.of(value) for value in node.outputs]
-        for value, tensor in zip(node.outputs, self.step(node, function, inputs, infos, python, shared), strict=True):
+        for value, tensor in zip(node.outputs, self.builder.step(node, function, inputs, infos, python, shared), strict=True):
             if value is not None and tensor is not None:
                 tensor.name = value.name
                 self.tensors[value] = tensor

@@ -308,7 +308,7 @@ def _scaled(op: NodeLowering, x: Heads, half: DType) -> Tensor:
     scale = float(op.attr("scale", 0.0))
     root = "sqrt({s0})" if scale else "sqrt(like({0}, 1) / sqrt({s0}))"
     text = f"{widen}({narrow}({{0}} * {widen}({narrow}({root}))))"
-    return op.lowering.computed(formula_tensor("float32", x.tensor, text, [x.tensor], [scale or x.shape[3]]))
+    return op.builder.computed(formula_tensor("float32", x.tensor, text, [x.tensor], [scale or x.shape[3]]))
 
 
 def _in_place_of(heads: Heads, tensor: Tensor) -> Heads:

@@ -25,28 +25,28 @@ def by_parts(op: NodeLowering) -> None:
     Right for what is linear in its complex inputs: sums, copies and interpolation. Reductions of Scatter are not: the kernel has
     them for pairs.
     """
-    lowering, node = op.lowering, op.node
+    values, node = op.values, op.node
     native = find_native(node)
     assert native is not None
     if op.attr("reduction", "none") != "none":
         native.lower(op)
         return
     given = {value: op.raw(k) for k, value in enumerate(node.inputs) if value is not None}
-    values = [value for value, tensor in given.items() if tensor.dtype in COMPLEX]
-    whole = {value: lowering.stored(lowering.tensor(value)) for value in values}
-    infos = {value: lowering.inference.of(value) for value in values}
+    inputs = [value for value, tensor in given.items() if tensor.dtype in COMPLEX]
+    whole = {value: op.stored(values.tensor(value)) for value in inputs}
+    infos = {value: values.inference.of(value) for value in inputs}
     parts: list[list[Tensor | None]] = []
     try:
         for part in range(2):
-            for value in values:
-                lowering.tensors[value] = _taken(op, whole[value], part)
-                lowering.inference.infos[value] = _as_part(infos[value])
+            for value in inputs:
+                values.tensors[value] = _taken(op, whole[value], part)
+                values.inference.infos[value] = _as_part(infos[value])
             lower = _Imaginary if part else NodeLowering
-            native.lower(lower(lowering, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
-            parts.append([None if value is None else lowering.stored(lowering.tensors[value]) for value in node.outputs])
+            native.lower(lower(values, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
+            parts.append([None if value is None else values.builder.stored(values.tensors[value]) for value in node.outputs])
     finally:
-        lowering.tensors.update(whole)
-        lowering.inference.infos.update(infos)
+        values.tensors.update(whole)
+        values.inference.infos.update(infos)
     for k, made in enumerate(zip(*parts, strict=True)):
         _join(op, k, made)
 

@@ -23,7 +23,7 @@ class Captured:
     """A body with the positions of its captures among the arrays that the step receives after the node's own inputs."""
 
     def __init__(self, op: NodeLowering, graph: Graph, captures: Sequence[Value]) -> None:
-        self._body: Body = op.lowering.bodies[graph]
+        self._body: Body = op.values.bodies[graph]
         settle(self._body, inlined=False)
         self._inside = f"{graph.name!r} of {op.node}"
         self._take = [captures.index(value) for value in self._body.captures]
@@ -47,12 +47,12 @@ class Captured:
 
 def captures_of(op: NodeLowering, *graphs: Graph) -> list[Value]:
     """Outer values that the compiled bodies ask for, each once, in order."""
-    return list(dict.fromkeys(value for graph in graphs for value in op.lowering.bodies[graph].captures))
+    return list(dict.fromkeys(value for graph in graphs for value in op.values.bodies[graph].captures))
 
 
 def _nobody_calls(op: NodeLowering, *graphs: Graph) -> None:
     for graph in graphs:
-        settle(op.lowering.bodies[graph], inlined=True)
+        settle(op.values.bodies[graph], inlined=True)
 
 
 def _passed_on(graph: Graph) -> set[int]:
@@ -74,7 +74,7 @@ def if_(op: NodeLowering) -> None:
         return branches[bool(_only(condition, "condition"))]([], captured)
 
     shared = _passed_on(then_graph) | _passed_on(else_graph)
-    op.lowering.host(op.node, step, python=False, captures=captures, shared=shared)
+    op.values.host(op.node, step, python=False, captures=captures, shared=shared)
 
 
 def _only(array: Array, what: str) -> Any:
@@ -119,13 +119,13 @@ def loop(op: NodeLowering) -> None:
             return [*state, *rowless(start, captured)]
         return [*state, *(stacked(op.node, rows, 0) for rows in scans)]
 
-    op.lowering.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
+    op.values.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
 
 
 def _known(op: NodeLowering, index: int) -> Info:
     """The Info of an input before the run."""
     value = op.node.inputs[index]
-    return UNKNOWN if value is None else op.lowering.inference.of(value)
+    return UNKNOWN if value is None else op.values.inference.of(value)
 
 
 def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -170,7 +170,7 @@ def scan(op: NodeLowering) -> None:
             wholes = rowless([*map(info_of, state, kinds), *map(_slice_info, rolled)], arrays[given:])
         return [*state, *(contiguous(op.node, _moved(whole, axis)) for whole, axis in zip(wholes, out_axes, strict=True))]
 
-    op.lowering.host(op.node, step, python=False, captures=captures, shared=range(states))
+    op.values.host(op.node, step, python=False, captures=captures, shared=range(states))
 
 
 def _slice_info(rolled: Array) -> Info:
@@ -218,7 +218,7 @@ def scan_batched(op: NodeLowering) -> None:
             samples = [result[None] for result in results]
         return [*states_now, *(_padded(op.node, rows, k, longest, sample) for k, sample in enumerate(samples))]
 
-    op.lowering.host(op.node, step, python=False, captures=captures)
+    op.values.host(op.node, step, python=False, captures=captures)
 
 
 def _lengths(lengths: Array, batch: int, longest: int) -> list[int]:

@@ -61,7 +61,7 @@ def _conv(op: NodeLowering, act: Activation) -> None:
     _convolve(op, act)
     value = op.node.outputs[0]
     if behind and value is not None:
-        op.lowering.do_with(op.lowering.tensors[value], value, behind)
+        op.values.do_with(op.values.tensors[value], value, behind)
 
 
 def _convolve(op: NodeLowering, act: Activation) -> None:

@@ -168,7 +168,7 @@ class Depthwise(Record, eq=False):
         """Whether its only reader is a pointwise Conv, and a few rows fit what the two hand over."""
         op, value = self.op, self.op.node.outputs[0]
         assert value is not None
-        if op.lowering.remaining.get(value) != 1 or self.epilogue.residual is not None or self.epilogue.activation.kind:
+        if op.values.remaining.get(value) != 1 or self.epilogue.residual is not None or self.epilogue.activation.kind:
             return False
         readers = value.readers
         return plane_rows.ROWS * self.plane.ow <= max(planes.APART) and len(readers) == 1 and _is_pointwise(readers[0], value)

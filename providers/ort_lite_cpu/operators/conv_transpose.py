@@ -74,7 +74,7 @@ def conv_transpose(op: NodeLowering) -> None:
         if all(same(s, 1) for s in strides):
             _emit_phase(op, emit, x, y, phases, groups)
         else:
-            part = op.lowering.new(x.dtype, (x.shape[0], y.shape[1], *(phase.count for phase in phases)), perm)
+            part = op.builder.new(x.dtype, (x.shape[0], y.shape[1], *(phase.count for phase in phases)), perm)
             if all(phase.taps for phase in phases):
                 _emit_phase(op, emit, x, part, phases, groups)
             else:

@@ -196,4 +196,4 @@ class _Contraction:
         x = self.op.view(self.arranged(a, [*batch, *rows]), (*shared, *own, *(1,) * len(other)))
         y = self.op.view(self.arranged(b, [*batch, *columns]), (*shared, *(1,) * len(own), *other))
         both = Tensor(x.dtype, (*shared, *own, *other), pending=Expression("wmul({0}, {1})", (x, y)))
-        return self.term(self.op.lowering.stored(both), [*batch, *rows, *columns])
+        return self.term(self.op.stored(both), [*batch, *rows, *columns])

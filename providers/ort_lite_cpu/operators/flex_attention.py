@@ -72,7 +72,7 @@ def _changed(op: NodeLowering, graph: Graph | None, x: Tensor, precision: DType)
         return body([given], captured)
 
     given = op.cast(x, precision)
-    inputs = [given, *(op.lowering.tensor(value) for value in captures)]
-    [made] = op.lowering.step(op.node, step, inputs, [Info(TensorType(precision, x.shape))], python=False, shared=(0,))
+    inputs = [given, *(op.values.tensor(value) for value in captures)]
+    [made] = op.builder.step(op.node, step, inputs, [Info(TensorType(precision, x.shape))], python=False, shared=(0,))
     assert made is not None
     return op.cast(made, x.dtype)

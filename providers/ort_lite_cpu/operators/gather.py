@@ -91,7 +91,7 @@ def lower_gather(op: NodeLowering) -> None:
 def sizes_table(op: NodeLowering, *columns: Sequence[Dim]) -> Tensor:
     """Sizes of any number of axes for a kernel, column after column, as int64."""
     numbers = tuple([number for column in columns for number in column])
-    return op.lowering.stored(Tensor("int64", (len(numbers),), contents=numbers))
+    return op.stored(Tensor("int64", (len(numbers),), contents=numbers))
 
 
 @native

@@ -66,7 +66,7 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
     sizes = _sizes(op, x.shape, shape, y)
     one_or_each(op, weight_zero, sizes.outputs)
     source, centred = op.constant(weight), None if sizes.is_pointwise else _constant(op, weight, weight_zero)
-    total = op.lowering.new("int32", y, channels_last(len(y)))
+    total = op.builder.new("int32", y, channels_last(len(y)))
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
         factors = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)

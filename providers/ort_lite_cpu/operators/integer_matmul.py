@@ -59,7 +59,7 @@ def _float_qlinear_matmul(op: NodeLowering) -> None:
     shape, dtype = op.info().shape, op.raw(7).dtype
     assert shape is not None
     away = [zero_point(op, 2, 1 if len(op.raw(2).shape) == 1 and len(op.raw(0).shape) > 1 else 0), zero_point(op, 5)]
-    a, b = (op.lowering.stored(dequantized(op.input(k), 1.0, zero).tensor()) for k, zero in zip((0, 3), away, strict=True))
+    a, b = (op.stored(dequantized(op.input(k), 1.0, zero).tensor()) for k, zero in zip((0, 3), away, strict=True))
     total = op.temporary("float32", shape)
     emit_matmul(op, a, b, total)
     factor = quotient(op, [_by_row(op, 1, 3), parameter(op, 4)], parameter(op, 6))
@@ -107,7 +107,7 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
     """a is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
     a = op.input(0)
     scale, zero = emit_dynamic(op, a)
-    total = integer_product(op, op.lowering.stored(quantized(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
+    total = integer_product(op, op.stored(quantized(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
     _scaled(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
 
 
@@ -144,7 +144,7 @@ def quotient(op: NodeLowering, above: Sequence[Parameter], below: Parameter = 1.
     shape: Shape = ()
     for tensor in tensors:
         shape = broadcast(shape, tensor.shape)
-    return op.lowering.stored(Tensor("float32", shape, pending=Expression(text, tuple(tensors), scalars)))
+    return op.stored(Tensor("float32", shape, pending=Expression(text, tuple(tensors), scalars)))
 
 
 # --- The product

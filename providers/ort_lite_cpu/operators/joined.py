@@ -42,13 +42,13 @@ def joined_output(op: NodeLowering) -> Tensor:
     value, info = op.node.outputs[0], op.info()
     assert value is not None and info.shape is not None and info.dtype is not None
     reader, perm = value.readers[0] if len(value.uses) == 1 else None, channels_last(len(info.shape))
-    cuts = None if reader is None or op.lowering.remaining.get(value) != 1 else _cuts(reader, len(info.shape))
+    cuts = None if reader is None or op.values.remaining.get(value) != 1 else _cuts(reader, len(info.shape))
     if reader is None or cuts is None or not same(cuts[value], info.shape[1]):
         return op.output(0, perm)
-    whole = op.lowering.joined.get(reader)
+    whole = op.values.joined.get(reader)
     if whole is None:
-        whole = op.lowering.new(info.dtype, (info.shape[0], sum(cuts.values()), *info.shape[2:]), perm)
-        op.lowering.joined[reader] = whole
+        whole = op.builder.new(info.dtype, (info.shape[0], sum(cuts.values()), *info.shape[2:]), perm)
+        op.values.joined[reader] = whole
     at = sum(list(cuts.values())[: list(cuts).index(value)])
     y = Tensor(info.dtype, info.shape, perm=perm, later=Part(op, whole, at))
     op.set(0, y)

@@ -16,11 +16,12 @@ from ort_lite.record import Record
 from ort_lite.shapes import maximum, minimum, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import jumps, primitives
+from ort_lite_cpu.lowering.builder import Builder
 from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, given, inlined, jump, splice
-from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape
+from ort_lite_cpu.lowering.values import Values
 
 ANY_TURNS = 1000
 """What a loop is taken to cost, in turns, whose number only the run tells; and at least `LONG` nanoseconds, for which no run keeps the
@@ -34,7 +35,7 @@ NEVER_ENDS = np.full(1, np.iinfo(np.int64).max)
 # --- If
 def as_branches(op: NodeLowering) -> bool:
     """False, with nothing emitted, where the branches have to be called."""
-    lowering = _lowering(op)
+    values = op.values
     condition = _number(op, 0) if op.options.inline else None
     if condition is None:
         return False
@@ -42,21 +43,21 @@ def as_branches(op: NodeLowering) -> bool:
     known = None if info.contents is None else info.contents[0]
     graphs: list[Graph] = [op.attr("else_branch"), op.attr("then_branch")]
     if isinstance(known, int):
-        return _surely(op, lowering, inlined(lowering, graphs[known != 0], []))
-    otherwise, then = (inlined(lowering, graph, []) for graph in graphs)
+        return _surely(op, values, inlined(values, graphs[known != 0], []))
+    otherwise, then = (inlined(values, graph, []) for graph in graphs)
     if otherwise is not None and then is not None and _alike(otherwise, then):
-        _either(op, lowering, lowering.stored(tensor), then, otherwise)
+        _either(op, values, values.builder.stored(tensor), then, otherwise)
         return True
     if then is None or known is None:
         return False
-    expect(lowering, Requirement(op.node, known, "", (), expected=True), sure=True)
-    return _surely(op, lowering, then)
+    expect(values, Requirement(op.node, known, "", (), expected=True), sure=True)
+    return _surely(op, values, then)
 
 
-def _surely(op: NodeLowering, lowering: Lowering, branch: Inlined | None) -> bool:
+def _surely(op: NodeLowering, values: Values, branch: Inlined | None) -> bool:
     if branch is None:
         return False
-    splice(lowering, branch, sure=True)
+    splice(values, branch, sure=True)
     for k, (tensor, info) in enumerate(branch.results):
         _set(op, k, tensor, info)
     return True
@@ -68,39 +69,39 @@ def _alike(a: Inlined, b: Inlined) -> bool:
     return all(x.dtype == y.dtype and same_shape(x.shape, y.shape) for (x, _), (y, _) in pairs)
 
 
-def _either(op: NodeLowering, lowering: Lowering, condition: Tensor, then: Inlined, otherwise: Inlined) -> None:
+def _either(op: NodeLowering, values: Values, condition: Tensor, then: Inlined, otherwise: Inlined) -> None:
     """then, or else otherwise, as the condition says; both leave their results in the same memory."""
-    outs = [lowering.new(tensor.dtype, tensor.shape) for tensor, _ in then.results]
+    outs = [values.builder.new(tensor.dtype, tensor.shape) for tensor, _ in then.results]
     for branch in (then, otherwise):
-        branch.results = [(_readable(lowering, branch, tensor), info) for tensor, info in branch.results]
-    test = jump(lowering, jumps.unless, [condition])
-    begin = count(lowering)
-    _land(lowering, then, outs)
-    leave = jump(lowering, jumps.always, [])
-    middle = count(lowering)
-    _land(lowering, otherwise, outs)
-    test.jump, leave.jump = middle - begin + 1, count(lowering) - middle + 1
+        branch.results = [(_readable(values.builder, branch, tensor), info) for tensor, info in branch.results]
+    test = jump(values.builder, jumps.unless, [condition])
+    begin = count(values.builder)
+    _land(values, then, outs)
+    leave = jump(values.builder, jumps.always, [])
+    middle = count(values.builder)
+    _land(values, otherwise, outs)
+    test.jump, leave.jump = middle - begin + 1, count(values.builder) - middle + 1
     for k, out in enumerate(outs):
         _set(op, k, out, Info(TensorType(out.dtype, out.shape)))
 
 
-def _readable(lowering: Lowering, branch: Inlined, tensor: Tensor) -> Tensor:
+def _readable(builder: Builder, branch: Inlined, tensor: Tensor) -> Tensor:
     """What is no result of the branch is in memory, in logical order, before it."""
-    return tensor if branch.owns(tensor) else lowering.stored(tensor)
+    return tensor if branch.owns(tensor) else builder.stored(tensor)
 
 
-def _land(lowering: Lowering, branch: Inlined, outs: Sequence[Tensor]) -> None:
+def _land(values: Values, branch: Inlined, outs: Sequence[Tensor]) -> None:
     """Appends a branch that leaves its results in `outs`: they are made there, or copied."""
     targets: dict[Buffer | None, Buffer] = {}
     for (tensor, _), out in zip(branch.results, outs, strict=True):
         if _fits(branch, tensor, out) and tensor.buffer not in targets:
             assert out.buffer is not None
             targets[tensor.buffer] = out.buffer
-    splice(lowering, branch, sure=False, targets=targets)
+    splice(values, branch, sure=False, targets=targets)
     for (tensor, _), out in zip(branch.results, outs, strict=True):
         source = _moved(tensor, targets)
         if source.buffer is not out.buffer:
-            _copy(lowering, source, out)
+            _copy(values.builder, source, out)
 
 
 def _fits(branch: Inlined, tensor: Tensor, out: Tensor) -> bool:
@@ -151,28 +152,28 @@ def as_loop(op: NodeLowering) -> bool:
     """As `as_branches`, of a Loop whose states keep their shapes, and whose turns are known before where rows are stacked."""
     if not op.options.inline:
         return False
-    lowering, graph = _lowering(op), op.attr("body")
-    returned, values = lowering.bodies[graph].returned, op.node.inputs[2:]
-    stacks = len(returned) > 1 + len(values)
+    values, graph = op.values, op.attr("body")
+    returned, inputs = values.bodies[graph].returned, op.node.inputs[2:]
+    stacks = len(returned) > 1 + len(inputs)
     number = _trips(op, stacks)
     limit = _number(op, 0) if op.has(0) else (op.array(NEVER_ENDS), Info())
-    begun = [None if value is None else given(lowering, value) for value in values]
+    begun = [None if value is None else given(values, value) for value in inputs]
     condition = _number(op, 1) if op.has(1) else _true()
     starts = [one for one in begun if one is not None]
     if limit is None or condition is None or len(starts) < len(begun):
         return False
-    turn = lowering.new("int64", (1,))
-    held = [_held(lowering, one, fixed=returned[1 + k] == 2 + k) for k, one in enumerate(starts)]
-    made, going, always = _while(lowering, graph, condition, [(lowering.view(turn, ()), _plain("int64")), *held])
+    turn = values.builder.new("int64", (1,))
+    held = [_held(values.builder, one, fixed=returned[1 + k] == 2 + k) for k, one in enumerate(starts)]
+    made, going, always = _while(values, graph, condition, [(values.builder.view(turn, ()), _plain("int64")), *held])
     if made is None or (stacks and (number is None or not always)):
         return False
     pairs = [(condition, (going, condition[1])), *zip(starts, held, strict=True)]
     states = _states(pairs, made.results)
-    turns = Turns(turn, lowering.stored(limit[0]), lowering.stored(going), number if always else None)
+    turns = Turns(turn, values.builder.stored(limit[0]), values.builder.stored(going), number if always else None)
     if states is None or not made.instructions:
         return False
-    rows = [] if number is None else [_stacked(lowering, tensor, number, 0) for tensor, _ in made.results[len(pairs) :]]
-    _roll(lowering, made, turns, states, [], rows)
+    rows = [] if number is None else [_stacked(values.builder, tensor, number, 0) for tensor, _ in made.results[len(pairs) :]]
+    _roll(values, made, turns, states, [], rows)
     _leave(op, [*zip(starts, held, strict=True)], rows)
     return True
 
@@ -181,53 +182,53 @@ def _trips(op: NodeLowering, wanted: bool) -> Dim | None:
     """How many turns a Loop has that no condition ends, where that is known when it is bound; read from an input if it is wanted."""
     if not op.has(0):
         return None
-    info = op.lowering.inference.of(_input(op, 0))
+    info = op.values.inference.of(_input(op, 0))
     contents = info.contents
-    if contents is None and wanted and not _lowering(op).is_body and info.shape is not None and same(product(info.shape), 1):
+    if contents is None and wanted and not op.values.is_body and info.shape is not None and same(product(info.shape), 1):
         contents = op.contents(0)
     return None if contents is None else maximum(contents[0], 0)
 
 
-def _while(lowering: Lowering, graph: Graph, condition: Known, others: Sequence[Known]) -> tuple[Inlined | None, Tensor, bool]:
+def _while(values: Values, graph: Graph, condition: Known, others: Sequence[Known]) -> tuple[Inlined | None, Tensor, bool]:
     """(the body of a Loop, where its condition is during a turn, whether that is always true)."""
     number, *states = others
     if condition[1].contents == (1,):
         true = _true()
-        made = inlined(lowering, graph, [number, true, *states])
+        made = inlined(values, graph, [number, true, *states])
         if made is None or made.results[0][1].contents == (1,):
             return made, true[0], True
-    fixed = lowering.bodies[graph].returned[0] == 1
-    going = lowering.view(condition[0], ()) if fixed else lowering.new("bool", ())
-    return inlined(lowering, graph, [number, (going, _plain("bool")), *states]), going, False
+    fixed = values.bodies[graph].returned[0] == 1
+    going = values.builder.view(condition[0], ()) if fixed else values.builder.new("bool", ())
+    return inlined(values, graph, [number, (going, _plain("bool")), *states]), going, False
 
 
 def as_scan(op: NodeLowering) -> bool:
     """As `as_branches`, of a Scan whose states keep their shapes."""
-    lowering, graph, scans = _lowering(op), op.attr("body"), op.attr("num_scan_inputs")
+    values, graph, scans = op.values, op.attr("body"), op.attr("num_scan_inputs")
     if not op.options.inline or not scans:
         return False
-    begun = [None if value is None else given(lowering, value) for value in op.node.inputs]
+    begun = [None if value is None else given(values, value) for value in op.node.inputs]
     found = [one for one in begun if one is not None]
     split = len(begun) - scans
     if len(found) < len(begun):
         return False
     axes, backs = op.attr("scan_input_axes", [0] * scans), op.attr("scan_input_directions", [0] * scans)
-    taken = [_taken(lowering, x, axis, back) for (x, _), axis, back in zip(found[split:], axes, backs, strict=True)]
+    taken = [_taken(values.builder, x, axis, back) for (x, _), axis, back in zip(found[split:], axes, backs, strict=True)]
     number = taken[0].whole.shape[taken[0].axis]
     if not all(same(row.whole.shape[row.axis], number) for row in taken):
         return False
-    starts, returned = found[:split], lowering.bodies[graph].returned
-    held = [_held(lowering, one, fixed=returned[k] == k) for k, one in enumerate(starts)]
+    starts, returned = found[:split], values.bodies[graph].returned
+    held = [_held(values.builder, one, fixed=returned[k] == k) for k, one in enumerate(starts)]
     slices = [(row.slice, Info(TensorType(row.slice.dtype, row.slice.shape))) for row in taken]
-    made = inlined(lowering, graph, [*held, *slices])
+    made = inlined(values, graph, [*held, *slices])
     states = None if made is None else _states([*zip(starts, held, strict=True)], made.results)
     if made is None or states is None:
         return False
     results = [tensor for tensor, _ in made.results[split:]]
     axes, backs = op.attr("scan_output_axes", [0] * len(results)), op.attr("scan_output_directions", [0] * len(results))
-    rows = [_stacked(lowering, x, number, axis, back) for x, axis, back in zip(results, axes, backs, strict=True)]
-    limit = lowering.stored(Tensor("int64", (1,), contents=(number,)))
-    _roll(lowering, made, Turns(lowering.new("int64", (1,)), limit, _true()[0], number), states, taken, rows)
+    rows = [_stacked(values.builder, x, number, axis, back) for x, axis, back in zip(results, axes, backs, strict=True)]
+    limit = values.builder.stored(Tensor("int64", (1,), contents=(number,)))
+    _roll(values, made, Turns(values.builder.new("int64", (1,)), limit, _true()[0], number), states, taken, rows)
     _leave(op, [*zip(starts, held, strict=True)], rows)
     return True
 
@@ -242,11 +243,11 @@ def _plain(dtype: DType) -> Info:
     return Info(TensorType(dtype, ()))
 
 
-def _held(lowering: Lowering, start: Known, fixed: bool) -> Known:
+def _held(builder: Builder, start: Known, fixed: bool) -> Known:
     """A state during the turns: no more is known of it than its shape, unless every turn hands it on as it is."""
     if fixed:
         return start
-    tensor = lowering.new(start[0].dtype, start[0].shape)
+    tensor = builder.new(start[0].dtype, start[0].shape)
     return tensor, Info(TensorType(tensor.dtype, tensor.shape))
 
 
@@ -261,44 +262,44 @@ def _states(pairs: Sequence[tuple[Known, Known]], results: Sequence[Known]) -> l
     return states
 
 
-def _taken(lowering: Lowering, x: Tensor, axis: int, back: int) -> Row:
+def _taken(builder: Builder, x: Tensor, axis: int, back: int) -> Row:
     axis += len(x.shape) if axis < 0 else 0
-    slice_ = lowering.new(x.dtype, x.shape[:axis] + x.shape[axis + 1 :])
-    return Row(lowering.stored(x), slice_, axis, back != 0)
+    slice_ = builder.new(x.dtype, x.shape[:axis] + x.shape[axis + 1 :])
+    return Row(builder.stored(x), slice_, axis, back != 0)
 
 
-def _stacked(lowering: Lowering, row: Tensor, number: Dim, axis: int, back: int = 0) -> Row:
+def _stacked(builder: Builder, row: Tensor, number: Dim, axis: int, back: int = 0) -> Row:
     axis += len(row.shape) + 1 if axis < 0 else 0
-    return Row(lowering.new(row.dtype, (*row.shape[:axis], number, *row.shape[axis:])), row, axis, back != 0)
+    return Row(builder.new(row.dtype, (*row.shape[:axis], number, *row.shape[axis:])), row, axis, back != 0)
 
 
 def _roll(
-    lowering: Lowering, made: Inlined, turns: Turns, states: Sequence[State], taken: Sequence[Row], rows: Sequence[Row]
+    values: Values, made: Inlined, turns: Turns, states: Sequence[State], taken: Sequence[Row], rows: Sequence[Row]
 ) -> None:
     """Appends the loop: states begin, then for each turn its slices, the body, its rows, and the states of the next one."""
     for state in states:
-        _copy(lowering, lowering.stored(state.start), state.held)
-    ends = [lowering.stored(x.result) if not made.owns(x.result) else x.result for x in states]
-    slices = [lowering.stored(row.slice) if not made.owns(row.slice) else row.slice for row in rows]
-    enter = jump(lowering, jumps.begin, turns.operands)
-    begin = count(lowering)
+        _copy(values.builder, values.builder.stored(state.start), state.held)
+    ends = [values.builder.stored(x.result) if not made.owns(x.result) else x.result for x in states]
+    slices = [values.builder.stored(row.slice) if not made.owns(row.slice) else row.slice for row in rows]
+    enter = jump(values.builder, jumps.begin, turns.operands)
+    begin = count(values.builder)
     for row in taken:
-        lowering.emit(lowering.owner, jumps.take, [bits(row.whole), turns.turn, bits(row.slice)], named=row.sizes)
+        values.builder.emit(values.builder.owner, jumps.take, [bits(row.whole), turns.turn, bits(row.slice)], named=row.sizes)
     targets = _overwritten(made, states)
-    splice(lowering, made, sure=False, targets=targets)
+    splice(values, made, sure=False, targets=targets)
     for row, slice_ in zip(rows, slices, strict=True):
         source = _moved(slice_, targets)
-        lowering.emit(lowering.owner, jumps.give, [bits(source), turns.turn, bits(row.whole)], named=row.sizes)
+        values.builder.emit(values.builder.owner, jumps.give, [bits(source), turns.turn, bits(row.whole)], named=row.sizes)
     # A result that the body does not make may be another state, which is overwritten below.
-    ends = [end if made.owns(end) else lowering.copied(end, lowering.owner) for end in ends]
+    ends = [end if made.owns(end) else values.builder.copied(end, values.builder.owner) for end in ends]
     for state, end in zip(states, ends, strict=True):
         source = _moved(end, targets)
         if source.buffer is not state.held.buffer:
-            _copy(lowering, source, state.held)
+            _copy(values.builder, source, state.held)
     work = sum((each.work for each in made.instructions), start=0)
     cost = maximum(ANY_TURNS * work, LONG) if turns.number is None else minimum(turns.number, MANY_TURNS) * work
-    again = jump(lowering, jumps.again, turns.operands, minimum(cost, SECOND))
-    after = count(lowering)
+    again = jump(values.builder, jumps.again, turns.operands, minimum(cost, SECOND))
+    after = count(values.builder)
     enter.jump, again.jump = after - begin + 1, begin - after + 1
 
 
@@ -332,11 +333,6 @@ def _leave(op: NodeLowering, states: Sequence[tuple[Known, Known]], rows: Sequen
 
 
 # --- Of all three
-def _lowering(op: NodeLowering) -> Lowering:
-    assert isinstance(op.lowering, Lowering)
-    return op.lowering
-
-
 def _input(op: NodeLowering, index: int) -> Value:
     value = op.node.inputs[index]
     assert value is not None
@@ -345,7 +341,7 @@ def _input(op: NodeLowering, index: int) -> Value:
 
 def _number(op: NodeLowering, index: int) -> Known | None:
     """An input of one element, as a body gets it."""
-    found = given(_lowering(op), _input(op, index))
+    found = given(op.values, _input(op, index))
     return found if found is not None and same(found[0].size, 1) else None
 
 
@@ -353,9 +349,9 @@ def _set(op: NodeLowering, index: int, tensor: Tensor, info: Info) -> None:
     value = op.node.outputs[index] if index < len(op.node.outputs) else None
     if value is not None:
         op.set(index, tensor)
-        op.lowering.inference.infos[value] = info
+        op.values.inference.infos[value] = info
 
 
-def _copy(lowering: Lowering, x: Tensor, y: Tensor) -> None:
+def _copy(builder: Builder, x: Tensor, y: Tensor) -> None:
     source, target = bits(x), bits(y)
-    lowering.emit(lowering.owner, primitives.copy, [source, target], named={"count": target.size}, work=x.size)
+    builder.emit(builder.owner, primitives.copy, [source, target], named={"count": target.size}, work=x.size)

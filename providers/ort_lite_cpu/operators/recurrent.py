@@ -136,7 +136,7 @@ class Layer:
     def _sum(self, rows: Sequence[Tensor]) -> Tensor:
         from ort_lite_cpu.lowering.expression import formula_tensor
 
-        return self.op.lowering.stored(formula_tensor(rows[0].dtype, rows[0], "{0} + {1}", rows))
+        return self.op.stored(formula_tensor(rows[0].dtype, rows[0], "{0} + {1}", rows))
 
     def _constant_blocks(self, array: Array, direction: int, first: int, gates: int) -> Array:
         """Rows (blocks, gates, unit), flat, of weights (directions, rows, columns) or vectors (directions, rows)."""

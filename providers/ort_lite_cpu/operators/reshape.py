@@ -14,7 +14,7 @@ from ort_lite_cpu.registry import ANY, MOVABLE, operator
 def reshape(op: NodeLowering) -> None:
     """No work at run time: the output is the input's memory. Channels-last storage stays where only channels are regrouped."""
     _same_size(op)
-    x, shape = op.lowering.computed(op.raw(0)), op.info().shape
+    x, shape = op.builder.computed(op.raw(0)), op.info().shape
     assert shape is not None
     orders = _regrouped(x, shape)
     if orders is None:
@@ -65,7 +65,7 @@ def identity(op: NodeLowering) -> None:
 @operator("Transpose", types=MOVABLE)
 def transpose(op: NodeLowering) -> None:
     """A change of the storage order alone: a reader that wants the logical order has it made."""
-    x = op.lowering.computed(op.raw(0))
+    x = op.builder.computed(op.raw(0))
     rank = len(x.shape)
     perm = list(op.attr("perm") or range(rank)[::-1])  # an empty one is none, as in onnxruntime
     own = x.perm or tuple(range(rank))

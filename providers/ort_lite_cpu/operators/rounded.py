@@ -52,7 +52,7 @@ def _rounding(op: NodeLowering, value: Value | None) -> list[Node]:
 
 def _only_reader(op: NodeLowering, value: Value | None) -> Node | None:
     """The node of this program that alone reads the value."""
-    if value is None or op.lowering.remaining.get(value) != 1 or len(value.readers) != 1:
+    if value is None or op.values.remaining.get(value) != 1 or len(value.readers) != 1:
         return None
     [node] = value.readers
-    return node if node in op.lowering.coming else None
+    return node if node in op.values.coming else None

@@ -26,8 +26,8 @@ class Rowless:
         self, op: NodeLowering, graph: Graph, captures: Sequence[Value], first: int, axes: Sequence[Sequence[int]]
     ) -> None:
         """`first` is the index of the first scan output of the node. `axes` has for each the axes that a row lacks."""
-        self._rules, self._graph = op.lowering.inference.rules, graph
-        self._captures = {value: op.lowering.inference.of(value) for value in captures}
+        self._rules, self._graph = op.values.inference.rules, graph
+        self._captures = {value: op.values.inference.of(value) for value in captures}
         self._infos = [op.info(first + k) if op.wants(first + k) else UNKNOWN for k in range(len(axes))]
         self._known = [_row(op, first + k, missing) for k, missing in enumerate(axes)]
 

@@ -161,7 +161,7 @@ def lower_grid_sample(op: NodeLowering) -> None:
     taps, shape = _TAPS[choice(op, "mode", "linear", _TAPS)], op.info().shape
     assert shape is not None
     x = x if taps == 1 else as_float(op, x)
-    y = op.lowering.new(x.dtype, shape, channels_last(rank))
+    y = op.builder.new(x.dtype, shape, channels_last(rank))
     padding = choice(op, "padding_mode", "zeros", ("zeros", "border", "reflection"))
     given = {"n": n, "c": c, **_space(op, space), "points": product(shape[2:]), "taps": taps, "padding": padding}
     op.emit(grid_sample, [x, grid, y], **given, work=y.size * taps ** len(space))

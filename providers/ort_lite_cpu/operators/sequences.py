@@ -32,7 +32,7 @@ def _position(at: Array, length: int, last: int) -> int:
 @operator("SequenceConstruct", since=11, types=ANY, python=True)
 def sequence_construct(op: NodeLowering) -> None:
     """Spec: ONNX SequenceConstruct-11."""
-    op.lowering.host(op.node, lambda *arrays: [list(arrays)], python=True, shared=FIRST)
+    op.values.host(op.node, lambda *arrays: [list(arrays)], python=True, shared=FIRST)
 
 
 @operator("SequenceEmpty", since=11, types=ANY, python=True)
@@ -54,7 +54,7 @@ def sequence_at(op: NodeLowering) -> None:
     def step(sequence: Sequence[Any], at: Array) -> list[Any]:
         return [sequence[_position(at, len(sequence), len(sequence) - 1)]]
 
-    op.lowering.host(op.node, step, python=True, shared=FIRST)
+    op.values.host(op.node, step, python=True, shared=FIRST)
 
 
 @operator("SequenceErase", since=11, types=ANY, python=True)
@@ -65,7 +65,7 @@ def sequence_erase(op: NodeLowering) -> None:
         index = _position(np.array(-1) if at is None else at, len(sequence), len(sequence) - 1)
         return [[*sequence[:index], *sequence[index + 1 :]]]
 
-    op.lowering.host(op.node, step, python=True, shared=FIRST)
+    op.values.host(op.node, step, python=True, shared=FIRST)
 
 
 @operator("SequenceInsert", since=11, types=ANY, python=True)
@@ -76,7 +76,7 @@ def sequence_insert(op: NodeLowering) -> None:
         index = len(sequence) if at is None else _position(at, len(sequence), len(sequence))
         return [[*sequence[:index], element, *sequence[index:]]]
 
-    op.lowering.host(op.node, step, python=True, shared=FIRST)
+    op.values.host(op.node, step, python=True, shared=FIRST)
 
 
 @operator("ConcatFromSequence", since=11, types=ANY, python=True)
@@ -112,7 +112,7 @@ def split_to_sequence(op: NodeLowering) -> None:
         pieces.extend(_piece(op.node, x, axis, start, end) for start, end in pairwise(starts))
         return [pieces]
 
-    op.lowering.host(op.node, step, python=True, shared=FIRST)
+    op.values.host(op.node, step, python=True, shared=FIRST)
 
 
 def _piece(node: Node, x: Array, axis: int, start: int, end: int | None) -> Array:
@@ -143,20 +143,20 @@ def sequence_map(op: NodeLowering) -> None:
             body.settle(made)
         return made
 
-    op.lowering.host(op.node, step, python=True, captures=captures, shared=range(outputs))
+    op.values.host(op.node, step, python=True, captures=captures, shared=range(outputs))
 
 
 @operator("Optional", since=15, types=ANY, python=True)
 def optional(op: NodeLowering) -> None:
     """Spec: ONNX Optional-15."""
-    op.lowering.host(op.node, lambda *value: [value[0] if value else None], python=True, shared=FIRST)
+    op.values.host(op.node, lambda *value: [value[0] if value else None], python=True, shared=FIRST)
 
 
 @operator("OptionalGetElement", since=15, types=ANY, python=True)
 def optional_get_element(op: NodeLowering) -> None:
     """A tensor is handed on as it is. Spec: ONNX OptionalGetElement-18."""
     value = op.node.inputs[0]
-    if value is not None and isinstance(op.lowering.inference.of(value).type, TensorType):
+    if value is not None and isinstance(op.values.inference.of(value).type, TensorType):
         op.pass_on(op.raw(0))
         return
 
@@ -165,7 +165,7 @@ def optional_get_element(op: NodeLowering) -> None:
             raise ValueError("the optional is empty; ask OptionalHasElement first")
         return [value]
 
-    op.lowering.host(op.node, step, python=True, shared=FIRST)
+    op.values.host(op.node, step, python=True, shared=FIRST)
 
 
 @operator("OptionalHasElement", since=15, types=ANY, python=True)

@@ -65,7 +65,7 @@ def split(op: NodeLowering) -> None:
     if not fits:  # an error of the run: branches that are never taken have such nodes
         parts = ", ".join(f"{{{k}}}" for k in range(1, len(lengths) + 1))
         numbers = (x.shape[axis], *lengths)
-        op.lowering.result.items.append(Requirement(op.node, 0, f"{{0}} elements cannot be cut into parts of {parts}", numbers))
+        op.builder.result.items.append(Requirement(op.node, 0, f"{{0}} elements cannot be cut into parts of {parts}", numbers))
     at: Dim = 0
     for k, length in enumerate(lengths):
         if op.wants(k):
@@ -79,7 +79,7 @@ def split(op: NodeLowering) -> None:
 @operator("Concat", types=MOVABLE)
 def concat(op: NodeLowering) -> None:
     """Copies each input that is not there yet to its place; keeps a storage order that the first input has."""
-    raws, whole = [op.raw(k) for k in range(len(op.node.inputs))], op.lowering.joined.get(op.node)
+    raws, whole = [op.raw(k) for k in range(len(op.node.inputs))], op.values.joined.get(op.node)
     if whole is not None and same_shape(whole.shape, op.info().shape or ()):
         y, perm = whole, whole.perm
         op.set(0, y)

@@ -50,7 +50,7 @@ def move(op: NodeLowering) -> None:
 
     Position 0 is the empty string, so that what a kernel fills with zeros (Pad, Trilu) is empty.
     """
-    lowering, node, pace = op.lowering, op.node, op.pace
+    values, node, pace = op.values, op.node, op.pace
     native = find_native(node)
     if native is None:
         raise op.reject("no kernel moves strings for it")
@@ -61,28 +61,28 @@ def move(op: NodeLowering) -> None:
     crops = op.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"  # nothing else extrapolates
     if crops and op.attr("extrapolation_value", 0.0) != 0.0:
         raise op.reject("a number stands for no string; extrapolation_value should be 0, which gives empty ones")
-    values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype == "string"]
-    strings = {value: lowering.tensor(value) for value in values}
-    infos = {value: lowering.inference.of(value) for value in values}
-    numbers = lowering.step(
+    texts = [value for value in dict.fromkeys(node.inputs) if value is not None and values.tensor(value).dtype == "string"]
+    strings = {value: values.tensor(value) for value in texts}
+    infos = {value: values.inference.of(value) for value in texts}
+    numbers = values.builder.step(
         node, partial(_positions, pace), list(strings.values()), [_as_numbers(info) for info in infos.values()]
     )
     count = len(node.outputs)
-    for value, tensor in zip(values, numbers, strict=True):
+    for value, tensor in zip(texts, numbers, strict=True):
         assert tensor is not None
-        lowering.tensors[value] = tensor
-        lowering.inference.infos[value] = _as_numbers(infos[value])
+        values.tensors[value] = tensor
+        values.inference.infos[value] = _as_numbers(infos[value])
     try:
-        native.lower(NodeLowering(lowering, node, [_as_numbers(op.info(k)) for k in range(count)]))
+        native.lower(NodeLowering(values, node, [_as_numbers(op.info(k)) for k in range(count)]))
     finally:
-        lowering.tensors.update(strings)
-        lowering.inference.infos.update(infos)
+        values.tensors.update(strings)
+        values.inference.infos.update(infos)
 
     def pick(*arrays: Array | None) -> list[Array | None]:
-        pool = _pool(pace, [texts.reshape(-1) for texts in arrays[count:] if texts is not None])
+        pool = _pool(pace, [array.reshape(-1) for array in arrays[count:] if array is not None])
         return [None if positions is None else pace.picked(pool, positions) for positions in arrays[:count]]
 
-    moved = [None if value is None else lowering.tensors[value] for value in node.outputs]
+    moved = [None if value is None else values.tensors[value] for value in node.outputs]
     op.python(pick, [*moved, *strings.values()])
 
 

@@ -73,7 +73,7 @@ class TextStep:
 
 def emit_view(op: NodeLowering, view: Dims) -> None:
     """Output 0 is the array of input 0 under another shape."""
-    [y] = op.lowering.step(op.node, TextStep(op.node, view), [op.raw(0)], [op.info()], shared=(0,))
+    [y] = op.builder.step(op.node, TextStep(op.node, view), [op.raw(0)], [op.info()], shared=(0,))
     assert y is not None
     op.set(0, y)
 
@@ -92,38 +92,38 @@ def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tenso
     """(the bytes of what a stage that can be streamed would make, the least length of its words); None where there is none, others
     read its words too, or `accepts` says no to what it fills rows up with.
     """
-    x, lowering, value = op.raw(0), op.lowering, op.node.inputs[0]
-    if value is None or lowering.remaining.get(value) != 1 or len(x.shape) != 2:
+    x, values, value = op.raw(0), op.values, op.node.inputs[0]
+    if value is None or values.remaining.get(value) != 1 or len(x.shape) != 2:
         return None
 
     def fits(function: Any) -> bool:
         stage = function.stages[-1][1] if isinstance(function, TextStep) and function.stages else None
         return isinstance(stage, Streamed) and accepts(stage.fill)
 
-    before = lowering.taken_back(x, (), fits, lost=x.shape[1:])
+    before = values.builder.taken_back(x, (), fits, lost=x.shape[1:])
     if before is None:
         return None
     head: Any = before.function
     node, last = head.stages[-1]
     step = TextStep(node, head.view, head.stages[:-1], lambda texts, shape: np.frombuffer(last.stream(texts), np.uint8))
-    nbytes = symbol(f"{x.name}.bytes#{len(lowering.result.sources)}")
-    [made] = lowering.step(op.node, step, before.inputs, [Info(TensorType("uint8", (nbytes,)))])
+    nbytes = symbol(f"{x.name}.bytes#{len(values.builder.result.sources)}")
+    [made] = values.builder.step(op.node, step, before.inputs, [Info(TensorType("uint8", (nbytes,)))])
     assert made is not None
     return made, last.least
 
 
 def _emit(op: NodeLowering, stages: Sequence[tuple[Node, Stage]], finish: Finish | None, info: Info) -> Tensor:
     """As a step of its own, or as one with that before: if it makes the texts, and nobody else reads them."""
-    x, lowering, value = op.raw(0), op.lowering, op.node.inputs[0]
+    x, values, value = op.raw(0), op.values, op.node.inputs[0]
     inputs: Sequence[Tensor | None] = [x]
     before: Any = None
-    if value is not None and lowering.remaining.get(value) == 1:
-        before = lowering.taken_back(x, info.shape or (), lambda function: isinstance(function, TextStep))
+    if value is not None and values.remaining.get(value) == 1:
+        before = values.builder.taken_back(x, info.shape or (), lambda function: isinstance(function, TextStep))
     if before is None:
         function = TextStep(op.node, None, stages, finish)
     else:
         inputs, head = before.inputs, before.function
         function = TextStep(op.node, head.view, [*head.stages, *stages], finish)
-    [made] = lowering.step(op.node, function, inputs, [info])
+    [made] = values.builder.step(op.node, function, inputs, [info])
     assert made is not None
     return made

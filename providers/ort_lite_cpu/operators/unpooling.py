@@ -154,7 +154,7 @@ def lower_col2im(op: NodeLowering) -> None:
     assert shape is not None
     op.agree([shape[1] * product(block)], [x.shape[1]], "the rows of the columns are no multiple of the block")
     dtype = "int32" if x.dtype == "bool" else x.dtype
-    y = op.lowering.new(dtype, shape)
+    y = op.builder.new(dtype, shape)
     op.emit(col2im, [op.cast(x, dtype), y], planes=product(shape[:2]), **sizes, **steps, work=y.size * 8)
     op.set(0, op.cast(y, x.dtype))
 

@@ -27,6 +27,7 @@ from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.inline import EXPECT, REFUSE
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import Instruction
+from ort_lite_cpu.lowering.values import Values
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program, machinery
@@ -160,7 +161,7 @@ def _activations() -> Iterator[Spec]:
 def specs_of(node: Node, rules: ShapeRules, options: CPUOptions) -> Iterator[Spec]:
     """What one node is computed with; nothing is compiled."""
     inputs = [(value, Info(value.type)) for value in dict.fromkeys(node.inputs) if value is not None and value.constant is None]
-    lowering = Lowering(inputs, rules, options, {}, Program)
+    lowering = Lowering(Values(inputs, rules, options, {}, Program))
     try:
         items = lowering.run([node], [value for value in node.outputs if value is not None]).items
     except InvalidGraph:  # a type that kernels take, and ONNX does not

@@ -23,6 +23,7 @@ from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Source
+from ort_lite_cpu.lowering.values import Values
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
@@ -71,7 +72,7 @@ class Program:
     ) -> None:
         self.source = Source(tuple(nodes), tuple([value for value, _ in inputs]), tuple(outputs), bodies, options)
         self._rules, self._options, self.planner = rules, options, options.planner
-        lowering = Lowering(_renamed(inputs), rules, options, bodies, Program)
+        lowering = Lowering(Values(_renamed(inputs), rules, options, bodies, Program))
         self.lowered = lowering.run(nodes, outputs)
         needed = machinery(options.threads if _may_share(self.lowered) else 1)
         assembled = assemble(self.lowered, options.threads, needed)

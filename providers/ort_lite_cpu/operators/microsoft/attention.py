@@ -303,7 +303,7 @@ def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total
         return mask_of(op, added, wanted)
     shape = tuple(_wider(a, b) for a, b in zip(given.shape, added.shape, strict=True))
     both = Tensor(added.dtype, shape, pending=Expression("{0} + {1}", (given, added), node=op.node))
-    return mask_of(op, op.lowering.computed(both), wanted)
+    return mask_of(op, op.builder.computed(both), wanted)
 
 
 def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:

@@ -76,7 +76,7 @@ def qlinear_leaky_relu(op: NodeLowering) -> None:
 @operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
 def qlinear_softmax(op: NodeLowering) -> None:
     """Attribute `opset` says whether rows are an axis, as since 13, or all that lies from it on."""
-    x = op.lowering.stored(_input(op, 0))
+    x = op.stored(_input(op, 0))
     y = op.temporary("float32", x.shape)
     by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, partial(emit_softmax, op))
     _finish(op, y, 3)
@@ -85,8 +85,8 @@ def qlinear_softmax(op: NodeLowering) -> None:
 @operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_global_average_pool(op: NodeLowering) -> None:
     """Means of the integers, which are exact, then scale and zero point."""
-    x = op.lowering.stored(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
-    y = op.lowering.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
+    x = op.stored(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
+    y = op.builder.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
     emit_global(op, x, y, "average")
     _finish(op, dequantized(_own_order(op, y), _one(op, 1), _zero(op, 2)).tensor(), 3)
 
@@ -94,12 +94,12 @@ def qlinear_global_average_pool(op: NodeLowering) -> None:
 @operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_average_pool(op: NodeLowering) -> None:
     x = dequantized(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
-    x = op.lowering.stored(x, channels_last(len(x.shape)))
+    x = op.stored(x, channels_last(len(x.shape)))
     shape = op.info().shape
     assert shape is not None
     if op.attr("channels_last", 0):
         shape = (shape[0], shape[-1], *shape[1:-1])
-    y = op.lowering.new("float32", shape, x.perm)
+    y = op.builder.new("float32", shape, x.perm)
     emit_pool(op, x, y, "average_padded" if op.attr("count_include_pad", 0) else "average")
     _finish(op, _own_order(op, y), 3)
 
@@ -130,6 +130,6 @@ def qlinear_concat(op: NodeLowering) -> None:
         if isinstance(scale, float) and own == (_dtype(op), scale, zero):
             tensors.append(op.input(index))
         else:
-            tensors.append(op.lowering.stored(quantized(op, _input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
+            tensors.append(op.stored(quantized(op, _input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
     y = op.output(0)
     emit_concat(op, tensors, y, op.attr("axis") % len(y.shape))

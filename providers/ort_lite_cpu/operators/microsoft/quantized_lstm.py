@@ -158,7 +158,7 @@ class QuantizedLayer(Layer):
         if op.has(4):
             self.x = self._until_longest()
         self.scale, self.zero = emit_dynamic(op, self.x)
-        self.held = op.lowering.stored(quantized(op, self.x, self.scale, self.zero, "uint8").tensor("uint8"))
+        self.held = op.stored(quantized(op, self.x, self.scale, self.zero, "uint8").tensor("uint8"))
 
     def _check_quantized(self) -> None:
         """That weights, scales and zero points are as many as the layer has."""
@@ -190,7 +190,7 @@ class QuantizedLayer(Layer):
         total = op.temporary("int32", (rows, columns))
         emit_product(op, self.held, self.zero, packed, total, Matrices(1, rows, columns, w.shape[1]))
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
-        return op.lowering.stored(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
+        return op.stored(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
 
     def lstm_steps(self, direction: int, states: Sequence[Tensor], given: Mapping[str, Any]) -> Dim:
         op, columns, tile = self.op, self.gates * self.size, integer_tile(self.op.target)

@@ -38,7 +38,7 @@ def emit_search(op: NodeLowering, search: Search, places: Mapping[str, int], kin
             raise settings.error(f"attention_mask has shape {mask.shape}; that of input_ids, {prompt.shape}, is expected")
         return search(settings, form(settings, prompt, mask, arrays[given:]), inputs)
 
-    op.lowering.host(op.node, step, python=True, captures=captures)
+    op.values.host(op.node, step, python=True, captures=captures)
 
 
 def _graphs(op: NodeLowering, kinds: Sequence[int]) -> list[Graph]:
