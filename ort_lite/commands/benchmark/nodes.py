@@ -7,7 +7,7 @@ from typing import Any
 from ort_lite.errors import InvalidArgument
 from ort_lite.partition.cost.operations import sizes_of
 from ort_lite.pipeline.node_times import Profile, dims_of, events_of, profile_of, recorded
-from ort_lite.session.session import InferenceSession
+from ort_lite.session.compatible import InferenceSession
 
 
 def profile(session: InferenceSession, feeds: Mapping[str, Any], seconds: float) -> Profile:
