@@ -1,26 +1,46 @@
-"""A partition whose nodes the next provider runs when it fails in a run (`on_run_error`)."""
+"""A partition whose nodes the next provider runs when it fails in a run (`on_run_error`), and the copies around it, which may fail too.
+
+What could not be brought to a device stays where it is, as a Stranded value; whoever reads it there knows what to do: a partition with
+a next provider runs there, a copy back to the CPU has it already, any other reader raises what the copy raised.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ort_lite.compile.moving import moved
-from ort_lite.compile.recovery import Report
-from ort_lite.compile.rescue import Rescuer, Stranded, stranded
+from ort_lite.compile.moving import Mover, moved
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, told
 from ort_lite.execute.execute import Executable, owned
-from ort_lite.execute.results import listed
+from ort_lite.execute.results import Wrapper, listed
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
+from ort_lite.partition.assignment import Hop
 from ort_lite.partition.borders import route
 from ort_lite.provider.current import CURRENT, checked_by_run
 from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
+from ort_lite.record import Record
 
 
-class Fallback(Rescuer):
+class Stranded(Record):
+    """A value in the memory of `device`, in the place of one that should be elsewhere, and why it is not."""
+
+    value: Any
+    device: Device
+    error: Exception
+
+
+def stranded(inputs: Sequence[Any]) -> Stranded | None:
+    """The first of the inputs that did not arrive."""
+    return next((x for x in inputs if type(x) is Stranded), None)
+
+
+class Fallback(Wrapper):
     """A partition; when it fails in a run, what `instead` makes of its nodes runs them from the same inputs.
 
-    The next run tries the partition again. The first failure is reported.
+    The next run tries the partition again. The first failure is reported. On a device it is called with its inputs, and then with
+    those of them that are on the CPU as well: `at_home`.
     """
+
+    at_home: tuple[Value, ...] = ()
 
     def __init__(
         self,
@@ -28,7 +48,7 @@ class Fallback(Rescuer):
         function: CompiledPartition,
         instead: Callable[[Partition], Executable],
         transfers: Sequence[DataTransfer],
-        report: Report,
+        report: Callable[[str], None],
     ) -> None:
         self.partition, self.function = partition, function
         self._instead, self._transfers, self._report = instead, transfers, report
@@ -51,6 +71,7 @@ class Fallback(Rescuer):
         return results if device == CPU else [Stranded(y, CPU, error) for y in results]
 
     def rescue(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
+        """Return its outputs, on the CPU. Raises RuntimeException where nobody else can run its nodes."""
         made = self._next(error)
         given = self._on_cpu(inputs)
         results = made.run(given, CURRENT.options)
@@ -92,3 +113,42 @@ class Fallback(Rescuer):
         if source != destination:
             x = moved(value, x, route(source, destination, self._transfers, value, self.partition.name), self.partition.name)
         return x
+
+
+class CarefulMover:
+    """A copy of which one side has a next provider: `maker` made the value, its output `index`; with `forgiving` a reader has.
+
+    It is called with what the copy is called with, `own` of them, and then with the inputs of the maker.
+    """
+
+    def __init__(self, mover: Mover, hop: Hop, own: int, maker: Fallback | None, index: int, forgiving: bool) -> None:
+        self._mover, self._hop, self._own = mover, hop, own
+        self._maker, self._index, self._forgiving = maker, index, forgiving
+
+    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        x, destination = inputs[0], self._hop.destination
+        if type(x) is Stranded:
+            return [x.value if x.device == destination else x]
+        try:
+            return self._mover(inputs[: self._own])
+        except RunTerminated:
+            raise
+        except Exception as error:
+            if self._maker is not None:
+                found = self._maker.rescue(inputs[self._own :], error)[self._index]
+                return [found if destination == CPU else Stranded(found, CPU, error)]
+            if not self._forgiving:
+                raise
+            return [Stranded(x, self._hop.source, error)]
+
+
+def strict(function: CompiledPartition) -> CompiledPartition:
+    """Wrap a partition without a next provider, on a device to which a value may not have come."""
+
+    def call(inputs: Sequence[Any]) -> Sequence[Any]:
+        if (missing := stranded(inputs)) is not None:
+            error = missing.error
+            raise RuntimeException(f"an input did not come to the device: {told(error)}") from error
+        return function(inputs)
+
+    return call

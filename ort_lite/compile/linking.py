@@ -11,11 +11,22 @@ from ort_lite.partition.assignment import Hop, Level
 from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.ask import who
 from ort_lite.provider.provider import CPU, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
+    from ort_lite.compile.fallback import Fallback
     from ort_lite.compile.moving import AsyncMover
-    from ort_lite.compile.places import Places
-    from ort_lite.compile.rescue import Rescuer
+
+
+class Places(Record):
+    """Where values of a run are that a user keeps on devices.
+
+    An Executable for them takes, behind its inputs, the values of `inputs`, which stand in their own places with what tells their
+    shapes alone; it gives `outputs` and no other, those with a provider in the memory of its device, the others on the CPU.
+    """
+
+    inputs: Mapping[Value, Device] = field(default_factory=dict)
+    outputs: Mapping[Value, ExecutionProvider | None] = field(default_factory=dict)
 
 
 class Linker:
@@ -26,7 +37,7 @@ class Linker:
         level: Level,
         captures: tuple[Value, ...],
         compiled: Mapping[str, CompiledPartition],
-        places: "Places | None" = None,
+        places: Places | None = None,
     ) -> None:
         self.level, self.compiled, self.places = level, compiled, places
         self.inputs = (*level.graph.inputs, *captures)
@@ -46,7 +57,7 @@ class Linker:
         self.makers: dict[Value, str] = {}
         self.forgiving = _forgiving([p for p in level.partitions if p.provider.device != CPU], compiled)
         """Devices of partitions that have a next provider."""
-        self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
+        self.rescued: dict[Value, tuple[Fallback, int, list[int]]] = {}
         """What partitions with a next provider made on a device: the partition, which output, its slots."""
         self.begun: dict[tuple[Value, Device], tuple[AsyncMover, int, int]] = {}
         self.notifications: list[int] = []
@@ -95,10 +106,10 @@ class Linker:
 
     def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
         """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
-        from ort_lite.compile.rescue import Rescuer, Strict
+        from ort_lite.compile.fallback import Fallback, strict
 
-        if not isinstance(function, Rescuer):
-            return Strict(function)
+        if not isinstance(function, Fallback):
+            return strict(function)
         if self.places is not None:
             from copy import copy
 
@@ -137,8 +148,8 @@ class Linker:
                 self._copy(value, hop, reader)
 
     def _copy(self, value: Value, hop: Hop, reader: str) -> None:
+        from ort_lite.compile.fallback import CarefulMover
         from ort_lite.compile.moving import Mover
-        from ort_lite.compile.rescue import CarefulMover
 
         function: CompiledPartition = (mover := Mover(value, hop, *self._ends(value, reader), self.inputs))
         given = [self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
@@ -197,9 +208,9 @@ def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartiti
     """The devices of those that have a next provider; `away` are the partitions that are not on the CPU."""
     if not away:
         return set()
-    from ort_lite.compile.rescue import Rescuer
+    from ort_lite.compile.fallback import Fallback
 
-    return {partition.provider.device for partition in away if isinstance(compiled[partition.name], Rescuer)}
+    return {partition.provider.device for partition in away if isinstance(compiled[partition.name], Fallback)}
 
 
 def _copy_name(value: Value, hop: Hop) -> str:

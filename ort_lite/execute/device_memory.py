@@ -11,7 +11,7 @@ from ort_lite.errors import ProviderError, told
 from ort_lite.execute.results import KnownShapes, Wrapper, listed, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.provider.ask import told_as
-from ort_lite.provider.provider import Allocator, CompiledPartition, Device
+from ort_lite.provider.provider import Allocator, CompiledPartition, Device, Partition
 
 
 def allocated(memory: Allocator, nbytes: int, who: str) -> Any:
@@ -52,20 +52,12 @@ class Allotted(Wrapper):
     It is called with what tells the shapes of `witnesses` behind its inputs; `function` takes (inputs, memory).
     """
 
-    def __init__(
-        self,
-        function: CompiledPartition,
-        who: str,
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        outer: Sequence[Value],
-        memory: Allocator,
-        device: Device,
-    ) -> None:
-        self.function, self._who, self._inputs, self._outputs = function, who, len(inputs), tuple(outputs)
-        self._memory, self._device = memory, device
-        self.witnesses = witnesses(outputs, outer)
-        self._shapes = KnownShapes(outputs, self.witnesses)
+    def __init__(self, function: CompiledPartition, partition: Partition, outer: Sequence[Value], memory: Allocator) -> None:
+        self.function, self._who = function, f"{partition.name} ({partition.provider.name})"
+        self._inputs, self._outputs = len(partition.inputs), partition.outputs
+        self._memory, self._device = memory, partition.provider.device
+        self.witnesses = witnesses(self._outputs, outer)
+        self._shapes = KnownShapes(self._outputs, self.witnesses)
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         own, told_by = inputs[: self._inputs], inputs[self._inputs :]

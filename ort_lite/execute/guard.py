@@ -47,13 +47,11 @@ def guarded(
             f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one"
         ).about(provider=provider.name)
     if provider.device == CPU and not provider.exact:
-        who, views = f"{partition.name} ({provider.name})", not provider.writes_no_input
-        function = Checked(function, who, partition.inputs, partition.outputs, outer, views)
+        function = Checked(function, partition, outer)
     if memory is not None:
         from ort_lite.execute.device_memory import Allotted
 
-        who = f"{partition.name} ({provider.name})"
-        function = Allotted(function, who, partition.inputs, partition.outputs, outer, memory, provider.device)
+        function = Allotted(function, partition, outer, memory)
     if provider.concurrency != "serial":
         return function
     inside = [other for other in others if other.concurrency == "serial"] if partition.bodies else []

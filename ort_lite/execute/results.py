@@ -14,7 +14,7 @@ from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.memory.arenas import owns_bytes
-from ort_lite.provider.provider import CompiledPartition
+from ort_lite.provider.provider import CompiledPartition, Partition
 from ort_lite.record import Record
 from ort_lite.shapes.dims import Shape, as_symbol, evaluate, symbols
 from ort_lite.shapes.expr import Dim, Expr
@@ -36,17 +36,15 @@ class Wrapper:
 class Checked(Wrapper):
     """A compiled partition on the CPU: its inputs cannot be written to, its outputs are what the graph says (see `Expected`).
 
-    It is called with the arrays of `witnesses` behind its inputs: they tell sizes that the inputs do not. `views`: the provider
-    does not say that it writes to no input. About 0.3 us an input and an output.
+    It is called with the arrays of `witnesses` behind its inputs: they tell sizes that the inputs do not. About 0.3 us an input and an
+    output.
     """
 
-    def __init__(
-        self, function: CompiledPartition, who: str, inputs: Sequence[Value], outputs: Sequence[Value], outer: Sequence[Value],
-        views: bool,
-    ) -> None:  # fmt: skip
-        self.function, self._who, self._inputs, self._views = function, who, len(inputs), views
+    def __init__(self, function: CompiledPartition, partition: Partition, outer: Sequence[Value]) -> None:
+        inputs, outputs = partition.inputs, partition.outputs
+        self.function, self._inputs, self._views = function, len(inputs), not partition.provider.writes_no_input
         self.witnesses = witnesses(outputs, [value for value in outer if value not in inputs])
-        self._expected = Expected(who, outputs, (*inputs, *self.witnesses))
+        self._expected = Expected(f"{partition.name} ({partition.provider.name})", outputs, (*inputs, *self.witnesses))
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         own = inputs if len(inputs) == self._inputs else inputs[: self._inputs]

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.compile.linking import Linker
-from ort_lite.compile.places import Places
-from ort_lite.compile.rescue import Stranded
+from ort_lite.compile.fallback import Stranded
+from ort_lite.compile.linking import Linker, Places
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.execute.feeds import Check, Feeds, check_shape
