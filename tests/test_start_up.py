@@ -12,10 +12,11 @@ import pytest
 from ort_lite.native import linking
 from ort_lite.native.cpu import host
 
-HEAVY = {
-    "dataclasses", "google.protobuf.json_format", "importlib.metadata", "llvmlite", "ml_dtypes", "numba",
-    "numpy.ma", "onnx", "ort_lite.native.compiler", "ort_lite.native.workers", "pathlib", "pluggy", "re2", "rich", "tempfile",
-}  # fmt: skip
+_HEAVY_NAMES = """
+dataclasses google.protobuf.json_format importlib.metadata llvmlite ml_dtypes numba numpy.ma onnx ort_lite.native.compiler
+ort_lite.native.workers pathlib pluggy re2 rich tempfile
+"""
+HEAVY = frozenset(_HEAVY_NAMES.split())
 """Worth 5 ms or more each; `workers` is imported when a kernel has to be compiled."""
 if host().triple not in linking.MACHINES:
     HEAVY -= {"llvmlite"}  # there it links

@@ -98,9 +98,13 @@ def _texts(folder: Traversable, prefix: str = "") -> list[tuple[str, str]]:
 def _filled(text: str, names: Names, license: str) -> str:
     major, minor = (int(part) for part in __version__.split(".")[:2])
     values = {
-        "name": names.name, "distribution": names.distribution, "package": names.package, "provider": names.provider,
-        "license": license, "requirement": f">={major}.{minor},<{major}.{minor + 1}",
-    }  # fmt: skip
+        "name": names.name,
+        "distribution": names.distribution,
+        "package": names.package,
+        "provider": names.provider,
+        "license": license,
+        "requirement": f">={major}.{minor},<{major}.{minor + 1}",
+    }
     for word, value in values.items():
         text = text.replace(f"@{word}@", value)
     return text

@@ -88,9 +88,13 @@ class OrtMemoryInfo:
 
 
 _CONFIG = {
-    "max_mem": 0, "arena_extend_strategy": -1, "initial_chunk_size_bytes": -1, "max_dead_bytes_per_chunk": -1,
-    "initial_growth_chunk_size_bytes": -1, "max_power_of_two_extend_bytes": -1,
-}  # fmt: skip
+    "max_mem": 0,
+    "arena_extend_strategy": -1,
+    "initial_chunk_size_bytes": -1,
+    "max_dead_bytes_per_chunk": -1,
+    "initial_growth_chunk_size_bytes": -1,
+    "max_power_of_two_extend_bytes": -1,
+}
 
 
 class OrtArenaCfg:

@@ -203,5 +203,11 @@ def _least(*dims: Dim) -> Dim:
 
 
 _LANGUAGE: dict[str, Any] = {
-    "max": _most, "min": _least, "ceildiv": ceildiv, "select": select, "equal": equal, "less": less, "walk": walk,
-}  # fmt: skip
+    "max": _most,
+    "min": _least,
+    "ceildiv": ceildiv,
+    "select": select,
+    "equal": equal,
+    "less": less,
+    "walk": walk,
+}

@@ -25,7 +25,8 @@ SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "CreatePassBuilder": (c_void_p, (c_void_p, c_void_p)),
     "CreatePipelineTuningOptions": (c_void_p, ()),
     "CreateTargetMachine": (
-        c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_char_p, c_char_p, c_int, c_int, c_char_p)
+        c_void_p,
+        (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_char_p, c_char_p, c_int, c_int, c_char_p),
     ),
     "DisposeMemoryBuffer": (None, (c_void_p,)),
     "DisposeModule": (None, (c_void_p,)),
@@ -52,7 +53,7 @@ SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "SearchAddressOfSymbol": (c_void_p, (c_char_p,)),
     "TargetMachineEmitToMemory": (c_void_p, (c_void_p, c_void_p, c_int, _TEXT)),
     "VerifyModule": (c_bool, (c_void_p, _TEXT)),
-}  # fmt: skip
+}
 
 
 @cache

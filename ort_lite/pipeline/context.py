@@ -173,9 +173,13 @@ def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, version: 
     old = [mapping[value] for value in partition.outputs]
     new = [Value(value.name, value.type) for value in old]
     attributes: dict[str, Any] = {
-        "main_context": 1, "ep_cache_context": data.decode(*BYTES), "embed_mode": 1, "source": partition.provider.name,
-        "partition_name": partition.name, "ep_sdk_version": version,
-    }  # fmt: skip
+        "main_context": 1,
+        "ep_cache_context": data.decode(*BYTES),
+        "embed_mode": 1,
+        "source": partition.provider.name,
+        "partition_name": partition.name,
+        "ep_sdk_version": version,
+    }
     inputs = [mapping[value] for value in partition.inputs]
     made = Node(OPERATOR, inputs, new, attributes, domain=DOMAIN, version=1, name=partition.name)
     home.append(made)

@@ -20,16 +20,20 @@ class Tolerance(Record):
 
 _SINGLE, _DOUBLE = Tolerance(1e-3, 1e-5, 1e-5), Tolerance(1e-7, 1e-10, 1e-10)
 DEFAULTS: Mapping[str, Tolerance] = {
-    "float64": _DOUBLE, "complex128": _DOUBLE, "float32": _SINGLE, "complex64": _SINGLE,
-    "float16": Tolerance(1e-2, 1e-4, 2e-3), "bfloat16": Tolerance(4e-2, 1e-4, 1e-2),
+    "float64": _DOUBLE,
+    "complex128": _DOUBLE,
+    "float32": _SINGLE,
+    "complex64": _SINGLE,
+    "float16": Tolerance(1e-2, 1e-4, 2e-3),
+    "bfloat16": Tolerance(4e-2, 1e-4, 1e-2),
     **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float6_e2m3fn"), Tolerance(0.13, 2e-3)),
     **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz", "float6_e3m2fn"), Tolerance(0.26, 2e-3)),
-}  # fmt: skip
+}
 """Sums in another order stay within them; a wrong operator hardly does. What is not listed must be equal."""
 
-_SIGN_MAGNITUDE = frozenset({
-    "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-})  # fmt: skip
+_SIGN_MAGNITUDE = frozenset(
+    {"float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
+)
 
 
 class TensorReport(Record):

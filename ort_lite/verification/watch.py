@@ -100,9 +100,15 @@ class _Watch:
             return given, [], f"the CPU provider does not run it: {told(error)}"
 
     def _record(
-        self, partition: Partition, path: str, given: list[Any], results: Sequence[Any], expected: list[Any], why: str,
+        self,
+        partition: Partition,
+        path: str,
+        given: list[Any],
+        results: Sequence[Any],
+        expected: list[Any],
+        why: str,
         inputs: Sequence[Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         reference, checks = self._verifier.reference, self._checks
         tensors = []
         if not why:

@@ -9,10 +9,11 @@ NATIVE_TYPES: dict[DType, str] = {
 }  # fmt: skip
 """Element type -> pointer type of kernels; 16-bit floats travel as integers and are widened by helpers."""
 
-NARROW_TYPES = (
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn",
-    "float6_e3m2fn", "float4_e2m1fn", "int4", "uint4", "int2", "uint2",
-)  # fmt: skip
+_NARROW_TYPES_NAMES = """
+float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn int4
+uint4 int2 uint2
+"""
+NARROW_TYPES = tuple(_NARROW_TYPES_NAMES.split())
 """Element types that are bits in a byte to kernels: moved, and converted by Cast, QuantizeLinear and DequantizeLinear."""
 
 POINTER_TYPES = NATIVE_TYPES | dict.fromkeys(NARROW_TYPES, "u8")

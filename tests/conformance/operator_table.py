@@ -35,15 +35,15 @@ NO_ROW = {
 NEVER = {("ai.onnx.ml", "CategoryMapper"): "one side is text, the other int64"}
 """Operators whose schema allows pairs of types, equal ones, that its text rules out."""
 
-MICROSOFT = frozenset({
-    "Attention", "BeamSearch", "BiasGelu", "BifurcationDetector", "CDist", "DecoderMaskedMultiHeadAttention",
-    "DequantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
-    "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "GatherND", "Gelu", "GreedySearch",
-    "GroupQueryAttention", "Inverse", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "MurmurHash3", "NhwcMaxPool", "Pad",
-    "QAttention", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu",
-    "QLinearMul", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "Range", "RotaryEmbedding",
-    "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Tokenizer", "Trilu", "Unique",
-})  # fmt: skip
+_MICROSOFT_NAMES = """
+Attention BeamSearch BiasGelu BifurcationDetector CDist DecoderMaskedMultiHeadAttention DequantizeLinear DynamicQuantizeLSTM
+DynamicQuantizeMatMul EmbedLayerNormalization ExpandDims FastGelu FusedConv FusedGemm FusedMatMul GatherND Gelu GreedySearch
+GroupQueryAttention Inverse MatMulIntegerToFloat MatMulNBits MultiHeadAttention MurmurHash3 NhwcMaxPool Pad QAttention QGemm
+QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid
+QLinearSoftmax QuantizeLinear QuickGelu Range RotaryEmbedding SkipLayerNormalization SkipSimplifiedLayerNormalization
+Tokenizer Trilu Unique
+"""
+MICROSOFT = frozenset(_MICROSOFT_NAMES.split())
 """Operators of com.microsoft that exporters and onnxruntime's optimiser write."""
 
 GROUPS: dict[str, tuple[str, ...]] = {

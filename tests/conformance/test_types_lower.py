@@ -43,13 +43,13 @@ APART = {
     "SequenceInsert": "the elements of the sequence would have to change too",
     "BitCast": "the other type would have to be of the same size",
 }
-NO_CASE = frozenset({
-    "CastMap", "CategoryMapper", "ConcatFromSequence", "DictVectorizer", "FeatureVectorizer", "GlobalLpPool", "Gradient", "Imputer",
-    "LinearClassifier", "LinearRegressor", "MaxRoiPool", "Multinomial", "Normalizer", "OneHotEncoder", "Optional", "RandomNormal",
-    "RandomNormalLike", "RandomUniform", "RandomUniformLike", "SVMClassifier", "SVMRegressor", "Scaler", "SequenceAt",
-    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceLength", "TreeEnsembleClassifier", "TreeEnsembleRegressor",
-    "ZipMap",
-})  # fmt: skip
+_NO_CASE_NAMES = """
+CastMap CategoryMapper ConcatFromSequence DictVectorizer FeatureVectorizer GlobalLpPool Gradient Imputer LinearClassifier
+LinearRegressor MaxRoiPool Multinomial Normalizer OneHotEncoder Optional RandomNormal RandomNormalLike RandomUniform
+RandomUniformLike SVMClassifier SVMRegressor Scaler SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceLength
+TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
+"""
+NO_CASE = frozenset(_NO_CASE_NAMES.split())
 """Operators of which onnx has no case of one node."""
 OPERATORS = frozenset(schema.name for schema in onnx.defs.get_all_schemas())
 UNDEFINED = ("there is nothing between two strings", "over strings", "to float8_e8m0fnu")

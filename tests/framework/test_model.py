@@ -120,9 +120,12 @@ def test_a_pickle_means_the_same_in_another_process() -> None:
         "assert {n: 1, n // 2: 2}[shape[0]] == 1 and shape[0] == n and shape[1] == n // 2"
     )
     subprocess.run(
-        [sys.executable, "-c", script], input=pickle.dumps(of_every_kind()), check=True, timeout=60,
+        [sys.executable, "-c", script],
+        input=pickle.dumps(of_every_kind()),
+        check=True,
+        timeout=60,
         env={**os.environ, "PYTHONHASHSEED": "1"},
-    )  # fmt: skip
+    )
 
 
 class TestNames:

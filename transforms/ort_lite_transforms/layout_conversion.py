@@ -9,10 +9,11 @@ from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_transforms.transpose_sink import BINARY, UNARY
 
 # Their first input and their first output are images; other operands have no layout.
-SENSITIVE = frozenset({
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool", "GlobalLpPool",
-    "GlobalMaxPool", "InstanceNormalization", "LRN", "LpPool", "MaxPool", "SpaceToDepth",
-})  # fmt: skip
+_SENSITIVE_NAMES = """
+AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
+InstanceNormalization LRN LpPool MaxPool SpaceToDepth
+"""
+SENSITIVE = frozenset(_SENSITIVE_NAMES.split())
 AHEAD = 4
 """Elementwise nodes in a row that are looked at for whether a Transpose will get past all its readers."""
 

@@ -6,11 +6,11 @@ from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, constant, op, rule
 from ort_lite_transforms.transpose_pair import permutation
 
-UNARY = (
-    "Abs", "Cast", "Ceil", "Celu", "Clip", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log",
-    "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt", "Swish",
-    "Tanh", "ThresholdedRelu",
-)  # fmt: skip
+_UNARY_NAMES = """
+Abs Cast Ceil Celu Clip Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu
+Sigmoid Sign Softplus Softsign Sqrt Swish Tanh ThresholdedRelu
+"""
+UNARY = tuple(_UNARY_NAMES.split())
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor", "Equal", "Less", "Greater")
 
 

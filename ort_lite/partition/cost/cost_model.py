@@ -74,8 +74,10 @@ class CostModel(Record):
             "nodes": {name: dict(found) for name, found in self.nodes.items()},
             "overheads": {name: _fields(found) for name, found in self.overheads.items()},
             "rates": {name: _fields(found) | {"overhead": _fields(found.overhead)} for name, found in self.rates.items()},
-            "dims": dict(self.dims), "free": self.free, "trips": self.trips,
-        }  # fmt: skip
+            "dims": dict(self.dims),
+            "free": self.free,
+            "trips": self.trips,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "CostModel":

@@ -5,11 +5,11 @@ import numpy as np
 from ort_lite.graph import Node, Value
 
 _SIZES = frozenset({"ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Shape", "Size"})
-_KEEPS = frozenset({
-    "Abs", "Add", "Cast", "Ceil", "Concat", "CumSum", "Div", "Equal", "Expand", "Flatten", "Floor", "Gather", "Identity",
-    "Max", "Min", "Mod", "Mul", "Neg", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round",
-    "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tile", "Transpose", "Unsqueeze", "Where",
-})  # fmt: skip
+_KEEPS_NAMES = """
+Abs Add Cast Ceil Concat CumSum Div Equal Expand Flatten Floor Gather Identity Max Min Mod Mul Neg Range ReduceMax ReduceMin
+ReduceProd ReduceSum Reshape Round Slice Split Sqrt Squeeze Sub Sum Tile Transpose Unsqueeze Where
+"""
+_KEEPS = frozenset(_KEEPS_NAMES.split())
 _LIMIT = 2**31
 
 

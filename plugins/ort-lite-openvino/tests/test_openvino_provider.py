@@ -87,11 +87,14 @@ class TestResults:
         np.testing.assert_allclose(made.run(None, {"x": x})[0][0, 0], expected, rtol=1e-5)
         assert runs_on(made) == ["OpenVINOExecutionProvider"]
 
-    @pytest.mark.parametrize("text", [
-        '(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[1,1,3,3] w = {1, 0, 2, 0, -1, 0, 3, 0, 1}> '
-        '{ y = com.microsoft.FusedConv<activation = "HardSwish">(x, w) }',
-        '(float[2,2] x) => (float[2,2] y) { y = com.microsoft.FusedGemm<activation = "LeakyRelu">(x, x) }',
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[1,1,3,3] w = {1, 0, 2, 0, -1, 0, 3, 0, 1}> "
+            '{ y = com.microsoft.FusedConv<activation = "HardSwish">(x, w) }',
+            '(float[2,2] x) => (float[2,2] y) { y = com.microsoft.FusedGemm<activation = "LeakyRelu">(x, x) }',
+        ],
+    )
     def test_a_model_s_own_fused_operators_are_declined(self, text: str) -> None:
         assert runs_on(session(text)) == ["CPUExecutionProvider"]
 

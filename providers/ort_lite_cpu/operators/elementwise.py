@@ -53,8 +53,10 @@ _FLOAT_ATTRIBUTES: dict[str, tuple[str, list[tuple[str, float]]]] = {
 
 # operator -> (formula of floats, of integers)
 _BINARY = {
-    "Add": ("{0} + {1}", "wadd({0}, {1})"), "Sub": ("{0} - {1}", "wsub({0}, {1})"), "Mul": ("{0} * {1}", "wmul({0}, {1})")
-}  # fmt: skip
+    "Add": ("{0} + {1}", "wadd({0}, {1})"),
+    "Sub": ("{0} - {1}", "wsub({0}, {1})"),
+    "Mul": ("{0} * {1}", "wmul({0}, {1})"),
+}
 _COMPARE = {"Equal": "==", "Less": "<", "Greater": ">", "LessOrEqual": "<=", "GreaterOrEqual": ">="}
 _LOGICAL = {"And": "{0} & {1}", "Or": "{0} | {1}", "Xor": "{0} != {1}"}
 _BITWISE = {"BitwiseAnd": "{0} & {1}", "BitwiseOr": "{0} | {1}", "BitwiseXor": "{0} ^ {1}"}

@@ -135,8 +135,11 @@ def same_as(want: Any) -> Any:
     return test
 
 
-NEW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "uint4", "int4", "float4_e2m1fn",
-       "float8_e8m0fnu", "uint2", "int2", "float6_e2m3fn", "float6_e3m2fn")  # fmt: skip
+_NEW_NAMES = """
+bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz uint4 int4 float4_e2m1fn float8_e8m0fnu uint2 int2
+float6_e2m3fn float6_e3m2fn
+"""
+NEW = tuple(_NEW_NAMES.split())
 """What version 28 of the optionals adds."""
 
 OPTIONALS = (
