@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ort_lite.graph import Node, TensorType, Value
-from ort_lite.partition.cost.operations import bytes_read, operations, sizes_of
+from ort_lite.partition.cost.work import bytes_read, operations, sizes_of
 from ort_lite.shapes.dims import symbol
 
 Shapes = list[tuple[Any, ...] | None]
@@ -15,7 +15,8 @@ def node(op_type: str, inputs: Shapes, outputs: Shapes, domain: str = "", **attr
     values = [
         None if shape is None else Value(f"v{k}", TensorType("float32", shape)) for k, shape in enumerate(inputs + outputs)
     ]
-    return Node(op_type, values[: len(inputs)], values[len(inputs) :], attributes, domain=domain)
+    version = 1 if domain else 24
+    return Node(op_type, values[: len(inputs)], values[len(inputs) :], attributes, domain=domain, version=version)
 
 
 MS = "com.microsoft"
