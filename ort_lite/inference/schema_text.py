@@ -15,7 +15,6 @@ In a file, a version without traits has those of the version before it. `@7 floa
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ort_lite.inference.traits import NO_TRAITS, Traits, parse_traits
 from ort_lite.record import Record, field
 
 _TRAITS = " ; "
@@ -73,7 +72,8 @@ class OpSchema(Record, eq=False):
     deprecated: bool
     limits: Mapping[str, str] = field(default_factory=dict)
     """Attribute -> what its value may be, as written in the text: ">=1", "=LEFT/RIGHT", "=type", "=type0"."""
-    traits: Traits = NO_TRAITS
+    traits: str = ""
+    """As written in the text, for `parse_traits`."""
 
     def allowed(self, operand: Operand) -> frozenset[str]:
         return self.types.get(operand.type) or frozenset({operand.type})
@@ -105,7 +105,7 @@ def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[s
         tuple(key for key, kind in kinds.items() if kind.endswith("!")),
         head.endswith("!"),
         limits,
-        parse_traits(traits),
+        traits,
     )
 
 
@@ -154,8 +154,10 @@ class SchemaFile:
         line = lines[since]
         found = self._ready.get(domain + line)
         if found is None:
-            latest = max((version for version in lines if version <= since and _TRAITS in lines[version]), default=since)
-            text = line.partition(_TRAITS)[0] + "".join(lines[latest].partition(_TRAITS)[1:])
+            traits = ""
+            for version, text in lines.items():  # older first
+                traits = (version <= since and text.partition(_TRAITS)[2]) or traits
+            text = f"{line.partition(_TRAITS)[0]}{_TRAITS}{traits}"
             found = self._ready[domain + line] = op_schema(text, domain, self._types_of)
         return found
 

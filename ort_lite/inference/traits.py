@@ -1,5 +1,6 @@
 """The nature of an operator, as its schema states it: costs, partitioning, verification and transforms read it there."""
 
+from functools import cache
 from typing import Any
 
 from ort_lite.record import Record
@@ -32,13 +33,11 @@ class Traits(Record):
     """This attribute gives the element type of the result where a node has it; "": something always does."""
 
 
-NO_TRAITS = Traits()
-
-
+@cache
 def parse_traits(text: str) -> Traits:
     """Read what stands behind `;` in a schema: `moves picks`, `operations=4`, `host=1,2`. Raises TypeError for unknown traits."""
     pairs = (word.partition("=") for word in text.split())
-    return Traits(**{name: _read(name, value) for name, _, value in pairs}) if text else NO_TRAITS
+    return Traits(**{name: _read(name, value) for name, _, value in pairs})
 
 
 def _read(name: str, value: str) -> Any:
@@ -47,4 +46,4 @@ def _read(name: str, value: str) -> Any:
     return value if name in ("operations", "typed") else True
 
 
-__all__ = ["NO_TRAITS", "Traits", "parse_traits"]
+__all__ = ["Traits", "parse_traits"]

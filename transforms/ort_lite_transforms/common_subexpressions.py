@@ -21,11 +21,11 @@ def merge_common_subexpressions(graph: Graph, rewriter: Rewriter) -> int:
         met: dict[object, Node] = {}
         seen: dict[object, Node] = {}
         for node in body:
-            if node.domain not in _DOMAINS or traits(node).random is not None:
+            if node.domain not in _DOMAINS:
                 continue
             alike = (node.op_type, node.domain, node.version, node.inputs)
             earlier = met.setdefault(alike, node)
-            if earlier is node:  # nearly all: only others' attributes are worth a look
+            if earlier is node or traits(node).random is not None:  # nearly all: only others' attributes are worth a look
                 continue
             seen.setdefault((alike, _key(earlier)), earlier)
             key = _key(node)
