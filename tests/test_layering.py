@@ -99,8 +99,8 @@ FLOORS = {
         ort_lite_cpu
     """,
 }
-# Folders of ort_lite that may name operators: they show, test or compare models.
-ROOMS = ("backend", "commands", "compat", "datasets", "machine", "onnxruntime", "templates", "testing", "verification", "view")
+# Folders of ort_lite that name operators: they measure, generate and compare models.
+ROOMS = ("commands", "datasets", "testing")
 
 # Operators that the rest of ort_lite names. The schema text states what it needs to know of all others, as traits.
 NAMED = {
