@@ -7,7 +7,7 @@ from typing import Any
 from ort_lite.compile import lifecycle
 from ort_lite.execute.trace import STEP, Event, Trace
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.cost.operations import sizes_of
+from ort_lite.partition.cost.work import sizes_of
 from ort_lite.pipeline.node_times import Profile, profile_of, recorded
 from ort_lite.provider.provider import ProfileEvent
 from ort_lite.view import document as page

@@ -13,6 +13,7 @@ from ort_lite.memory import locks
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.partition.borders import route
 from ort_lite.pipeline.prepare import prepare
+from ort_lite.plugins.plugins import traits
 from ort_lite.plugins.selection import Selection
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.current import CURRENT
@@ -20,10 +21,6 @@ from ort_lite.provider.provider import CPU, Body, DataTransfer, Device, Executio
 from ort_lite.provider.subgraph import subgraph
 
 T = TypeVar("T")
-
-RANDOM = frozenset({
-    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-})  # fmt: skip
 
 
 def why_not(partition: Partition) -> str:
@@ -41,7 +38,8 @@ def _all(node: Node) -> Iterator[Node]:
 
 
 def _draws(node: Node) -> bool:
-    return node.op_type in RANDOM or (node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None)
+    places = traits(node).random
+    return places is not None and all(place < len(node.inputs) and node.inputs[place] is not None for place in places)
 
 
 class Reference:

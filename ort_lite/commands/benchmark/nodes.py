@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.partition.cost.operations import sizes_of
+from ort_lite.partition.cost.work import sizes_of
 from ort_lite.pipeline.node_times import Profile, dims_of, events_of, profile_of, recorded
 from ort_lite.session.session import InferenceSession
 
