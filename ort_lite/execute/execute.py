@@ -1,9 +1,8 @@
 """Stage 6: a compiled graph runs: steps in order, each value dropped after its last reader. All state is the run's own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +14,8 @@ from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition
 from ort_lite.record import Record, field
 
-Observer = Callable[["Step", int, int, Sequence[Any], Sequence[Any]], None]
-"""Told of every step that ran: the step, begin and end in nanoseconds of `perf_counter_ns`, its inputs and its results."""
+if TYPE_CHECKING:
+    from ort_lite.execute.run_events import RunEvents
 
 
 class Step(Record):
@@ -56,30 +55,29 @@ class Executable(Record):
     picks: tuple[int, ...] | None = None
     notifications: tuple[int, ...] = ()
 
-    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, observe: Observer | None = None) -> list[Any]:
-        """Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
-        if self.direct is not None and options is None and observe is None:
+    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, events: "RunEvents | None" = None) -> list[Any]:
+        """`events`: where the run's events go. Raises RuntimeException naming partition and provider, RunTerminated when
+        `options.terminate` is set.
+        """
+        if self.direct is not None and options is None and events is None:
             return self._run_direct(inputs)
         if options is None:
-            return self._run_steps(inputs, None, observe)
+            return self._run_steps(inputs, None, events)
         outer, CURRENT.options = CURRENT.options, options
         try:
-            return self._run_steps(inputs, options, observe)
+            return self._run_steps(inputs, options, events)
         finally:
             CURRENT.options = outer
 
-    def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, observe: Observer | None) -> list[Any]:
+    def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, events: "RunEvents | None") -> list[Any]:
         slots: list[Any] = [None] * self.slots
         slots[: len(inputs)] = inputs
         try:
             for step in self.steps:
                 if options is not None and options.terminate:
                     raise options.ended(f"before {step.name}")
-                begin = perf_counter_ns() if observe is not None else 0
                 given = [slots[k] for k in step.inputs]
-                results = call_step(step, given)
-                if observe is not None:
-                    observe(step, begin, perf_counter_ns(), given, results)
+                results = call_step(step, given) if events is None else events.step(step, given)
                 for k, result in zip(step.outputs, results, strict=True):
                     slots[k] = result
                 for k in step.dead:
