@@ -10,11 +10,11 @@ from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.linking import Linker
 from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, OrtLiteError, ProviderError, told
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.events import Span, no_span
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
+from ort_lite.log.events import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.provider.abilities import puts_off, tells_facts

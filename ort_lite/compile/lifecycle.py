@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.compile import Compiled
 from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RuntimeException, told
-from ort_lite.events import Stream
 from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import released
 from ort_lite.inference.rules import constant_info
+from ort_lite.log.events import Stream
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
@@ -47,7 +47,7 @@ def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
         return run
     told = [(provider, provider in starting, provider in ending) for provider in providers]
 
-    def with_hooks(inputs: Sequence[Any], options: RunOptions | None = None, *events: Any) -> list[Any]:
+    def with_hooks(inputs: Sequence[Any], options: RunOptions | None = None, *call: Any) -> list[Any]:
         due: list[tuple[ExecutionProvider, str, tuple[Any, ...]]] = []
         try:
             for provider, starts, ends in told:
@@ -57,7 +57,7 @@ def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
                     _call(provider, "on_run_start", options)
             if options is None or options.config(DISABLE_SYNC, "0") != "1":
                 due = [*((provider, "sync", ()) for provider in syncing), *due]
-            outputs = run(inputs, options, *events)
+            outputs = run(inputs, options, *call)
         except BaseException as error:
             for failure in _failures(due):
                 error.add_note(str(failure))

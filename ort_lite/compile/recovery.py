@@ -7,7 +7,7 @@ from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFa
 from ort_lite.compile.fusing import Fuser
 from ort_lite.errors import CompileError, said
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.events import Span, no_span
+from ort_lite.log.events import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import Constraints

@@ -1,8 +1,8 @@
 """Stage 6: a compiled graph runs: steps in order, each value dropped after its last reader. All state is the run's own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition
 from ort_lite.record import Record, field
-
-if TYPE_CHECKING:
-    from ort_lite.execute.run_events import RunEvents
 
 
 class Step(Record):
@@ -34,6 +31,24 @@ class Step(Record):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.provider})"
+
+
+def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
+    """What the step returns, with its name in whatever goes wrong."""
+    try:
+        results = step.function(inputs)
+    except OrtLiteError as error:
+        _note(step, error)
+        raise
+    except Exception as error:
+        raise _failure(step, error) from error
+    if type(results) is list and len(results) == len(step.outputs):
+        return results
+    return listed(results, len(step.outputs), str(step))
+
+
+Call = Callable[[Step, list[Any]], Sequence[Any]]
+"""`call_step`, or what calls it and does more."""
 
 
 class Executable(Record):
@@ -55,21 +70,19 @@ class Executable(Record):
     picks: tuple[int, ...] | None = None
     notifications: tuple[int, ...] = ()
 
-    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, events: "RunEvents | None" = None) -> list[Any]:
-        """`events`: where the run's events go. Raises RuntimeException naming partition and provider, RunTerminated when
-        `options.terminate` is set.
-        """
-        if self.direct is not None and options is None and events is None:
+    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, call: Call = call_step) -> list[Any]:
+        """Run all steps. Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
+        if self.direct is not None and options is None and call is call_step:
             return self._run_direct(inputs)
         if options is None:
-            return self._run_steps(inputs, None, events)
+            return self._run_steps(inputs, None, call)
         outer, CURRENT.options = CURRENT.options, options
         try:
-            return self._run_steps(inputs, options, events)
+            return self._run_steps(inputs, options, call)
         finally:
             CURRENT.options = outer
 
-    def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, events: "RunEvents | None") -> list[Any]:
+    def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, call: Call) -> list[Any]:
         slots: list[Any] = [None] * self.slots
         slots[: len(inputs)] = inputs
         try:
@@ -77,7 +90,7 @@ class Executable(Record):
                 if options is not None and options.terminate:
                     raise options.ended(f"before {step.name}")
                 given = [slots[k] for k in step.inputs]
-                results = call_step(step, given) if events is None else events.step(step, given)
+                results = call(step, given)
                 for k, result in zip(step.outputs, results, strict=True):
                     slots[k] = result
                 for k in step.dead:
@@ -107,20 +120,6 @@ class Executable(Record):
         if type(results) is list and len(results) == len(self.outputs):
             return results
         return list(listed(results, len(self.outputs), str(self.steps[0])))
-
-
-def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
-    """What the step returns, with its name in whatever goes wrong."""
-    try:
-        results = step.function(inputs)
-    except OrtLiteError as error:
-        _note(step, error)
-        raise
-    except Exception as error:
-        raise _failure(step, error) from error
-    if type(results) is list and len(results) == len(step.outputs):
-        return results
-    return listed(results, len(step.outputs), str(step))
 
 
 def wait_for(notifications: Sequence[Any]) -> None:

@@ -5,8 +5,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from ort_lite.events import Event, Stream, Subscriber
 from ort_lite.execute.trace import Flow, Trace, order
+from ort_lite.log.events import Event, Stream, Subscriber
 
 _TRACKS = 1 << 30
 """Numbers of tracks that are no thread begin here: no system numbers a thread so."""

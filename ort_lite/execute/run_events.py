@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from ort_lite.events import RUN, Event, Link, StepEvents, Stream
 from ort_lite.execute.execute import Step, call_step
 from ort_lite.execute.trace import STEP
-from ort_lite.provider.current import CURRENT
+from ort_lite.log.events import RUN, Event, Link, Stream
+from ort_lite.provider.current import CURRENT, StepEvents
 
 
 class _Source(NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.events import RUN, Event
+from ort_lite.log.events import RUN, Event
 from ort_lite.record import Record
 from ort_lite.serialization.files import read_json, write_file
 

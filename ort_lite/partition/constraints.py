@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from ort_lite.dtypes import itemsize
 from ort_lite.errors import InvalidArgument, PlacementError, told
-from ort_lite.events import Span, no_span
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
+from ort_lite.log.events import Span, no_span
 from ort_lite.options.policies import Policy
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.provider.provider import Capability, GraphView, Rejection, Resource

@@ -1,6 +1,6 @@
 """What making a session did and how long it took: stages, transforms, `get_capability`, `compile`.
 
-The stages are scopes of the session's event stream (`ort_lite.events`). A CreationReport subscribes to it where the config entry
+The stages are scopes of the session's event stream (`ort_lite.log.events`). A CreationReport subscribes to it where the config entry
 `ort_lite.creation_trace` is "1" or the session is profiled, and nobody does otherwise. Memory is planned when sizes are known, in the
 first run of a shape: not here.
 """
@@ -10,7 +10,7 @@ from threading import get_native_id
 from typing import Any
 
 from ort_lite import log
-from ort_lite.events import Event, Subscriber
+from ort_lite.log.events import Event, Subscriber
 from ort_lite.partition.assignment import aligned
 from ort_lite.record import Record
 

@@ -8,9 +8,9 @@ those of the events, and no node gets all the time of its neighbors. `args["shar
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ort_lite.events import Event
 from ort_lite.execute.trace import STEP, Trace
 from ort_lite.graph.graph import Node
+from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
 from ort_lite.pipeline.node_times import groups_of

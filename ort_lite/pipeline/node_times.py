@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ort_lite.events import Event
 from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import TensorType
+from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.operations import MOVING, bytes_read, operations
 from ort_lite.partition.cost.work import Sizes, nbytes

@@ -9,7 +9,6 @@ from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.recovery import compile_or_next, reporter
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
-from ort_lite.events import Span, no_span
 from ort_lite.execute.execute import Executable
 from ort_lite.execute.guard import guarded
 from ort_lite.graph.graph import Node, Value
@@ -20,6 +19,7 @@ from ort_lite.inference.declared import merged_outputs
 from ort_lite.inference.form import check_form, check_node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
+from ort_lite.log.events import Span, no_span
 from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK, LAYERS_BY_NAME, ROUNDING, rounded_by_node
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.options.policies import NEXT, Policy

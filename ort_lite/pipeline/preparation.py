@@ -9,10 +9,10 @@ from ort_lite import log
 from ort_lite.checkpoint import begin_stage
 from ort_lite.compile.fusing import fusions_of
 from ort_lite.errors import InvalidArgument, hint
-from ort_lite.events import Span, no_span
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
+from ort_lite.log.events import Span, no_span
 from ort_lite.memory.account import Account, account_of
 from ort_lite.options import config_keys
 from ort_lite.options.creation import creating

@@ -5,13 +5,26 @@ wraps it. An executor sets them for the time of a run that has options; other ru
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from ort_lite.checkpoint import checked_by
-from ort_lite.events import StepEvents
+from ort_lite.log.events import Event, Stream
 from ort_lite.options.options import RunOptions
+
+
+class StepEvents:
+    """The events inside of one step: what a partition did that `provider` runs."""
+
+    __slots__ = ("_provider", "_stream")
+
+    def __init__(self, stream: Stream, provider: str) -> None:
+        self._stream, self._provider = stream, provider
+
+    def kernel(self, name: str, begin: int, end: int, args: Mapping[str, Any], thread: int = 0) -> None:
+        """Emit an event of kind Kernel. `name` is that of a node, where it is the work of one; for the others see `Event`."""
+        self._stream.emit(Event(name, begin, end, {**args, "provider": self._provider}, thread))
 
 
 class _Current(threading.local):

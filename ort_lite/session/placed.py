@@ -11,11 +11,11 @@ from ort_lite.compile.places import Places
 from ort_lite.compile.rescue import Stranded
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
-from ort_lite.events import Stream
 from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.results import KnownShapes
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
+from ort_lite.log.events import Stream
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.borders import can_copy, copies

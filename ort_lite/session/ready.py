@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
-from ort_lite.events import Stream
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.feeds import Feeds
+from ort_lite.log.events import Stream
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
@@ -154,7 +154,7 @@ class Ready:
 
         events = RunEvents(self._events)
         try:
-            return self._run(inputs, options, events)
+            return self._run(inputs, options, events.step)
         finally:
             events.end()
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
-from ort_lite.events import Stream
 from ort_lite.graph.model import Model
+from ort_lite.log.events import Stream
 from ort_lite.memory import locks
 from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys

@@ -11,10 +11,10 @@ from ort_lite import log
 from ort_lite.checkpoint import begin_stage
 from ort_lite.compile import lifecycle
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
-from ort_lite.events import Span, Stream, no_span
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.declared import merged_outputs
+from ort_lite.log.events import Span, Stream, no_span
 from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys

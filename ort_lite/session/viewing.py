@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, OrtLiteError
-from ort_lite.events import RUN
 from ort_lite.execute.trace import Trace, read
 from ort_lite.graph.model import Model
+from ort_lite.log.events import RUN
 from ort_lite.pipeline.node_times import dims_of
 from ort_lite.pipeline.preparation import Arguments, load_again
 from ort_lite.record import Record

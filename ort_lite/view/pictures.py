@@ -6,8 +6,8 @@ Passes have a picture each. Rules take turns from node to node, so what they do 
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ort_lite.events import Event, Subscriber
 from ort_lite.graph.graph import Graph, Node
+from ort_lite.log.events import Event, Subscriber
 from ort_lite.record import Record
 from ort_lite.transform.contract import Change
 from ort_lite.view import document as page

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from ort_lite.compile.fusing import Fused
-from ort_lite.events import Stream
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
+from ort_lite.log.events import Stream
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.pipeline.pipeline import transformed

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ort_lite.events import Event
 from ort_lite.execute.trace import STEP, Flow, Trace
+from ort_lite.log.events import Event
 from ort_lite.view import document as page
 from ort_lite.view.keys import key_of
 

@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.events import Stream, no_span
+from ort_lite.log.events import Stream, no_span
 from ort_lite.pipeline.creation import CreationEvent, CreationReport, CreationTrace
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 

@@ -13,12 +13,12 @@ import pytest
 
 from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import InvalidArgument, ProviderError, RunTerminated, RuntimeException
-from ort_lite.events import Stream
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.profiling import Recording
 from ort_lite.execute.run_events import RunEvents
 from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
+from ort_lite.log.events import Stream
 from ort_lite.options import RunOptions
 from ort_lite.partition.partition import partition
 from ort_lite.provider import CompiledPartition, ExecutionProvider, Partition
@@ -233,7 +233,7 @@ def test_every_step_is_an_event_with_links_to_those_that_it_reads_from() -> None
     stream, recording = Stream(), Recording()
     stream.subscribe(recording)
     made = executable(CHAIN, OtherDevice(named("b")), CpuStandIn())
-    made.run([X], events=RunEvents(stream))
+    made.run([X], call=RunEvents(stream).step)
     steps = [event for event in recording.events if event.kind == "Step"]
     assert [event.name for event in steps] == [f"{step.name}_kernel_time" for step in made.steps]
     assert all(event.begin <= event.end for event in steps)

@@ -11,7 +11,7 @@ import ort_lite
 from ort_lite.commands.benchmark.machine import Peaks, cpu, peaks
 from ort_lite.commands.benchmark.nodes import profile
 from ort_lite.errors import InvalidArgument
-from ort_lite.events import Event
+from ort_lite.log.events import Event
 from ort_lite.pipeline.node_times import FEWEST, Profile, medians, quiet, together
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 from tests.models.light_models import randomised

@@ -17,12 +17,12 @@ import pytest
 import ort_lite
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument
-from ort_lite.events import Event, Stream
 from ort_lite.execute.execute import Step
 from ort_lite.execute.profiling import Profiler
 from ort_lite.execute.run_events import RunEvents
 from ort_lite.execute.trace import Trace, read
 from ort_lite.graph import Node
+from ort_lite.log.events import Event, Stream
 from ort_lite.pipeline.node_events import node_events
 from ort_lite.provider import ProfileEvent
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice

@@ -11,9 +11,9 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument
-from ort_lite.events import RUN, Event, Stream
 from ort_lite.execute.profiling import Recording
 from ort_lite.execute.trace import Flow, Trace, read
+from ort_lite.log.events import RUN, Event, Stream
 from ort_lite.view import timeline
 from ort_lite.view.timeline import timeline_of
 from tests.framework.numpy_provider import OtherDevice

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from threading import get_native_id
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ort_lite.dtypes import from_numpy
-from ort_lite.provider import CURRENT
+from ort_lite.provider import CURRENT, StepEvents
 from ort_lite.shapes import substitute
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction
@@ -23,9 +23,6 @@ from ort_lite_cpu.program.segment import Segment
 from ort_lite_cpu.program.segment_run import SegmentRun, run_halting
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import Job
-
-if TYPE_CHECKING:
-    from ort_lite.events import StepEvents
 
 
 def record_host_step(step: HostStep, places: list[Any], events: StepEvents) -> None:

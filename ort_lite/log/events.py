@@ -105,18 +105,5 @@ class Stream:
                 subscriber.on_end(event)
 
 
-class StepEvents:
-    """The events inside of one step: what a partition did that `provider` runs."""
-
-    __slots__ = ("_provider", "_stream")
-
-    def __init__(self, stream: Stream, provider: str) -> None:
-        self._stream, self._provider = stream, provider
-
-    def kernel(self, name: str, begin: int, end: int, args: Mapping[str, Any], thread: int = 0) -> None:
-        """Emit an event of kind Kernel. `name` is that of a node, where it is the work of one; for the others see `Event`."""
-        self._stream.emit(Event(name, begin, end, {**args, "provider": self._provider}, thread))
-
-
 no_span: Span = Stream().span
 """A span of a stream without subscribers."""
