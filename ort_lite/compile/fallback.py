@@ -4,9 +4,11 @@ What could not be brought to a device stays where it is, as a Stranded value; wh
 a next provider runs there, a copy back to the CPU has it already, any other reader raises what the copy raised.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ort_lite.compile.alternatives import Alternatives
+from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.moving import Mover, moved
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, told
 from ort_lite.execute.execute import Executable, owned
@@ -34,7 +36,7 @@ def stranded(inputs: Sequence[Any]) -> Stranded | None:
 
 
 class Fallback(Wrapper):
-    """A partition; when it fails in a run, what `instead` makes of its nodes runs them from the same inputs.
+    """A partition; when it fails in a run, what `alternatives` compile of its nodes runs them from the same inputs.
 
     The next run tries the partition again. The first failure is reported. On a device it is called with its inputs, and then with
     those of them that are on the CPU as well: `at_home`.
@@ -46,12 +48,12 @@ class Fallback(Wrapper):
         self,
         partition: Partition,
         function: CompiledPartition,
-        instead: Callable[[Partition], Executable],
+        alternatives: Alternatives,
         transfers: Sequence[DataTransfer],
-        report: Callable[[str], None],
+        incidents: Incidents,
     ) -> None:
         self.partition, self.function = partition, function
-        self._instead, self._transfers, self._report = instead, transfers, report
+        self._alternatives, self._transfers, self._incidents = alternatives, transfers, incidents
         self._made: Executable | None = None
         self._lock = locks.lock()
 
@@ -87,12 +89,12 @@ class Fallback(Wrapper):
             if self._made is None:
                 try:
                     with checked_by_run(CURRENT.options):
-                        self._made = self._instead(partition)
+                        self._made = self._alternatives.executable(partition)
                 except RunTerminated:
                     raise
                 except OrtLiteError as nobody:
                     raise RuntimeException(f"{what}; and nobody else runs its nodes: {nobody}") from error
-                self._report(f"{what}; its nodes went to the next provider")
+                self._incidents.report(f"{what}; its nodes went to the next provider")
             return self._made
 
     def _on_cpu(self, inputs: Sequence[Any]) -> list[Any]:
