@@ -5,7 +5,7 @@ symbols but the entry become internal, and one pass pipeline for the target runs
 """
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from numba.core.compiler_lock import global_compiler_lock
 
@@ -17,6 +17,9 @@ from ort_lite.native.spec import Spec, compiled_for
 from ort_lite.native.translator import Translator
 from ort_lite.record import Record
 
+if TYPE_CHECKING:
+    from ort_lite.native.llvm import Module
+
 
 class Written(Record):
     """A spec as LLVM's text, not optimised, and what LLVM is to make it for."""
@@ -25,10 +28,10 @@ class Written(Record):
     text: str
     target: Target
 
-    def module(self) -> Any:
-        """Return a `Module` of `native.llvm`, optimised, for the caller to close. Raises KernelCompileError."""
+    def module(self) -> "Module":
+        """Return the module, optimised, for the caller to close. Raises KernelCompileError."""
         try:
-            module = llvm().Module(self.text, self.target.triple, self.target.tuning, self.target.features)
+            module: Module = llvm().Module(self.text, self.target.triple, self.target.tuning, self.target.features)
         except RuntimeError as error:
             raise KernelCompileError(f"kernel {self.name}: {error}") from error
         module.optimise()
@@ -37,8 +40,7 @@ class Written(Record):
     def emit_object(self) -> bytes:
         """Return a relocatable object that defines the symbol. Raises KernelCompileError."""
         with self.module() as module:
-            data: bytes = module.emit_object()
-            return data
+            return module.emit_object()
 
 
 def write(spec: Spec, target: Target, symbol: str) -> Written:

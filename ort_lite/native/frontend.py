@@ -129,7 +129,7 @@ _PASSES = (
 
 
 class LeanPipeline(CompilerBase):  # type: ignore[misc]
-    """Those of _PASSES, within `shortcuts`."""
+    """The passes of _PASSES, within `shortcuts`."""
 
     def define_pipelines(self) -> list[Any]:
         manager = _Manager("ort_lite")

@@ -1,4 +1,4 @@
-"""What numba writes for LLVM: a library for each function, and one module of all that a kernel uses.
+"""The text that numba writes for LLVM: a library for each function, and one module of all that a kernel uses.
 
 Numba would parse the text of every function, optimise it, and link it into whatever calls it. Here nothing is optimised before all of
 a kernel is together.

@@ -57,7 +57,7 @@ class Pipeline(CompilerBase):  # type: ignore[misc]
 
 
 class TargetContext(cpu.CPUContext):  # type: ignore[misc]
-    """What lowers: integers wrap, and a float that becomes an integer is defined for every value."""
+    """The lowering of kernels: integers wrap, and a float that becomes an integer is defined for every value."""
 
     codegen_class = libraries.Codegen
 
@@ -99,7 +99,7 @@ def _let_integers_wrap(module: Any) -> None:
 
 
 class TypingContext(typing.Context):  # type: ignore[misc]
-    """What types: every plain Python function of the project is a helper to be compiled."""
+    """The typing of kernels: every plain Python function of the project is a helper to be compiled."""
 
     def __init__(self, translator: "Translator") -> None:
         self.translator = translator

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Values:
-    """Which tensor a value is and what is known of it; `builder` has the tensors and instructions."""
+    """The tensors of values, and what is known of each value; `builder` has the instructions."""
 
     def __init__(
         self,
