@@ -7,7 +7,10 @@ import llvmlite.binding
 import pytest
 
 from ort_lite.native import linking, llvm, x86
+from ort_lite.native.compilers import unverified
 from ort_lite.native.cpu import _seen
+
+pytestmark = pytest.mark.skipif(bool(unverified()), reason="the installed llvmlite is called through its own bindings")
 
 
 def kind(declared: Any) -> Any:
