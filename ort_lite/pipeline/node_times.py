@@ -9,8 +9,8 @@ from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.cost.operations import MOVING, bytes_read, operations
-from ort_lite.partition.cost.work import Sizes, nbytes
+from ort_lite.partition.cost.work import Sizes, bytes_read, nbytes, operations
+from ort_lite.plugins.plugins import traits
 from ort_lite.record import Record
 
 FEWEST, MOST = 3, 200
@@ -149,7 +149,7 @@ def parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list
     groups = {name: [known[part] for part in _names(name, operator, known)] for name, operator in operators.items()}
     owner = {node: group for group in groups.values() for node in group}
     for node in reversed(nodes):
-        if node not in owner and node.op_type not in MOVING:
+        if node not in owner and not traits(node).moves:
             readers = [
                 owner[reader] for value in node.outputs if value is not None for reader in value.readers if reader in owner
             ]

@@ -9,7 +9,7 @@ from ort_lite.compile import lifecycle
 from ort_lite.execute.trace import STEP, Trace
 from ort_lite.log.events import RUN
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.cost.operations import sizes_of
+from ort_lite.partition.cost.work import sizes_of
 from ort_lite.pipeline.node_times import Profile, profile_of, recorded
 from ort_lite.view import document as page
 

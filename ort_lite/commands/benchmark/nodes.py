@@ -6,7 +6,7 @@ from typing import Any
 
 from ort_lite.compile.lifecycle import recording
 from ort_lite.errors import InvalidArgument
-from ort_lite.partition.cost.operations import sizes_of
+from ort_lite.partition.cost.work import sizes_of
 from ort_lite.pipeline.node_times import Profile, dims_of, profile_of, recorded
 from ort_lite.session.session import InferenceSession
 
