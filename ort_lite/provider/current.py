@@ -11,6 +11,7 @@ from typing import Any
 
 from ort_lite.checkpoint import checked_by
 from ort_lite.log.events import Event, Stream
+from ort_lite.memory import locks
 from ort_lite.options.options import RunOptions
 
 
@@ -36,6 +37,22 @@ class _Current(threading.local):
 
 
 CURRENT = _Current()
+
+
+class _Recorded:
+    """Counts the runs of the process that are recorded now. Where there are none, nobody need look at CURRENT.events."""
+
+    __slots__ = ("_lock", "runs")
+
+    def __init__(self) -> None:
+        self.runs, self._lock = 0, locks.lock()
+
+    def count(self, more: int) -> None:
+        with self._lock:
+            self.runs += more
+
+
+RECORDED = _Recorded()
 
 
 @contextmanager
