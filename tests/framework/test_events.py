@@ -244,8 +244,9 @@ def test_a_partition_may_report_its_kernels_itself() -> None:
 def test_the_event_of_a_node_names_its_kernel() -> None:
     made = session(CHAIN, enable_profiling=True)
     made.run(None, {"x": X})
-    made._profiler._flush()  # type: ignore[union-attr]
-    nodes = [event for event in made._profiler.trace().events if event.kind == "Node"]  # type: ignore[union-attr]
+    assert made._profiler is not None
+    made._profiler._flush()
+    nodes = [event for event in made._profiler.trace().events if event.kind == "Node"]
     made.discard_profile()
     assert {event.args["op_name"] for event in nodes} == {"Abs", "Neg", "Softmax"}
     assert all(event.args["kernel"] for event in nodes)
