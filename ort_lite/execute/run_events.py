@@ -26,6 +26,8 @@ class RunEvents:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._kernels: list[tuple[Any, ...]] = []
+        """What StepEvents collects."""
         self._begin = perf_counter_ns()
         self._sources: dict[int, _Source] = {}
         """By slot."""
@@ -35,13 +37,16 @@ class RunEvents:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        end, emit = perf_counter_ns(), self._stream.emit
         RECORDED.count(-1)
-        self._stream.emit(Event(RUN, self._begin, perf_counter_ns(), {}, threading.get_native_id(), "Session"))
+        for name, start, stop, args, provider, thread in self._kernels:
+            emit(Event(name, start, stop, {**args, "provider": provider}, thread))
+        emit(Event(RUN, self._begin, end, {}, threading.get_native_id(), "Session"))
 
     def step(self, step: Step, inputs: list[Any]) -> Sequence[Any]:
         """As `call_step`. Inside, partitions of this thread find in CURRENT where their kernels go."""
         begin = perf_counter_ns()
-        outer, CURRENT.events = CURRENT.events, StepEvents(self._stream, step.provider)
+        outer, CURRENT.events = CURRENT.events, StepEvents(self._kernels, step.provider)
         try:
             results = call_step(step, inputs)
         finally:

@@ -49,7 +49,7 @@ class Subscriber:
         """A scope begins. Events that are no scopes are reported at their end alone."""
 
     def on_end(self, event: Event) -> None:
-        """An event is over. Inner scopes end before outer ones."""
+        """An event is over. Inner scopes end before outer ones; kernels are reported when their run ends."""
         raise NotImplementedError
 
 
