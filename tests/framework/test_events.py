@@ -283,3 +283,14 @@ def test_runs_of_other_threads_are_no_runs_of_a_view() -> None:
         join(thread)
     assert document["timeline"] is not None
     assert [event["category"] for event in document["timeline"]["events"]].count("Session") == 1
+
+
+def test_a_recorded_run_ends_at_its_timeout_and_keeps_what_it_did() -> None:
+    endless = """(float[1] x) => (float[1] y) <int64 trips = {9223372036854775807}, bool yes = {1}> {
+        y = Loop(trips, yes, x) <body = turn (int64 i, bool go, float[1] a) => (bool again, float[1] b) {
+            again = Identity(go) [cos] b = Cos(a) }> }"""
+    made = session(endless)
+    with recording(made) as found, pytest.raises(ort_lite.errors.DeadlineExceeded):
+        made.run(None, {"x": X[:1]}, timeout=0.05)
+    kinds = {event.kind for event in found.events}
+    assert kinds == {"Kernel", "Session"}, "the step did not end"
