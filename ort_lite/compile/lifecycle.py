@@ -13,9 +13,9 @@ from ort_lite.inference.rules import constant_info
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.partition import names_of
 from ort_lite.provider.abilities import absorbs, restores
 from ort_lite.provider.ask import ask, shown
+from ort_lite.provider.labels import labels_of
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:
@@ -131,26 +131,27 @@ def collect_events(providers: Sequence[ExecutionProvider], profiler: "Profiler")
             profiler.device_event(label, event)
 
     able = with_hook(providers, "end_profiling")
-    labels = zip(names_of(providers), providers, strict=True)
+    labels = zip(labels_of(providers), providers, strict=True)
     raise_first(failures_of(partial(collect, label, provider) for label, provider in labels if provider in able))
 
 
 # What a session gives up
 
 
-def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str] = ()) -> list[str]:
+def drop_absorbed(assignment: Assignment, compiled: Compiled) -> list[str]:
     """Gives up the arrays of constants that every partition which reads them absorbed; returns their names.
 
-    Partitions in `kept` need theirs. A constant that is an output of a graph stays, and so does one whose contents shape inference
-    reads: a provider that lowers a node with a body during a run infers the body again. O(constants read).
+    Partitions that the next provider may have to run keep theirs. A constant that is an output of a graph stays, and so does one
+    whose contents shape inference reads: a provider that lowers a node with a body during a run infers the body again. O(constants
+    read).
     """
     read: dict[Value, bool] = {}
     restored_by: dict[Value, Callable[[], Any]] = {}
-    needed = set(kept)
     for partition in assignment.partitions:
         restorers = dict(_restorers(partition, compiled))
         restored_by.update(restorers)
-        kept_by = _still_read(partition, compiled, restorers) if partition.name not in needed else set(partition.constants)
+        replaceable = partition.name in compiled.replaceable
+        kept_by = set(partition.constants) if replaceable else _still_read(partition, compiled, restorers)
         for value in partition.constants:
             read[value] = read.get(value, True) and value not in kept_by
     given_up = [value for value, everywhere in read.items() if everywhere and not _is_needed(value)]

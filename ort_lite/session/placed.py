@@ -17,9 +17,8 @@ from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
-from ort_lite.partition.borders import can_copy, copies
-from ort_lite.partition.partition import transfers_of
-from ort_lite.pipeline.prepared import Prepared
+from ort_lite.partition.borders import can_copy, copies, transfers_of
+from ort_lite.pipeline.prepare import Prepared
 from ort_lite.provider.ask import shown, who
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.session.device_values import fetched, put

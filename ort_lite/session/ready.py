@@ -11,7 +11,7 @@ from ort_lite.execute.feeds import Feeds
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
-from ort_lite.pipeline.prepared import Prepared
+from ort_lite.pipeline.prepare import Prepared
 from ort_lite.provider.current import CURRENT, as_in
 
 if TYPE_CHECKING:

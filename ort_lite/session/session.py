@@ -17,7 +17,7 @@ from ort_lite.options.creation import creating
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.opening import Params, source_to_keep
 from ort_lite.pipeline.preparation import Arguments, arguments_of
-from ort_lite.pipeline.prepared import Prepared
+from ort_lite.pipeline.prepare import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider

@@ -20,10 +20,9 @@ from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import Check, accept, prepare, saved_form
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
-from ort_lite.pipeline.prepared import Prepared
-from ort_lite.pipeline.unused import check_used
+from ort_lite.pipeline.prepare import Prepared, prepare
+from ort_lite.pipeline.simplify import saved_form
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
@@ -127,21 +126,17 @@ def make_state(
         if profiler is not None:
             lifecycle.start_profiling(chosen.providers)
 
-        def prepared_from(model: Model, span: Span = no_span, check: Check = accept) -> Prepared:
-            rules = given.placement_rules
-            return prepare(model, chosen.providers, options, span, chosen.policies, rules, given.partitioning, check)
-
         if options.optimized_model_filepath:
             begin_stage("save")
             with span("save_optimized_model"):
                 save_optimized(saved_form(model, chosen.providers, options), options)
-        prepared = prepared_from(model, span, partial(check_used, chosen))
+        prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span)
         types = merged_outputs(model, declared)
         outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-            lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
+            lifecycle.drop_absorbed(prepared.assignment, prepared.compiled)
         lifecycle.initialized(chosen.providers)
         if account.budget.limit is not None:
             from ort_lite.session import footprint
@@ -155,7 +150,12 @@ def make_state(
             made.check_before_runs(check)
         return made
 
-    overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
+    unchecked = chosen.replace(listed=False)  # the model itself showed which providers are used
+
+    def overridden(model: Model) -> Ready:
+        return ready(prepare(model, unchecked, options, given.placement_rules, given.partitioning))
+
+    overriding = None if other is None else Overriding(other, overridden)
     if profiler is not None:
         profiler.attach(partial(_collect, chosen.providers, prepared.assignment))
     heap.give_back()

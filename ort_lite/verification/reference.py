@@ -12,8 +12,9 @@ from ort_lite.graph.model import Model
 from ort_lite.memory import locks
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.partition.borders import route
-from ort_lite.pipeline.pipeline import prepare
+from ort_lite.pipeline.prepare import prepare
 from ort_lite.plugins.plugins import traits
+from ort_lite.plugins.selection import Selection
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, Body, DataTransfer, Device, ExecutionProvider, Partition
@@ -101,7 +102,8 @@ class Reference:
 
     def _executable(self, graph: Graph) -> Executable:
         with unwatched():
-            return prepare(self._model.replace(graph=graph), [self._cpu], self._options).compiled.executable
+            cpu = Selection((self._cpu,), listed=False)
+            return prepare(self._model.replace(graph=graph), cpu, self._options).compiled.executable
 
     def _body(self, body: Graph) -> CompiledBody:
         outer = body.captures()
