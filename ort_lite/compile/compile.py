@@ -16,7 +16,7 @@ from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
-from ort_lite.log import Span, no_span
+from ort_lite.log.events import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.partition.borders import transfers_of

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ort_lite.graph.graph import Graph
-from ort_lite.log import Span, no_span
+from ort_lite.log.events import Span, no_span
 from ort_lite.provider.context_nodes import is_context, owner_of
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.provider.unchanged import capabilities

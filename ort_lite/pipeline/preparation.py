@@ -12,7 +12,7 @@ from ort_lite.errors import InvalidArgument, hint
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
-from ort_lite.log import Span, no_span
+from ort_lite.log.events import Span, no_span
 from ort_lite.memory.account import Account, account_of
 from ort_lite.options import config_keys
 from ort_lite.options.creation import creating

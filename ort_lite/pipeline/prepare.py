@@ -8,7 +8,7 @@ from ort_lite.compile.compile import Compiled, Compiler
 from ort_lite.compile.incidents import Incidents
 from ort_lite.execute.execute import Executable
 from ort_lite.graph.model import Model
-from ort_lite.log import Span, no_span
+from ort_lite.log.events import Span, no_span
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import constraints_of

@@ -7,7 +7,7 @@ from ort_lite.compile.compile import Compiled, Compiler, PartitionsFailed
 from ort_lite.errors import CompileError, OrtLiteError, said
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.model import Model
-from ort_lite.log import Span, no_span
+from ort_lite.log.events import Span, no_span
 from ort_lite.options.config_keys import DISABLE_CPU_FALLBACK, ROUNDING, rounded_by_node
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment

@@ -7,6 +7,7 @@ from itertools import pairwise
 from ort_lite.compile.fusing import Fused
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
+from ort_lite.log.events import Stream
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.pipeline.simplify import simplify
@@ -57,7 +58,9 @@ def story_of(
     film = Film(loaded.graph, forms, passes) if loaded is not None else None
     pictures: list[Picture] = []
     if film is not None and loaded is not None:
-        pictures = film.end(simplify(loaded, providers, options, film.span).changes)
+        events = Stream()
+        events.subscribe(film)
+        pictures = film.end(simplify(loaded, providers, options, events.span).changes)
     parted = {node.name: forms.of(node, names) for node in assignment.graph.all_nodes()}
     values: dict[str, page.Value] = {} if film is None else film.values
     compiled = compiled_forms(parted, assignment, names, fused, forms, values)
