@@ -125,7 +125,7 @@ def _later(family: str, name: str) -> Lower:
 
 
 def registrations() -> dict[str, list[OperatorRegistration]]:
-    """What imported families registered: for numbers, for strings, for complex numbers."""
+    """Return the registrations of imported families: for numbers, for strings, for complex numbers."""
     kinds = {"numbers": _REGISTERED, "strings": _FOR_STRINGS, "complex": _FOR_COMPLEX}
     return {kind: [one for versions in registered.values() for one in versions] for kind, registered in kinds.items()}
 
