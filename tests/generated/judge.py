@@ -23,7 +23,7 @@ from tests.generated.known import ONNXRUNTIME, defect_of
 from tests.generated.nodes import CONDITIONING, ORACLES, NodeJudge, random_outputs
 from tests.generated.oracles import Answer, of_onnxruntime, session
 from tests.generated.verdict import Difference, Verdict
-from tests.generated.walk import Site, all_outputs, constants, upstream
+from tests.generated.walk import Site, all_outputs, constants, inlined, upstream
 
 SUBJECT = "ort-lite"
 UNOPTIMIZED = "unoptimized"
@@ -60,7 +60,7 @@ class _Trial:
         except Exception as error:  # noqa: BLE001
             self._report(UNOPTIMIZED, f"{type(error).__name__}: {error}")
             return self._finished()
-        random = random_outputs(self.model, nodes.values)
+        random = random_outputs(nodes.model, nodes.values)
         names = [one.name for one in self.model.graph.output]
         self._check_session(subject, got, bool(random))
         self._compare(UNOPTIMIZED, got, [nodes.values[name] for name in names])
@@ -68,7 +68,7 @@ class _Trial:
         self.oracles |= nodes.answered
         self._compare_whole(got, names, nodes, random)
         if thorough:
-            self._compare_configurations(got)
+            self._compare_configurations(got, names, nodes)
         self.refusals.update(nodes.refusals)
         return self._finished(tuple(nodes.unjudged))
 
@@ -90,15 +90,19 @@ class _Trial:
         return self._finished()
 
     def _traced(self) -> NodeJudge:
-        """Run without optimizations and return every value. Nodes of 16-bit floats that are judged one by one round one by one."""
-        contents = all_outputs(self.model).SerializeToString()
-        config = {ROUNDING: "nodes"} if _has_halves(self.model) else {}
+        """Run without optimizations and return every value. Nodes of 16-bit floats that are judged one by one round one by one.
+
+        Calls of functions become the nodes of the functions, by ONNX's inliner, so that each of those is judged too.
+        """
+        model = inlined(self.model)
+        contents = all_outputs(model).SerializeToString()
+        config = {ROUNDING: "nodes"} if _has_halves(model) else {}
         subject = session(contents, GraphOptimizationLevel.ORT_DISABLE_ALL, config=config)
         outputs = subject.get_outputs()
-        values = {**constants(self.model), **self.feeds}
+        values = {**constants(model), **self.feeds}
         values.update(zip((one.name for one in outputs), subject.run(None, self.feeds), strict=True))
         types = {one.name: one.type for one in (*subject.get_inputs(), *outputs)}
-        return NodeJudge(self.model, values, types)
+        return NodeJudge(model, values, types)
 
     def _check_session(self, subject: InferenceSession, got: Sequence[Any], random: bool) -> None:
         """A second run gives the same bits, and outputs are as the session foretells them."""
@@ -127,17 +131,20 @@ class _Trial:
             explanation = self._defect_before(name, nodes, mismatch) or self._conditioning(mismatch)
             self._report("onnxruntime, whole model", str(mismatch), explanation)
 
-    def _compare_configurations(self, got: Sequence[Any]) -> None:
+    def _compare_configurations(self, got: Sequence[Any], names: Sequence[str], nodes: NodeJudge) -> None:
         """Other configurations of ort-lite, none of which may refuse the model."""
         for name, found in configurations(self.contents, self.feeds):
             if isinstance(found, str):
                 self._report(name, found)
-            else:
-                self._compare(name, got, found)
+                continue
+            self.oracles.add(name)
+            for mismatch in mismatches(list(got), found):
+                explanation = _design_before(names[mismatch.path[0]], nodes, name, mismatch) or self._conditioning(mismatch)
+                self._report(name, str(mismatch), explanation)
 
     def _defect_before(self, output: str, nodes: NodeJudge, mismatch: Mismatch) -> str:
         """Name a defect of a node that the output depends on. Some show only in whole models, where sizes are not known at load."""
-        before = upstream(self.model, output)
+        before = upstream(nodes.model, output)
         wrong = nodes.defects.get(ONNXRUNTIME, {})
         found = next((wrong[name] for node in before for name in node.output if name in wrong), "")
         if found or mismatch.where is not None:
@@ -150,6 +157,12 @@ class _Trial:
 
     def _report(self, oracle: str, text: str, explanation: str = "") -> None:
         self.differences.append(Difference(oracle, text, explanation))
+
+
+def _design_before(output: str, nodes: NodeJudge, configuration: str, mismatch: Mismatch) -> str:
+    """Name the node on which the output depends that computes otherwise in a configuration by design, "" for none."""
+    before = (Site(node, 1, nodes.values) for node in upstream(nodes.model, output))
+    return next((name for site in before if (name := defect_of(site, configuration, mismatch))), "")
 
 
 def _copies(feeds: Mapping[str, Any]) -> list[Any]:

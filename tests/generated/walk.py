@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, inliner, numpy_helper
 
 from ort_lite.dtypes import from_numpy, from_ort_name, to_onnx
 
@@ -75,6 +75,11 @@ def reads(node: onnx.NodeProto) -> set[str]:
 def constants(model: onnx.ModelProto) -> dict[str, Any]:
     """The initializers of a model by name."""
     return {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+
+
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the nodes of its functions in the place of the calls."""
+    return inliner.inline_local_functions(model) if model.functions else model
 
 
 def all_outputs(model: onnx.ModelProto) -> onnx.ModelProto:

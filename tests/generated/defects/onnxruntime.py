@@ -48,6 +48,14 @@ def _expects_largest(site: Site, mismatch: Mismatch) -> bool:
     return bool(np.all(np.isinf(mismatch.got[mismatch.where])))
 
 
+def _expects_bound(site: Site, mismatch: Mismatch) -> bool:
+    """The oracle has the smallest or the greatest integer."""
+    if mismatch.where is None or mismatch.expected.dtype.kind not in "iu":
+        return False
+    bounds = np.iinfo(mismatch.expected.dtype)
+    return bool(np.all(np.isin(mismatch.expected[mismatch.where], (bounds.min, bounds.max))))
+
+
 def _is_text(site: Site, mismatch: Mismatch) -> bool:
     return isinstance(mismatch.got, np.ndarray) and mismatch.got.dtype == object
 
@@ -96,6 +104,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         dtype(0, "int", "uint"),
     ),
     _defect("ReduceSum", "saturates sums of integers", dtype(0, "int32", "int64")),
+    _defect("ReduceProd", "saturates products of integers", _expects_bound),
     _defect("com.microsoft.FastGelu", "has constants of six digits where it has no kernel, in float64", dtype(0, "float64")),
     _defect("com.microsoft.QLinearSoftmax", "truncates where it should round", within(1)),
     _defect(
