@@ -26,6 +26,10 @@ def _reason(site: Site) -> str:
             return "crashes: scale 0 (an assertion of the standard library)"
         case "com.microsoft.QLinearSigmoid" | "com.microsoft.QLinearLeakyRelu" if len(site.node.input) < 5:
             return "crashes: no last zero point (an assertion of the standard library)"
+        case "Einsum" if any(isinstance(one, np.ndarray) and one.size == 0 for one in _operands(site)):
+            return "crashes: an operand without elements (division by zero)"
+        case "Unique" if isinstance(first, np.ndarray) and first.size == 0 and site.attribute("axis") is not None:
+            return "crashes: no elements along an axis (terminate called without an active exception)"
         case "Scan" if any(isinstance(one, np.ndarray) and one.size == 0 for one in (*_operands(site), *_results(site))):
             return "crashes: no elements along an axis other than 0 (division by zero)"
     return ""

@@ -71,6 +71,21 @@ def _has_no_rows(site: Site, mismatch: Mismatch) -> bool:
     return mismatch.where is None and len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and not any(map(np.size, arrays))
 
 
+def _has_bias_of_beams(site: Site, mismatch: Mismatch) -> bool:
+    """Each sequence of a search has a bias of its own."""
+    bias = site.operand(4)
+    return site.operand(9) is not None and isinstance(bias, np.ndarray) and bias.shape[0] > 1
+
+
+def _is_padding(site: Site, mismatch: Mismatch) -> bool:
+    """Rows behind the last key of a prompt alone differ, and there is a window."""
+    lengths = site.operand(5)
+    if mismatch.where is None or not isinstance(lengths, np.ndarray) or site.attribute("local_window_size", -1) < 1:
+        return False
+    rows = np.moveaxis(mismatch.where, -2, -1)
+    return all(not np.any(rows[b, ..., : length + 1]) for b, length in enumerate(lengths.ravel()))
+
+
 _same = has_attribute("auto_pad")
 
 
@@ -112,6 +127,12 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "does not mask the keys behind the last query where there are more keys",
         attribute("unidirectional", 1),
     ),
+    _defect(
+        "com.microsoft.DecoderMaskedMultiHeadAttention",
+        "gives a beam the attention bias of the sequence that has the number of its group",
+        _has_bias_of_beams,
+    ),
+    _defect("com.microsoft.GroupQueryAttention", "moves the window of rows of padding to the last key", _is_padding),
     _defect("com.microsoft.MatMulNBits", "reads scales and zero points by another group than g_idx says", has_input(4)),
     _defect("com.microsoft.MatMulNBits", "quantizes A to 8 bits where accuracy_level is 4", attribute("accuracy_level", 4)),
     _defect(
@@ -126,6 +147,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "finds no NaN among the keys in versions 2 and 3",
         has_attribute("keys_floats", "keys_tensor"),
     ),
+    _defect("ai.onnx.ml.Normalizer", "squares integers in their own type", dtype(0, "int")),
     _defect("ai.onnx.ml.TreeEnsemble", "leaves targets without a leaf out of the softmax", attribute("post_transform", 1, 3)),
     _defect("MeanVarianceNormalization", "divides 0 by 0 where all elements are equal", expects_nan),
     _defect(
@@ -156,9 +178,10 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("MaxPool", "leaves NaN out", gives_nan),
     _defect("ReduceMax ReduceMin", "leaves NaN out behind the first element", gives_nan),
     _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
+    _defect("GridSample", "skips pixels beyond the border, which ort-lite multiplies by 0", both(special, gives_nan)),
     _defect("LayerNormalization", "gives statistics of rank 0 where it has no kernel, by its function", form),
     _defect("LRN", "slides its sum of squares, which is NaN behind an infinity", expects_nan),
-    _defect("GRU LSTM RNN", "does not multiply infinite states by 0", special),
+    _defect("GRU LSTM RNN com.microsoft.DynamicQuantizeLSTM", "does not multiply infinite states by 0", special),
     _defect("Sign", "gives 0 for NaN of float16", gives_nan),
     _defect("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "gives 0 for the mean of nothing", gives_nan),
     _defect("BlackmanWindow HammingWindow HannWindow", "computes float64 in float32", either(like_float32, below(1e-6))),

@@ -105,6 +105,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         "squares in float64 what overflows in float32",
         special,
     ),
+    _defect("ai.onnx.preview.training.Adagrad", "squares gradients in float64 that overflow in float32", special),
     _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
     _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
     _defect("QLinearMatMul", "casts float8 operands to integers", either(dtype(0, "float8"), dtype(3, "float8"))),
