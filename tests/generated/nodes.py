@@ -86,12 +86,11 @@ class NodeJudge:
         got = [self.values[name] for name in node.output if name]
         if oracle == IN_FLOAT32:
             got, expected = _narrowed(got, expected)
-        found = mismatches(got, expected)
-        if is_random(model, operands):
+        found, values = mismatches(got, expected), {**self.values, **operands}
+        if is_random(model, values):
             found = [one for one in found if only_form(one)]
         if not found:
             return
-        values = {**self.values, **operands}
         conditioning = Conditioning(model, operands)
         for mismatch in found:
             defect = find_defect(model, values, oracle, mismatch)
