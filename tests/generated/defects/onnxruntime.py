@@ -57,6 +57,12 @@ def _has_empty_text(site: Site, mismatch: Mismatch) -> bool:
     return isinstance(value, np.ndarray) and bool(np.any(value == ""))
 
 
+def _is_empty(site: Site, mismatch: Mismatch) -> bool:
+    """The first operand has no elements."""
+    value = site.operand(0)
+    return isinstance(value, np.ndarray) and value.size == 0
+
+
 def _has_no_rows(site: Site, mismatch: Mismatch) -> bool:
     """Scan outputs of a node without an iteration, of other shapes."""
     arrays = [one for one in (mismatch.got, mismatch.expected) if isinstance(one, np.ndarray)]
@@ -112,6 +118,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "com.microsoft.GreedySearch com.microsoft.Sampling com.microsoft.BeamSearch",
         "leaves behind the end of a sequence what memory held",
     ),
+    _defect("MatMulInteger", "leaves what memory held where there are no products to add", _is_empty),
     _defect("com.microsoft.DynamicQuantizeMatMul", "finds another scale for what is not finite", special),
     _defect("HardSwish", "multiplies by 32 bits of 1/6 in float64", like_float32),
     _defect("com.microsoft.CDist", "expands the square of a difference, which makes NaN of infinities", special),
