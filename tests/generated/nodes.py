@@ -38,7 +38,10 @@ _EXACT = frozenset(_NAMES.split())
 
 
 class NodeJudge:
-    """The nodes of one model. `refusals` are by oracle and operator, `unjudged` the operators that no oracle computes."""
+    """The nodes of one model without functions.
+
+    `refusals` are by oracle and operator, `unjudged` the operators that no oracle computes.
+    """
 
     def __init__(self, model: onnx.ModelProto, values: Values, types: Mapping[str, str]) -> None:
         self.model, self.values, self.types = model, values, types
@@ -83,12 +86,11 @@ class NodeJudge:
         got = [self.values[name] for name in node.output if name]
         if oracle == IN_FLOAT32:
             got, expected = _narrowed(got, expected)
-        found = mismatches(got, expected)
-        if is_random(model, operands):
+        found, values = mismatches(got, expected), {**self.values, **operands}
+        if is_random(model, values):
             found = [one for one in found if only_form(one)]
         if not found:
             return
-        values = {**self.values, **operands}
         conditioning = Conditioning(model, operands)
         for mismatch in found:
             defect = find_defect(model, values, oracle, mismatch)
@@ -123,7 +125,7 @@ def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
     """The names of values that depend on random numbers."""
     found: set[str] = set()
     for node in model.graph.node:
-        one = onnx.ModelProto(opset_import=model.opset_import, functions=model.functions)
+        one = onnx.ModelProto(opset_import=model.opset_import)
         one.graph.node.append(node)
         if found & reads(node) or is_random(one, values):
             found.update(name for name in node.output if name)

@@ -13,7 +13,6 @@ from tests.generated import configurations, judge, oracles
 from tests.generated.judge import UNOPTIMIZED
 from tests.generated.nodes import CONDITIONING
 from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME, Verdict
-from tests.generated.walk import Site
 
 Feeds = dict[str, Any]
 X = np.array([[0.5, -1.25, 2], [3, 0.125, -0.75]], np.float32)
@@ -186,7 +185,12 @@ def test_conditioning_does_not_explain_operators_without_rounding(monkeypatch: p
     assert "float64" in oracles_of(found)
 
 
-def test_an_attribute_that_the_caller_of_a_function_gives_is_not_known() -> None:
-    node = onnx.NodeProto(op_type="Elu")
-    node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="a")
-    assert Site(node, 1, {}).attribute("alpha", 1.0) == 1.0
+def test_a_known_defect_explains_a_function_that_has_it() -> None:
+    """onnxruntime saturates products, if int32 is what the node in the function reads."""
+    text = """<ir_version: 10, opset_import: ["" : 18, "local" : 1]>
+    main (int32[N,3] x) => (int32[N,1] y) { y = local.Product<k = 1>(x) }
+    <domain: "local", opset_import: ["" : 18]>
+    Product<k>(x) => (y) { axis = Constant<value_ints = [1]>() y = ReduceProd<keepdims: int = @k>(x, axis) }"""
+    found = judge.judge(onnx.parser.parse_model(text), {"x": np.full((2, 3), 1 << 20, np.int32)})
+    assert found.status == EXPLAINED
+    assert {one.explanation for one in found.differences} == {"onnxruntime: ReduceProd: saturates products of integers"}

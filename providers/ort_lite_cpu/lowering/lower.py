@@ -23,9 +23,9 @@ from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknow
 from ort_lite.provider import Body
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
-from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.lowering.values import Open, Values
+from ort_lite_cpu.lowering.widening import lower
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.registry import find
 
@@ -125,7 +125,7 @@ class Lowering(Values):
                 node
             )
         try:
-            registration.lower(NodeLowering(self, node, infos))
+            lower(self, registration, node, infos)
         except (OrtLiteError, Open):
             raise
         except Exception as error:

@@ -65,6 +65,12 @@ def _has_empty_text(site: Site, mismatch: Mismatch) -> bool:
     return isinstance(value, np.ndarray) and bool(np.any(value == ""))
 
 
+def _is_empty(site: Site, mismatch: Mismatch) -> bool:
+    """The first operand has no elements."""
+    value = site.operand(0)
+    return isinstance(value, np.ndarray) and value.size == 0
+
+
 def _has_no_rows(site: Site, mismatch: Mismatch) -> bool:
     """Scan outputs of a node without an iteration, of other shapes."""
     arrays = [one for one in (mismatch.got, mismatch.expected) if isinstance(one, np.ndarray)]
@@ -112,6 +118,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect(
         "Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)
     ),
+    _defect("Resize", "smooths int8 as uint8, which loses negative numbers", both(attribute("antialias", 1), dtype(0, "int8"))),
     _defect("Bernoulli", "draws 1 with probability 1 - p"),
     _defect(
         "ReduceLogSumExp",
@@ -120,6 +127,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("ReduceSum", "saturates sums of integers", dtype(0, "int32", "int64")),
     _defect("ReduceProd", "saturates products of integers", _expects_bound),
+    _defect("InstanceNormalization", "computes x * s - mean * s, which cancels, where the variance is small", nearly(1e-3)),
     _defect("com.microsoft.FastGelu", "has constants of six digits where it has no kernel, in float64", dtype(0, "float64")),
     _defect("com.microsoft.QLinearSoftmax", "truncates where it should round", within(1)),
     _defect(
@@ -139,6 +147,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "com.microsoft.GreedySearch com.microsoft.Sampling com.microsoft.BeamSearch",
         "leaves behind the end of a sequence what memory held",
     ),
+    _defect("MatMulInteger", "leaves what memory held where there are no products to add", _is_empty),
     _defect("com.microsoft.DynamicQuantizeMatMul", "finds another scale for what is not finite", special),
     _defect("HardSwish", "multiplies by 32 bits of 1/6 in float64", like_float32),
     _defect("com.microsoft.CDist", "expands the square of a difference, which makes NaN of infinities", special),

@@ -99,13 +99,18 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         "computes float64 in float32, or in float64 what has float32 operands",
         like_float32,
     ),
+    _defect("ai.onnx.preview.FlexAttention", "rounds the root of the scale to float32 in float64", like_float32),
     _defect("GroupNormalization", "makes NaN of huge numbers in float32", special),
     _defect(
         "LayerNormalization RMSNormalization InstanceNormalization MeanVarianceNormalization LpNormalization ReduceL2",
         "squares in float64 what overflows in float32",
         special,
     ),
+    _defect("ai.onnx.preview.training.Adam", "squares gradients in float64 that overflow in float32", special),
     _defect("ai.onnx.preview.training.Adagrad", "squares gradients in float64 that overflow in float32", special),
+    _defect("DFT STFT", "multiplies no infinity by a root of unity that is 0, as ort-lite does", both(special, gives_nan)),
+    _defect("Gemm", "multiplies 64-bit integers by alpha in float64", dtype(0, "int64", "uint64")),
+    _defect("NegativeLogLikelihoodLoss", "counts ignored labels in the mean if they are -1", attribute("ignore_index", -1)),
     _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
     _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
     _defect("QLinearMatMul", "casts float8 operands to integers", either(dtype(0, "float8"), dtype(3, "float8"))),
@@ -159,7 +164,6 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect(
         "AffineGrid", "places the only pixel of an axis at -1 for align_corners; ort-lite at 0, as PyTorch", has_single_size
     ),
-    _defect("NegativeLogLikelihoodLoss", "counts what ignore_index leaves out where it is -1", attribute("ignore_index", -1)),
     _defect("SoftmaxCrossEntropyLoss", "takes the logarithm of what softmax has rounded to 0", _expects_infinity),
     _defect("ImageDecoder", "returns no axis of channels for a grey image", form),
     # --- ai.onnx.ml
