@@ -119,6 +119,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)
     ),
     _defect("Resize", "smooths int8 as uint8, which loses negative numbers", both(attribute("antialias", 1), dtype(0, "int8"))),
+    _defect("Resize Upsample", "multiplies infinite pixels by a weight of 0", both(special, expects_nan)),
     _defect("Bernoulli", "draws 1 with probability 1 - p"),
     _defect(
         "ReduceLogSumExp",

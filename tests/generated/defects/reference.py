@@ -16,6 +16,8 @@ from tests.generated.known import (
     both,
     dtype,
     either,
+    expects_nan,
+    first_output,
     form,
     gives_nan,
     has_attribute,
@@ -125,6 +127,8 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         "rounds the scale before it divides by it, which decides ties of the nearest pixel",
         attribute("mode", "nearest", default="nearest"),
     ),
+    _defect("Resize", "multiplies infinite pixels by a weight of 0", both(special, expects_nan)),
+    _defect("QuantizeLinear", "casts infinities to integers before it saturates", special),
     _defect("Resize", "takes sizes before they are rounded", _whole_sizes),
     _defect("RoiAlign", "interpolates maxima in another way", attribute("mode", "max")),
     _defect("RoiAlign", "has the coordinates of version 16 before it", _is_old),
@@ -169,6 +173,11 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     # --- ai.onnx.ml
     _defect(
         "ai.onnx.ml.LinearClassifier ai.onnx.ml.LinearRegressor", "adds NaN where there are no intercepts", _has_no_intercepts
+    ),
+    _defect(
+        "ai.onnx.ml.LinearClassifier",
+        "looks for the greatest score behind PROBIT, which makes NaN of most",
+        both(attribute("post_transform", "PROBIT"), first_output),
     ),
     _defect("ai.onnx.ml.LinearClassifier", "gives two scores s and -s for two classes", _has_two_classes),
     _defect("ai.onnx.ml.DictVectorizer ai.onnx.ml.LinearRegressor", "gives a vector in place of a row", form),
