@@ -1,21 +1,24 @@
 """`judge`: run a model in ort-lite, ask the oracles, and explain what differs.
 
 Three comparisons. The session with all transforms must give what a session without optimizations gives that returns every
-value of the model, whose functions are inlined by onnx. Every node of that must be as onnxruntime and onnx.reference compute it
+value of the model, whose functions are inlined. Every node of that must be as onnxruntime and onnx.reference compute it
 from the same values (`nodes`). And the whole model must be as onnxruntime computes it, where it takes it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import inliner
 
 import ort_lite
 from ort_lite import GraphOptimizationLevel, InferenceSession
 from ort_lite.dtypes import from_numpy, ort_name
+from ort_lite.graph.inline import inline_functions
 from ort_lite.options.config_keys import ROUNDING
+from ort_lite.serialization.load import load
+from ort_lite.serialization.save import to_proto
 from tests.generated.comparison import Mismatch, identical, mismatches
 from tests.generated.conditioning import Conditioning
 from tests.generated.configurations import configurations
@@ -41,13 +44,20 @@ class _Trial:
 
     def __init__(self, model: onnx.ModelProto, feeds: Mapping[str, Any]) -> None:
         self.model, self.feeds = model, feeds
-        self.inlined = inliner.inline_local_functions(model) if model.functions else model
-        """The model whose nodes are judged: what a function's nodes read is known, and what an oracle does to them."""
         self.contents = model.SerializeToString()
         self.differences: list[Difference] = []
         self.oracles: set[str] = set()
         self.refusals: dict[str, str] = {}
         self.conditioning = Conditioning(model, feeds)
+
+    @cached_property
+    def inlined(self) -> onnx.ModelProto:
+        """The model whose nodes are judged: of a function's nodes, too, it is known what they read."""
+        if not self.model.functions:
+            return self.model
+        changed = load(self.contents)
+        inline_functions(changed.graph, changed)
+        return onnx.ModelProto.FromString(to_proto(changed).SerializeToString())
 
     def verdict(self, thorough: bool) -> Verdict:
         before = _copies(self.feeds)
@@ -66,9 +76,7 @@ class _Trial:
         random = random_outputs(self.inlined, nodes.values)
         names = [one.name for one in self.model.graph.output]
         self._check_session(subject, got, bool(random))
-        # Random numbers depend on the names of nodes, which those of a function do not keep.
-        skipped = {k for k, name in enumerate(names) if name in random} if self.model.functions else set()
-        self._compare(UNOPTIMIZED, got, [nodes.values[name] for name in names], skipped)
+        self._compare(UNOPTIMIZED, got, [nodes.values[name] for name in names])
         self.differences += nodes.differences()
         self.oracles |= nodes.answered
         self._compare_whole(got, names, nodes, random)
@@ -85,8 +93,8 @@ class _Trial:
     def _refused(self, error: Exception) -> Verdict:
         """A model that every oracle refuses is not valid; one that some oracle runs is a failure of ort-lite."""
         text = f"{type(error).__name__}: {error}"
-        values = {**constants(self.inlined), **self.feeds}
-        asked = [name for name in ORACLES if name != ONNXRUNTIME or not self._crash(values)]
+        reason = crash_at_load(self.model) or crash(self.model, {**constants(self.model), **self.feeds})
+        asked = [name for name in ORACLES if name != ONNXRUNTIME or not reason]
         answers = {name: ORACLES[name](self.model, self.feeds) for name in asked}
         self.refusals.update({oracle: found for oracle, found in answers.items() if isinstance(found, str)})
         if len(self.refusals) == len(answers):
@@ -114,17 +122,14 @@ class _Trial:
                 found = f"{from_numpy(value.dtype)}{list(value.shape)}"
                 self._report("foretold type", f"{declared.name}: {declared.type}{declared.shape} foretold, {found} came")
 
-    def _compare(self, oracle: str, got: Sequence[Any], expected: Answer, skipped: Collection[int] = ()) -> None:
-        """`skipped` are the numbers of outputs that may differ."""
+    def _compare(self, oracle: str, got: Sequence[Any], expected: Answer) -> None:
         self.oracles.add(oracle)
         for mismatch in mismatches(list(got), expected):
-            if mismatch.path[0] in skipped:
-                continue
             self._report(oracle, str(mismatch), self._conditioning(mismatch))
 
     def _compare_whole(self, got: Sequence[Any], names: Sequence[str], nodes: NodeJudge, random: set[str]) -> None:
         """The whole model in onnxruntime. A node that it computes wrongly explains what depends on it."""
-        expected = self._crash(nodes.values) or of_onnxruntime(self.model, self.feeds)
+        expected = crash_at_load(self.model) or crash(self.inlined, nodes.values) or of_onnxruntime(self.model, self.feeds)
         if isinstance(expected, str):
             self.refusals["onnxruntime, whole model"] = expected
             return
@@ -155,10 +160,6 @@ class _Trial:
             return found
         loops = [Site(node, 1, nodes.values) for node in before if node.op_type in ("Loop", "Scan")]
         return next((name for site in loops if (name := defect_of(site, ONNXRUNTIME, mismatch))), "")
-
-    def _crash(self, values: Mapping[str, Any]) -> str:
-        """Say why onnxruntime would crash at the load of the model, or at one of its nodes."""
-        return crash_at_load(self.model) or crash(self.inlined, values)
 
     def _conditioning(self, mismatch: Mismatch) -> str:
         return CONDITIONING if self.conditioning.explains(mismatch) else ""
