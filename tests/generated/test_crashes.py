@@ -13,6 +13,7 @@ from tests.generated.oracles import of_onnxruntime
 from tests.generated.verdict import Verdict
 from tests.generated.workers import Task, Worker
 
+pytestmark = pytest.mark.slow
 EMPTY, ROWS = np.zeros((1, 0, 2), np.float32), np.zeros((2, 0, 3), np.float32)
 CRASHES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "GRU": (

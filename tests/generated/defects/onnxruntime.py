@@ -92,7 +92,7 @@ def _is_padding(site: Site, mismatch: Mismatch) -> bool:
     return all(not np.any(rows[b, ..., : length + 1]) for b, length in enumerate(lengths.ravel()))
 
 
-_same = has_attribute("auto_pad")
+_same = attribute("auto_pad", "SAME_UPPER", "SAME_LOWER")
 
 
 def _defect(operators: str, reason: str, applies: Applies = always) -> Defect:
