@@ -1,6 +1,7 @@
 """The judge: planted differences are reported, and what it explains is no fault."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ import onnx.parser
 import pytest
 
 from ort_lite.dtypes import Array
-from tests.generated import configurations, judge, oracles
+from tests.generated import configurations, judge, oracles, saved
 from tests.generated.judge import UNOPTIMIZED
 from tests.generated.nodes import CONDITIONING
+from tests.generated.noise import NoisySession
 from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME, Verdict
 
+DATA = Path(__file__).parents[1] / "data" / "generated"
 Feeds = dict[str, Any]
 X = np.array([[0.5, -1.25, 2], [3, 0.125, -0.75]], np.float32)
 PLAIN = "(float[N,3] x) => (float[N,3] y) { a = Tanh(x)  b = Mul(a, x)  y = Add(b, a) }"
@@ -194,3 +197,11 @@ def test_a_known_defect_explains_a_function_that_has_it() -> None:
     found = judge.judge(onnx.parser.parse_model(text), {"x": np.full((2, 3), 1 << 20, np.int32)})
     assert found.status == EXPLAINED
     assert {one.explanation for one in found.differences} == {"onnxruntime: ReduceProd: saturates products of integers"}
+
+
+def test_trials_keep_scales_that_a_kernel_takes_as_constants() -> None:
+    """The scales of DynamicQuantizeLSTM: other floats of the same node move."""
+    folder = next(DATA.glob("3_threads_com_microsoft_dynamicquantizelstm*"))
+    lstm, feeds = saved.load(folder)
+    session = NoisySession(lstm)
+    assert not np.array_equal(session.run(feeds, 0)[0], session.run(feeds, 1)[0])
