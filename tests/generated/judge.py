@@ -57,7 +57,7 @@ class _Trial:
             return self.model
         changed = load(self.contents)
         inline_functions(changed.graph, changed)
-        return onnx.ModelProto.FromString(to_proto(changed).SerializeToString())
+        return onnx.load_from_string(to_proto(changed).SerializeToString())
 
     def verdict(self, thorough: bool) -> Verdict:
         before = _copies(self.feeds)

@@ -100,7 +100,7 @@ def gives_nan(site: Site, mismatch: Mismatch) -> bool:
 
 def first_output(site: Site, mismatch: Mismatch) -> bool:
     """The first output of the node differs."""
-    return mismatch.path[0] == 0
+    return bool(mismatch.path[0] == 0)
 
 
 def is_integer(site: Site, mismatch: Mismatch) -> bool:
