@@ -1,6 +1,6 @@
 """The nodes of a model, each as a model of its own with the values that it reads."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 
 
 class Site(NamedTuple):
-    """A node with what it reads, as far as that is known: of nodes in bodies, constants alone."""
+    """A node with what it reads, as far as that is known: of nodes in bodies, constants and outer values."""
 
     node: onnx.NodeProto
     opset: int
@@ -44,19 +44,17 @@ class Site(NamedTuple):
 def sites(model: onnx.ModelProto, values: Values) -> Iterator[Site]:
     """List the nodes of a model, those of bodies included, those of functions not."""
     opsets = {one.domain: one.version for one in model.opset_import}
-    for node in model.graph.node:
-        yield Site(node, opsets.get(node.domain, 1), values)
-        for inner in _inside(node):
-            yield Site(inner, opsets.get(inner.domain, 1), {})
+    yield from (Site(node, opsets.get(node.domain, 1), known) for node, known in _nodes(model.graph.node, values))
 
 
-def _inside(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of the bodies of a node."""
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            for inner in body.node:
-                yield inner
-                yield from _inside(inner)
+def _nodes(nodes: Iterable[onnx.NodeProto], values: Values) -> Iterator[tuple[onnx.NodeProto, Values]]:
+    """Nodes and those of their bodies, with what is known where they are. No body has a name of a graph around it."""
+    for node in nodes:
+        yield node, values
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                own = {one.name: numpy_helper.to_array(one) for one in body.initializer}
+                yield from _nodes(body.node, {**values, **own} if own else values)
 
 
 def reads(node: onnx.NodeProto) -> set[str]:

@@ -199,8 +199,8 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("ai.onnx.ml.TreeEnsembleClassifier", "decides between two classes in another way"),
     _defect("ai.onnx.ml.TreeEnsemble", "leaves post_transform out", has_attribute("post_transform")),
     _defect(
-        "ai.onnx.ml.TreeEnsemble",
+        "ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleRegressor",
         "leaves the neutral element where no leaf has a target",
-        attribute("aggregate_function", 2, 3),
+        attribute("aggregate_function", 2, 3, "MIN", "MAX"),
     ),
 )
