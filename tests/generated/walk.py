@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 
 
 class Site(NamedTuple):
-    """A node with what it reads, as far as that is known: of nodes in bodies, constants alone."""
+    """A node with what it reads, as far as that is known: of nodes in bodies, constants and values of the outer graph."""
 
     node: onnx.NodeProto
     opset: int
@@ -46,17 +46,17 @@ def sites(model: onnx.ModelProto, values: Values) -> Iterator[Site]:
     opsets = {one.domain: one.version for one in model.opset_import}
     for node in model.graph.node:
         yield Site(node, opsets.get(node.domain, 1), values)
-        for inner in _inside(node):
-            yield Site(inner, opsets.get(inner.domain, 1), {})
+        yield from _inside(node, opsets, values)
 
 
-def _inside(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of the bodies of a node."""
+def _inside(node: onnx.NodeProto, opsets: Mapping[str, int], values: Values) -> Iterator[Site]:
+    """The nodes of the bodies of a node. Names of a body do not hide those of the outer graph."""
     for attribute in node.attribute:
         for body in (attribute.g, *attribute.graphs):
+            known = {**values, **_constants(body)} if body.node else {}
             for inner in body.node:
-                yield inner
-                yield from _inside(inner)
+                yield Site(inner, opsets.get(inner.domain, 1), known)
+                yield from _inside(inner, opsets, known)
 
 
 def reads(node: onnx.NodeProto) -> set[str]:
@@ -73,6 +73,13 @@ def reads(node: onnx.NodeProto) -> set[str]:
 def constants(model: onnx.ModelProto) -> dict[str, Any]:
     """The initializers of a model by name."""
     return {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+
+
+def _constants(body: onnx.GraphProto) -> dict[str, Any]:
+    """The initializers of a body and the tensors of its Constant nodes by name."""
+    nodes = (node for node in body.node if node.op_type == "Constant" and node.attribute[0].HasField("t"))
+    tensors = {node.output[0]: node.attribute[0].t for node in nodes} | {one.name: one for one in body.initializer}
+    return {name: numpy_helper.to_array(tensor) for name, tensor in tensors.items()}
 
 
 def all_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
