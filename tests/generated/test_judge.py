@@ -15,6 +15,7 @@ from tests.generated.judge import UNOPTIMIZED
 from tests.generated.nodes import CONDITIONING
 from tests.generated.noise import NoisySession
 from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME, Verdict
+from tests.generated.walk import sites
 
 DATA = Path(__file__).parents[1] / "data" / "generated"
 Feeds = dict[str, Any]
@@ -205,3 +206,13 @@ def test_trials_keep_scales_that_a_kernel_takes_as_constants() -> None:
     lstm, feeds = saved.load(folder)
     session = NoisySession(lstm)
     assert not np.array_equal(session.run(feeds, 0)[0], session.run(feeds, 1)[0])
+
+
+def test_constants_and_outer_values_are_known_in_bodies() -> None:
+    text = """(bool go, float[2] x) => (float[2] y) {
+        y = If(go) <then_branch = a () => (float[2] p) <float[2] c = {1, 2}> { p = Add(x, c) },
+                    else_branch = b () => (float[2] q) { d = Constant<value = float[2] {3, 4}>()  q = Mul(d, x) }> }"""
+    x = np.zeros(2, np.float32)
+    found = {site.operator: [site.operand(k) for k in range(2)] for site in sites(model(text), {"x": x})}
+    np.testing.assert_array_equal(found["Add"], [x, [1, 2]])
+    np.testing.assert_array_equal(found["Mul"], [[3, 4], x])

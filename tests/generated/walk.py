@@ -1,6 +1,6 @@
 """The nodes of a model, each as a model of its own with the values that it reads."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 
 
 class Site(NamedTuple):
-    """A node with what it reads, as far as that is known: of nodes in bodies, constants and outer values."""
+    """A node with what it reads, as far as that is known: of nodes in bodies, constants and values of the outer graph."""
 
     node: onnx.NodeProto
     opset: int
@@ -44,17 +44,19 @@ class Site(NamedTuple):
 def sites(model: onnx.ModelProto, values: Values) -> Iterator[Site]:
     """List the nodes of a model, those of bodies included, those of functions not."""
     opsets = {one.domain: one.version for one in model.opset_import}
-    yield from (Site(node, opsets.get(node.domain, 1), known) for node, known in _nodes(model.graph.node, values))
+    for node in model.graph.node:
+        yield Site(node, opsets.get(node.domain, 1), values)
+        yield from _inside(node, opsets, values)
 
 
-def _nodes(nodes: Iterable[onnx.NodeProto], values: Values) -> Iterator[tuple[onnx.NodeProto, Values]]:
-    """Nodes and those of their bodies, with what is known where they are. No body has a name of a graph around it."""
-    for node in nodes:
-        yield node, values
-        for attribute in node.attribute:
-            for body in (attribute.g, *attribute.graphs):
-                own = {one.name: numpy_helper.to_array(one) for one in body.initializer}
-                yield from _nodes(body.node, {**values, **own} if own else values)
+def _inside(node: onnx.NodeProto, opsets: Mapping[str, int], values: Values) -> Iterator[Site]:
+    """The nodes of the bodies of a node. Names of a body do not hide those of the outer graph."""
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs):
+            known = {**values, **_constants(body)} if body.node else {}
+            for inner in body.node:
+                yield Site(inner, opsets.get(inner.domain, 1), known)
+                yield from _inside(inner, opsets, known)
 
 
 def reads(node: onnx.NodeProto) -> set[str]:
@@ -71,6 +73,13 @@ def reads(node: onnx.NodeProto) -> set[str]:
 def constants(model: onnx.ModelProto) -> dict[str, Any]:
     """The initializers of a model by name."""
     return {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+
+
+def _constants(body: onnx.GraphProto) -> dict[str, Any]:
+    """The initializers of a body and the tensors of its Constant nodes by name."""
+    nodes = (node for node in body.node if node.op_type == "Constant" and node.attribute[0].HasField("t"))
+    tensors = {node.output[0]: node.attribute[0].t for node in nodes} | {one.name: one for one in body.initializer}
+    return {name: numpy_helper.to_array(tensor) for name, tensor in tensors.items()}
 
 
 def all_outputs(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -84,11 +84,11 @@ def _has_bias_of_beams(site: Site, mismatch: Mismatch) -> bool:
 
 
 def _is_padding(site: Site, mismatch: Mismatch) -> bool:
-    """Rows behind the last key of a prompt alone differ, and there is a window."""
+    """Rows behind the last key of a prompt alone differ, and there is a window. NaN of other rows is another defect."""
     lengths = site.operand(5)
     if mismatch.where is None or not isinstance(lengths, np.ndarray) or site.attribute("local_window_size", -1) < 1:
         return False
-    rows = np.moveaxis(mismatch.where, -2, -1)
+    rows = np.moveaxis(mismatch.where & ~np.isnan(mismatch.expected.astype(np.float32)), -2, -1)
     return all(not np.any(rows[b, ..., : length + 1]) for b, length in enumerate(lengths.ravel()))
 
 
@@ -140,6 +140,11 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "com.microsoft.DecoderMaskedMultiHeadAttention",
         "gives a beam the attention bias of the sequence that has the number of its group",
         _has_bias_of_beams,
+    ),
+    _defect(
+        "com.microsoft.GroupQueryAttention",
+        "makes NaN with a softcap where a mask of -inf leaves no key, and 0 without",
+        both(has_attribute("softcap"), special, expects_nan),
     ),
     _defect("com.microsoft.GroupQueryAttention", "moves the window of rows of padding to the last key", _is_padding),
     _defect("com.microsoft.MatMulNBits", "reads scales and zero points by another group than g_idx says", has_input(4)),
