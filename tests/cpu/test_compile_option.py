@@ -282,6 +282,15 @@ def test_a_loop_for_each_operator_gives_the_same_bits_as_one_for_all(name: str) 
         np.testing.assert_array_equal(other(inputs)[0], want)
 
 
+def test_two_of_one_element_are_spread_for_a_larger_third() -> None:
+    """The loop of the first two operands makes a result of the size of all three."""
+    x, y, z = np.ones((1, 1), np.float32), np.array(2, np.float32), ramp((4,), high=3)
+    program = text_program(
+        "(float[1,1] x, float y, float[N] z) => (float[1,N] m) { m = Max(x, y, z) }", options=UnfusedOptions()
+    )
+    np.testing.assert_array_equal(program([x, y, z])[0], np.maximum(2, z)[None])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 16], ids=["dense", "depthwise"])
 def test_an_activation_behind_a_convolution_gives_the_same_bits_as_in_its_epilogue(groups: int) -> None:

@@ -16,6 +16,8 @@ import onnx
 from ort_lite.dtypes import Array, from_numpy
 from tests.generated.comparison import EPSILON, Mismatch, mismatches, wide
 from tests.generated.noise import NoisySession
+from tests.generated.oracles import of_reference
+from tests.generated.ports.recurrent import moved_steps
 
 TRIALS = (1, 1, 1, 1, 4, 4, 4, 4)
 """Units in the last place that each trial moves by. Kernels of transcendental functions are up to 4 off."""
@@ -36,8 +38,7 @@ class Conditioning:
         """Return True if the trials moved as far as the two results are apart."""
         if self._runs is None and not self.failure:
             try:
-                session = NoisySession(self._model)
-                self._runs = session.run(self._feeds, 0), [session.run(self._feeds, units) for units in TRIALS]
+                self._runs = self._measure()
             except Exception as error:  # noqa: BLE001  no explanation, and a reason to look at
                 self.failure = f"{type(error).__name__}: {error}"
         if self._runs is None:
@@ -50,6 +51,36 @@ class Conditioning:
         if any(not isinstance(one, np.ndarray) or one.shape != mismatch.where.shape for one in (still, *moved)):
             return any(_changes_form(base, trial, mismatch.path) for trial in trials)
         return bool(np.all(_explained(mismatch.got, mismatch.expected, still, moved)[mismatch.where]))
+
+    def _measure(self) -> tuple[list[Any], list[list[Any]]]:
+        """The outputs of the model as it is, and those of the trials."""
+        session = NoisySession(self._model)
+        return session.run(self._feeds, 0), [session.run(self._feeds, units) for units in TRIALS]
+
+
+class RecurrentConditioning(Conditioning):
+    """The movement of the outputs of a recurrent node when the activations of its steps move.
+
+    1 - update of a GRU cancels where the update is nearly 1, and what bounds that moves with no input.
+    """
+
+    def __init__(self, model: onnx.ModelProto, feeds: Mapping[str, Any], dtype: str) -> None:
+        """`dtype` is the element type in which the node computes."""
+        super().__init__(model, feeds)
+        self._unit, self._random = EPSILON[dtype], np.random.default_rng(0)
+
+    def _measure(self) -> tuple[list[Any], list[list[Any]]]:
+        return self._run(0), [self._run(units) for units in TRIALS]
+
+    def _run(self, units: int) -> list[Any]:
+        def move(x: Array) -> Array:
+            return np.asarray(x * (1 + units * self._unit * (self._random.integers(0, 2, x.shape) * 2 - 1)))
+
+        with moved_steps(move):
+            found = of_reference(self._model, self._feeds)
+        if isinstance(found, str):
+            raise NotImplementedError(found)
+        return found
 
 
 def _changes_form(base: Sequence[Any], trial: Sequence[Any], path: tuple[Any, ...]) -> bool:

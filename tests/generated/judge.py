@@ -1,11 +1,12 @@
 """`judge`: run a model in ort-lite, ask the oracles, and explain what differs.
 
 Three comparisons. The session with all transforms must give what a session without optimizations gives that returns every
-value of the model. Every node of that must be as onnxruntime and onnx.reference compute it from the same values (`nodes`). And the
-whole model must be as onnxruntime computes it, where it takes it.
+value of the model, whose functions are inlined. Every node of that must be as onnxruntime and onnx.reference compute it
+from the same values (`nodes`). And the whole model must be as onnxruntime computes it, where it takes it.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ import onnx
 import ort_lite
 from ort_lite import GraphOptimizationLevel, InferenceSession
 from ort_lite.dtypes import from_numpy, ort_name
+from ort_lite.graph.inline import inline_functions
 from ort_lite.options.config_keys import ROUNDING
+from ort_lite.serialization.load import load
+from ort_lite.serialization.save import to_proto
 from tests.generated.comparison import Mismatch, identical, mismatches
 from tests.generated.conditioning import Conditioning
 from tests.generated.configurations import configurations
-from tests.generated.defects import crash
+from tests.generated.defects import crash, crash_at_load
 from tests.generated.known import ONNXRUNTIME, defect_of
 from tests.generated.nodes import CONDITIONING, ORACLES, NodeJudge, random_outputs
 from tests.generated.oracles import Answer, of_onnxruntime, session
@@ -46,6 +50,15 @@ class _Trial:
         self.refusals: dict[str, str] = {}
         self.conditioning = Conditioning(model, feeds)
 
+    @cached_property
+    def inlined(self) -> onnx.ModelProto:
+        """The model whose nodes are judged: of a function's nodes, too, it is known what they read."""
+        if not self.model.functions:
+            return self.model
+        changed = load(self.contents)
+        inline_functions(changed.graph, changed)
+        return onnx.load_from_string(to_proto(changed).SerializeToString())
+
     def verdict(self, thorough: bool) -> Verdict:
         before = _copies(self.feeds)
         try:
@@ -60,7 +73,7 @@ class _Trial:
         except Exception as error:  # noqa: BLE001
             self._report(UNOPTIMIZED, f"{type(error).__name__}: {error}")
             return self._finished()
-        random = random_outputs(self.model, nodes.values)
+        random = random_outputs(self.inlined, nodes.values)
         names = [one.name for one in self.model.graph.output]
         self._check_session(subject, got, bool(random))
         self._compare(UNOPTIMIZED, got, [nodes.values[name] for name in names])
@@ -68,7 +81,7 @@ class _Trial:
         self.oracles |= nodes.answered
         self._compare_whole(got, names, nodes, random)
         if thorough:
-            self._compare_configurations(got)
+            self._compare_configurations(got, names, nodes)
         self.refusals.update(nodes.refusals)
         return self._finished(tuple(nodes.unjudged))
 
@@ -80,8 +93,8 @@ class _Trial:
     def _refused(self, error: Exception) -> Verdict:
         """A model that every oracle refuses is not valid; one that some oracle runs is a failure of ort-lite."""
         text = f"{type(error).__name__}: {error}"
-        values = {**constants(self.model), **self.feeds}
-        asked = [name for name in ORACLES if name != ONNXRUNTIME or not crash(self.model, values)]
+        reason = crash_at_load(self.model) or crash(self.model, {**constants(self.model), **self.feeds})
+        asked = [name for name in ORACLES if name != ONNXRUNTIME or not reason]
         answers = {name: ORACLES[name](self.model, self.feeds) for name in asked}
         self.refusals.update({oracle: found for oracle, found in answers.items() if isinstance(found, str)})
         if len(self.refusals) == len(answers):
@@ -91,14 +104,14 @@ class _Trial:
 
     def _traced(self) -> NodeJudge:
         """Run without optimizations and return every value. Nodes of 16-bit floats that are judged one by one round one by one."""
-        contents = all_outputs(self.model).SerializeToString()
-        config = {ROUNDING: "nodes"} if _has_halves(self.model) else {}
+        contents = all_outputs(self.inlined).SerializeToString()
+        config = {ROUNDING: "nodes"} if _has_halves(self.inlined) else {}
         subject = session(contents, GraphOptimizationLevel.ORT_DISABLE_ALL, config=config)
         outputs = subject.get_outputs()
-        values = {**constants(self.model), **self.feeds}
+        values = {**constants(self.inlined), **self.feeds}
         values.update(zip((one.name for one in outputs), subject.run(None, self.feeds), strict=True))
         types = {one.name: one.type for one in (*subject.get_inputs(), *outputs)}
-        return NodeJudge(self.model, values, types)
+        return NodeJudge(self.inlined, values, types)
 
     def _check_session(self, subject: InferenceSession, got: Sequence[Any], random: bool) -> None:
         """A second run gives the same bits, and outputs are as the session foretells them."""
@@ -116,7 +129,7 @@ class _Trial:
 
     def _compare_whole(self, got: Sequence[Any], names: Sequence[str], nodes: NodeJudge, random: set[str]) -> None:
         """The whole model in onnxruntime. A node that it computes wrongly explains what depends on it."""
-        expected = crash(self.model, nodes.values) or of_onnxruntime(self.model, self.feeds)
+        expected = crash_at_load(self.model) or crash(self.inlined, nodes.values) or of_onnxruntime(self.model, self.feeds)
         if isinstance(expected, str):
             self.refusals["onnxruntime, whole model"] = expected
             return
@@ -127,17 +140,20 @@ class _Trial:
             explanation = self._defect_before(name, nodes, mismatch) or self._conditioning(mismatch)
             self._report("onnxruntime, whole model", str(mismatch), explanation)
 
-    def _compare_configurations(self, got: Sequence[Any]) -> None:
+    def _compare_configurations(self, got: Sequence[Any], names: Sequence[str], nodes: NodeJudge) -> None:
         """Other configurations of ort-lite, none of which may refuse the model."""
         for name, found in configurations(self.contents, self.feeds):
             if isinstance(found, str):
                 self._report(name, found)
-            else:
-                self._compare(name, got, found)
+                continue
+            self.oracles.add(name)
+            for mismatch in mismatches(list(got), found):
+                explanation = _design_before(names[mismatch.path[0]], nodes, name, mismatch) or self._conditioning(mismatch)
+                self._report(name, str(mismatch), explanation)
 
     def _defect_before(self, output: str, nodes: NodeJudge, mismatch: Mismatch) -> str:
         """Name a defect of a node that the output depends on. Some show only in whole models, where sizes are not known at load."""
-        before = upstream(self.model, output)
+        before = upstream(self.inlined, output)
         wrong = nodes.defects.get(ONNXRUNTIME, {})
         found = next((wrong[name] for node in before for name in node.output if name in wrong), "")
         if found or mismatch.where is not None:
@@ -150,6 +166,12 @@ class _Trial:
 
     def _report(self, oracle: str, text: str, explanation: str = "") -> None:
         self.differences.append(Difference(oracle, text, explanation))
+
+
+def _design_before(output: str, nodes: NodeJudge, configuration: str, mismatch: Mismatch) -> str:
+    """Name the node on which the output depends that computes otherwise in a configuration by design, "" for none."""
+    before = (Site(node, 1, nodes.values) for node in upstream(nodes.model, output))
+    return next((name for site in before if (name := defect_of(site, configuration, mismatch))), "")
 
 
 def _copies(feeds: Mapping[str, Any]) -> list[Any]:

@@ -98,6 +98,11 @@ def gives_nan(site: Site, mismatch: Mismatch) -> bool:
     return bool(np.all(np.isnan(mismatch.got[mismatch.where])))
 
 
+def first_output(site: Site, mismatch: Mismatch) -> bool:
+    """The first output of the node differs."""
+    return bool(mismatch.path[0] == 0)
+
+
 def is_integer(site: Site, mismatch: Mismatch) -> bool:
     """The output holds integers."""
     return mismatch.where is not None and mismatch.got.dtype.kind in "iu"

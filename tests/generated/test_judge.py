@@ -1,6 +1,7 @@
 """The judge: planted differences are reported, and what it explains is no fault."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,14 @@ import onnx.parser
 import pytest
 
 from ort_lite.dtypes import Array
-from tests.generated import configurations, judge, oracles
+from tests.generated import configurations, judge, oracles, saved
 from tests.generated.judge import UNOPTIMIZED
 from tests.generated.nodes import CONDITIONING
+from tests.generated.noise import NoisySession
 from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME, Verdict
-from tests.generated.walk import Site
+from tests.generated.walk import sites
 
+DATA = Path(__file__).parents[1] / "data" / "generated"
 Feeds = dict[str, Any]
 X = np.array([[0.5, -1.25, 2], [3, 0.125, -0.75]], np.float32)
 PLAIN = "(float[N,3] x) => (float[N,3] y) { a = Tanh(x)  b = Mul(a, x)  y = Add(b, a) }"
@@ -186,7 +189,30 @@ def test_conditioning_does_not_explain_operators_without_rounding(monkeypatch: p
     assert "float64" in oracles_of(found)
 
 
-def test_an_attribute_that_the_caller_of_a_function_gives_is_not_known() -> None:
-    node = onnx.NodeProto(op_type="Elu")
-    node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="a")
-    assert Site(node, 1, {}).attribute("alpha", 1.0) == 1.0
+def test_a_known_defect_explains_a_function_that_has_it() -> None:
+    """onnxruntime saturates products, if int32 is what the node in the function reads."""
+    text = """<ir_version: 10, opset_import: ["" : 18, "local" : 1]>
+    main (int32[N,3] x) => (int32[N,1] y) { y = local.Product<k = 1>(x) }
+    <domain: "local", opset_import: ["" : 18]>
+    Product<k>(x) => (y) { axis = Constant<value_ints = [1]>() y = ReduceProd<keepdims: int = @k>(x, axis) }"""
+    found = judge.judge(onnx.parser.parse_model(text), {"x": np.full((2, 3), 1 << 20, np.int32)})
+    assert found.status == EXPLAINED
+    assert {one.explanation for one in found.differences} == {"onnxruntime: ReduceProd: saturates products of integers"}
+
+
+def test_trials_keep_scales_that_a_kernel_takes_as_constants() -> None:
+    """The scales of DynamicQuantizeLSTM: other floats of the same node move."""
+    folder = next(DATA.glob("3_threads_com_microsoft_dynamicquantizelstm*"))
+    lstm, feeds = saved.load(folder)
+    session = NoisySession(lstm)
+    assert not np.array_equal(session.run(feeds, 0)[0], session.run(feeds, 1)[0])
+
+
+def test_constants_and_outer_values_are_known_in_bodies() -> None:
+    text = """(bool go, float[2] x) => (float[2] y) {
+        y = If(go) <then_branch = a () => (float[2] p) <float[2] c = {1, 2}> { p = Add(x, c) },
+                    else_branch = b () => (float[2] q) { d = Constant<value = float[2] {3, 4}>()  q = Mul(d, x) }> }"""
+    x = np.zeros(2, np.float32)
+    found = {site.operator: [site.operand(k) for k in range(2)] for site in sites(model(text), {"x": x})}
+    np.testing.assert_array_equal(found["Add"], [x, [1, 2]])
+    np.testing.assert_array_equal(found["Mul"], [[3, 4], x])

@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 
 
 class Site(NamedTuple):
-    """A node with what it reads, as far as that is known: of nodes in bodies, constants alone."""
+    """A node with what it reads, as far as that is known: of nodes in bodies, constants and values of the outer graph."""
 
     node: onnx.NodeProto
     opset: int
@@ -24,9 +24,9 @@ class Site(NamedTuple):
         return f"{self.node.domain}.{self.node.op_type}" if self.node.domain else self.node.op_type
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute; text as str. One that a function's caller gives is not known."""
+        """The value of an attribute; text as str."""
         for one in self.node.attribute:
-            if one.name == name and not one.ref_attr_name:
+            if one.name == name:
                 value = helper.get_attribute_value(one)
                 return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         return default
@@ -42,23 +42,21 @@ class Site(NamedTuple):
 
 
 def sites(model: onnx.ModelProto, values: Values) -> Iterator[Site]:
-    """List the nodes of a model, those of bodies and functions included."""
+    """List the nodes of a model, those of bodies included, those of functions not."""
     opsets = {one.domain: one.version for one in model.opset_import}
-    functions = {(one.domain, one.name): one for one in model.functions}
     for node in model.graph.node:
         yield Site(node, opsets.get(node.domain, 1), values)
-        for inner in _inside(node, functions):
-            yield Site(inner, opsets.get(inner.domain, 1), {})
+        yield from _inside(node, opsets, values)
 
 
-def _inside(node: onnx.NodeProto, functions: Mapping[tuple[str, str], onnx.FunctionProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes of the bodies of a node, or of the function that it calls."""
-    called = functions.get((node.domain, node.op_type))
-    bodies = [body for attribute in node.attribute for body in (attribute.g, *attribute.graphs)]
-    for body in (*bodies, *([called] if called is not None else ())):
-        for inner in body.node:
-            yield inner
-            yield from _inside(inner, functions)
+def _inside(node: onnx.NodeProto, opsets: Mapping[str, int], values: Values) -> Iterator[Site]:
+    """The nodes of the bodies of a node. Names of a body do not hide those of the outer graph."""
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs):
+            known = {**values, **_constants(body)} if body.node else {}
+            for inner in body.node:
+                yield Site(inner, opsets.get(inner.domain, 1), known)
+                yield from _inside(inner, opsets, known)
 
 
 def reads(node: onnx.NodeProto) -> set[str]:
@@ -75,6 +73,13 @@ def reads(node: onnx.NodeProto) -> set[str]:
 def constants(model: onnx.ModelProto) -> dict[str, Any]:
     """The initializers of a model by name."""
     return {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+
+
+def _constants(body: onnx.GraphProto) -> dict[str, Any]:
+    """The initializers of a body and the tensors of its Constant nodes by name."""
+    nodes = (node for node in body.node if node.op_type == "Constant" and node.attribute[0].HasField("t"))
+    tensors = {node.output[0]: node.attribute[0].t for node in nodes} | {one.name: one for one in body.initializer}
+    return {name: numpy_helper.to_array(tensor) for name, tensor in tensors.items()}
 
 
 def all_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -97,16 +102,7 @@ def single(model: onnx.ModelProto, node: onnx.NodeProto, values: Values, types: 
     inputs = [_input(name, values[name], types.get(name, "")) for name in wanted if name not in fixed]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     graph = helper.make_graph([node], "node", inputs, outputs, [fixed[name] for name in wanted if name in fixed])
-    return helper.make_model(
-        graph, opset_imports=model.opset_import, functions=_called(node, model), ir_version=model.ir_version
-    )
-
-
-def _called(node: onnx.NodeProto, model: onnx.ModelProto) -> list[onnx.FunctionProto]:
-    """The functions that a node calls, in its bodies and in other functions too."""
-    functions = {(one.domain, one.name): one for one in model.functions}
-    names = {(one.domain, one.op_type) for one in (node, *_inside(node, functions))}
-    return [one for name, one in functions.items() if name in names]
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
 
 
 def feeds(model: onnx.ModelProto, values: Values) -> dict[str, Any]:

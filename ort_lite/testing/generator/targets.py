@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from ort_lite.dtypes import BITS, itemsize
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.schema import Schemas
 from ort_lite.inference.schema_text import OpSchema
@@ -50,8 +51,11 @@ def targets(schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Call
 def combinations(schema: OpSchema) -> Iterator[Mapping[str, str]]:
     """Bind the type variables of a schema: all to usual types, then each to each of its other types.
 
-    A variable that follows from another one (`FOLLOWS`) has the type that fits.
+    A variable that follows from another one (`FOLLOWS`) has the type that fits, and the two of BitCast have one width.
     """
+    if schema.op_type == "BitCast":
+        yield from _of_one_width(schema)
+        return
     follower, leader, function = FOLLOWS.get((schema.domain, schema.op_type), ("", "", str))
     free = {name: kinds for name, kinds in schema.types.items() if name != follower}
     usual = {name: next((one for one in USUAL if one in kinds), min(kinds)) for name, kinds in free.items()}
@@ -63,6 +67,21 @@ def combinations(schema: OpSchema) -> Iterator[Mapping[str, str]]:
             yield types
         elif (kind := function(types[leader])) in schema.types[follower]:
             yield {**types, follower: kind}
+
+
+def _of_one_width(schema: OpSchema) -> Iterator[Mapping[str, str]]:
+    """Pair each type with another one of its width, so that both variables have each type once."""
+    widths: dict[int, list[str]] = {}
+    for kind in sorted(schema.types["T1"]):
+        widths.setdefault(width(kind), []).append(kind)
+    for kinds in widths.values():
+        for source, target in zip(kinds, [*kinds[1:], kinds[0]], strict=True):
+            yield {"T1": source, "T2": target}
+
+
+def width(dtype: str) -> int:
+    """Bits an element of the type has."""
+    return BITS.get(dtype, 8 * itemsize(dtype))
 
 
 def _sequence(kind: str) -> str:

@@ -87,7 +87,7 @@ def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> Fused:
     """The call of `generic_spec` for its operands `stored`, each of one element or spread, one after the other as in `out`."""
     spec, text = _generic(tensor)
     size = out.size
-    alone = _alone(stored)
+    alone = read_before(stored)
     touched: dict[str, Extent] = {f"x{k}": 1 if k in alone else size for k in range(len(stored))}
     touched["y"] = size
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and k not in alone), None)
@@ -102,13 +102,13 @@ def _generic(tensor: Tensor) -> tuple[Spec, _Text]:
     leaves = [Tensor(operand.dtype, operand.shape) for operand in pending.operands]
     text = _Text(leaves)
     root = _write(text, Tensor(tensor.dtype, tensor.shape, pending=pending.replace(operands=tuple(leaves))))
-    alone = _alone(leaves)
+    alone = read_before(leaves)
     source, _ = _kernel(text, root, tensor.dtype, _Loops([tensor.size], [[0 if k in alone else 1] for k in range(len(leaves))]))
     return _spec(source, [*leaves, tensor]), text
 
 
-def _alone(leaves: Sequence[Tensor]) -> set[int]:
-    """Numbers of the operands that are read once, before the loop. Never all: the first may move, over one element."""
+def read_before(leaves: Sequence[Tensor]) -> set[int]:
+    """Numbers of the operands that are read once, before the loop. Never all: then the first is read in it, element by element."""
     alone = {k for k, leaf in enumerate(leaves) if same(leaf.size, 1)}
     return alone if len(alone) < len(leaves) else alone - {0}
 
@@ -116,7 +116,7 @@ def _alone(leaves: Sequence[Tensor]) -> set[int]:
 def spread_strides(leaf: Tensor, out: Tensor) -> list[Dim] | None:
     """Of an operand along the storage axes of `out`, to copy it there; None where a generic loop can read it as it lies."""
     whole = same_shape(leaf.shape, out.shape) and leaf.perm == out.perm
-    return None if whole or same(leaf.size, 1) else _leaf_strides(out, leaf, out.perm or tuple(range(len(out.shape))))
+    return None if whole or same(out.size, 1) else _leaf_strides(out, leaf, out.perm or tuple(range(len(out.shape))))
 
 
 def _spec(source: str, tensors: Sequence[Tensor]) -> Spec:

@@ -22,9 +22,9 @@ from ort_lite.graph.released import check_there
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
-from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.lowering.values import Open, Values
+from ort_lite_cpu.lowering.widening import lower
 from ort_lite_cpu.registry import find
 
 
@@ -104,7 +104,7 @@ class Lowering:
                 node
             )
         try:
-            registration.lower(NodeLowering(self.values, node, infos))
+            lower(self.values, registration, node, infos)
         except (OrtLiteError, Open):
             raise
         except Exception as error:

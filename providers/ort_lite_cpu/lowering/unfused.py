@@ -17,7 +17,7 @@ from ort_lite.native.spec import Spec
 from ort_lite.shapes.dims import Shape
 from ort_lite_cpu.kernels.gemm.activation import activate_rows
 from ort_lite_cpu.lowering.emitter import Emitter
-from ort_lite_cpu.lowering.fuse import Fused, fused, generic, generic_specs, leaves_in_memory, spread_strides
+from ort_lite_cpu.lowering.fuse import Fused, fused, generic, generic_specs, leaves_in_memory, read_before, spread_strides
 from ort_lite_cpu.lowering.lowered import Kernel, Lowered, Region
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, same_shape
@@ -63,12 +63,16 @@ def unfused(
     loop = fused(tensor, leaves, stored, out)
     if builder.kernels.held(loop.spec):
         return loop, stored
-    spread = [_spread(builder, node, operand, out) for operand in pending.operands]
+    before = read_before(pending.operands)
+    spread = [
+        builder.computed(operand) if k in before else _spread(builder, node, operand, out)
+        for k, operand in enumerate(pending.operands)
+    ]
     return generic(tensor, spread, out), spread
 
 
 def _spread(builder: Computing, node: Node, tensor: Tensor, out: Tensor) -> Tensor:
-    """An operand of one element, or written out to the shape and the storage order of `out`."""
+    """An operand written out to the shape and the storage order of `out`."""
     same = same_shape(tensor.shape, out.shape)
     tensor = builder.stored(tensor, out.perm) if same else builder.computed(tensor)
     strides = spread_strides(tensor, out)

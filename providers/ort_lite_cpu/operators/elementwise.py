@@ -68,8 +68,7 @@ def operands(op: NodeLowering, count: int | None = None) -> list[Tensor]:
 
 
 def is_float(op: NodeLowering, index: int = 0) -> bool:
-    """Return True for 16-bit floats too: a node whose type is known only in a run has no Casts around it."""
-    return op.raw(index).dtype in FLOATS
+    return op.raw(index).dtype in REAL
 
 
 @operator(*_FLOAT_UNARY, types=REAL)

@@ -142,8 +142,8 @@ def resize_axis(
             low = min(max(floor_of(c), 0), n - 1)
             p, q = base + low * inner, base + min(low + 1, n - 1) * inner
             w = like(y, c - low)
-            for j in range(inner):
-                y[out + j] = x[p + j] * (like(w, 1) - w) + x[q + j] * w
+            for j in range(inner):  # infinities without weight do not count
+                y[out + j] = x[p + j] if w == like(w, 0) else x[p + j] * (like(w, 1) - w) + x[q + j] * w
         else:
             filtered(x, y, base, out, n, inner, c, min(scale, 1.0) if antialias else 1.0, a, mode, exclude)
     return OK
@@ -165,8 +165,9 @@ def filtered(
         if not exclude or (k >= 0 and k < n):
             v = like(y, weight((k - c) * stretch, a, mode) / total)
             p = base + min(max(k, 0), n - 1) * inner
-            for j in range(inner):
-                y[out + j] += x[p + j] * v
+            if v != like(v, 0):
+                for j in range(inner):
+                    y[out + j] += x[p + j] * v
     return 0
 
 

@@ -344,21 +344,3 @@ def test_a_constant_of_one_element_becomes_a_half(op_type: str) -> None:
     [y] = InferenceSession(onnx.parser.parse_model(text), providers=["CPUExecutionProvider"]).run(None, {})
     expected = {"Erf": -0.32862676, "Tanh": -0.29131261, "Sigmoid": 0.42555748}
     assert y.tolist() == [np.float16(expected[op_type])]
-
-
-@pytest.mark.parametrize(
-    ("op_type", "function", "count"),
-    [
-        ("Min", np.minimum, 2),
-        ("Max", np.maximum, 2),
-        ("Mod", np.fmod, 2),
-        ("Abs", np.abs, 1),
-        ("Neg", np.negative, 1),
-        ("Sign", np.sign, 1),
-    ],
-)
-def test_halves_are_floats_where_no_cast_is_around_a_node(op_type: str, function: Any, count: int) -> None:
-    """As in a node whose element type is known only in the run."""
-    operands = [np.array([[1, np.nan, -2.5, 0.25]], np.float16), np.array([[0.5], [3]], np.float16)][:count]
-    [result] = run_op(op_type, operands, {"fmod": 1} if op_type == "Mod" else {})
-    np.testing.assert_array_equal(result, function(*operands))

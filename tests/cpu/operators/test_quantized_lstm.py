@@ -63,7 +63,7 @@ def test_steps_that_no_sequence_reaches_have_no_say_in_the_scale(direction: str,
         assert_close(got, want, 1e-4, 1e-5, str(attributes))
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("batch", [2, 3, 7])
 def test_rows_of_a_batch_are_quantised_together_as_onnxruntime_shares_them(batch: int, threads: int) -> None:
     given = inputs(2, batch)

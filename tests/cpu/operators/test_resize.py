@@ -64,6 +64,16 @@ def test_cubic_weights(exclude_outside: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_infinities_without_weight_do_not_count(mode: str) -> None:
+    """Every other column is one of x, which has no neighbors; rows stay."""
+    x = floats(1, -np.inf, 2, 3, 5, 4).reshape(1, 1, 2, 3)
+    attributes = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
+    [y] = run_op("Resize", [x, None, None, np.array([1, 1, 2, 5])], attributes, opset=19)
+    np.testing.assert_array_equal(y[..., ::2], x)
+    assert not np.isfinite(y[0, 0, 0, 1::2]).any()
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_antialiasing_stretches_the_filter(mode: str) -> None:
     for scales in ((1, 1, 0.6, 0.3), (1, 1, 2, 0.5)):
         check_op("Resize", X, None, floats(*scales), mode=mode, antialias=1, constants=[2], **CLOSE)

@@ -3,17 +3,26 @@
 import numpy as np
 import onnx
 
-from tests.generated.walk import Site, Values, sites
+from tests.generated.walk import Site, Values, reads, sites
 
 _IN_FUNCTIONS = frozenset({"SimplifiedLayerNormalization", "SequenceMap", "CastLike", "Bernoulli"})
+_OWN_LAYER_NORMALIZATION = 17
+"""The first opset of ONNX that has LayerNormalization; before it, the operator is onnxruntime's."""
+
+
+def crash_at_load(model: onnx.ModelProto) -> str:
+    """Say why onnxruntime would crash at load, "" if it would not."""
+    for function in model.functions:
+        opset = next((one.version for one in function.opset_import if not one.domain), _OWN_LAYER_NORMALIZATION)
+        early = {"LayerNormalization"} if opset < _OWN_LAYER_NORMALIZATION else set()
+        names = {node.op_type for node in function.node} & (_IN_FUNCTIONS | early)
+        if names:
+            return f"crashes: {', '.join(sorted(names))} in a function, at load (segmentation fault)"
+    return ""
 
 
 def crash(model: onnx.ModelProto, values: Values) -> str:
-    """Say why onnxruntime would crash, "" if it would not."""
-    for function in model.functions:
-        names = {node.op_type for node in function.node} & _IN_FUNCTIONS
-        if names:
-            return f"crashes: {', '.join(sorted(names))} in a function, at load (segmentation fault)"
+    """Say why onnxruntime would crash at a node, "" if it would not."""
     return next((reason for site in sites(model, values) if (reason := _reason(site))), "")
 
 
@@ -26,7 +35,11 @@ def _reason(site: Site) -> str:
             return "crashes: scale 0 (an assertion of the standard library)"
         case "com.microsoft.QLinearSigmoid" | "com.microsoft.QLinearLeakyRelu" if len(site.node.input) < 5:
             return "crashes: no last zero point (an assertion of the standard library)"
-        case "Scan" if any(isinstance(one, np.ndarray) and one.size == 0 for one in (*_operands(site), *_results(site))):
+        case "Einsum" if any(isinstance(one, np.ndarray) and one.size == 0 for one in _operands(site)):
+            return "crashes: an operand without elements (division by zero)"
+        case "Unique" if isinstance(first, np.ndarray) and first.size == 0 and site.attribute("axis") is not None:
+            return "crashes: no elements along an axis (terminate called without an active exception)"
+        case "Scan" if _has_empty_values(site):
             return "crashes: no elements along an axis other than 0 (division by zero)"
     return ""
 
@@ -35,5 +48,8 @@ def _operands(site: Site) -> list[object]:
     return [site.operand(index) for index in range(len(site.node.input))]
 
 
-def _results(site: Site) -> list[object]:
-    return [site.values.get(name) for name in site.node.output if name]
+def _has_empty_values(site: Site) -> bool:
+    """A value that the node reads or makes, or a constant of its body, has no elements. Results in bodies are not known."""
+    known = [site.values.get(name) for name in (*reads(site.node), *site.node.output) if name]
+    own = [one for attribute in site.node.attribute for one in attribute.g.initializer]
+    return any(isinstance(one, np.ndarray) and one.size == 0 for one in known) or any(0 in one.dims for one in own)

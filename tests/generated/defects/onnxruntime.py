@@ -48,6 +48,14 @@ def _expects_largest(site: Site, mismatch: Mismatch) -> bool:
     return bool(np.all(np.isinf(mismatch.got[mismatch.where])))
 
 
+def _expects_bound(site: Site, mismatch: Mismatch) -> bool:
+    """The oracle has the smallest or the greatest integer."""
+    if mismatch.where is None or mismatch.expected.dtype.kind not in "iu":
+        return False
+    bounds = np.iinfo(mismatch.expected.dtype)
+    return bool(np.all(np.isin(mismatch.expected[mismatch.where], (bounds.min, bounds.max))))
+
+
 def _is_text(site: Site, mismatch: Mismatch) -> bool:
     return isinstance(mismatch.got, np.ndarray) and mismatch.got.dtype == object
 
@@ -57,13 +65,34 @@ def _has_empty_text(site: Site, mismatch: Mismatch) -> bool:
     return isinstance(value, np.ndarray) and bool(np.any(value == ""))
 
 
+def _is_empty(site: Site, mismatch: Mismatch) -> bool:
+    """The first operand has no elements."""
+    value = site.operand(0)
+    return isinstance(value, np.ndarray) and value.size == 0
+
+
 def _has_no_rows(site: Site, mismatch: Mismatch) -> bool:
     """Scan outputs of a node without an iteration, of other shapes."""
     arrays = [one for one in (mismatch.got, mismatch.expected) if isinstance(one, np.ndarray)]
     return mismatch.where is None and len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and not any(map(np.size, arrays))
 
 
-_same = has_attribute("auto_pad")
+def _has_bias_of_beams(site: Site, mismatch: Mismatch) -> bool:
+    """Each sequence of a search has a bias of its own."""
+    bias = site.operand(4)
+    return site.operand(9) is not None and isinstance(bias, np.ndarray) and bias.shape[0] > 1
+
+
+def _is_padding(site: Site, mismatch: Mismatch) -> bool:
+    """Rows behind the last key of a prompt alone differ, and there is a window. NaN of other rows is another defect."""
+    lengths = site.operand(5)
+    if mismatch.where is None or not isinstance(lengths, np.ndarray) or site.attribute("local_window_size", -1) < 1:
+        return False
+    rows = np.moveaxis(mismatch.where & ~np.isnan(mismatch.expected.astype(np.float32)), -2, -1)
+    return all(not np.any(rows[b, ..., : length + 1]) for b, length in enumerate(lengths.ravel()))
+
+
+_same = attribute("auto_pad", "SAME_UPPER", "SAME_LOWER")
 
 
 def _defect(operators: str, reason: str, applies: Applies = always) -> Defect:
@@ -89,6 +118,8 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect(
         "Resize", "leaves axes that are counted from behind out of keep_aspect_ratio_policy", both(_has_negative_axes, form)
     ),
+    _defect("Resize", "smooths int8 as uint8, which loses negative numbers", both(attribute("antialias", 1), dtype(0, "int8"))),
+    _defect("Resize Upsample", "multiplies infinite pixels by a weight of 0", both(special, expects_nan)),
     _defect("Bernoulli", "draws 1 with probability 1 - p"),
     _defect(
         "ReduceLogSumExp",
@@ -96,6 +127,8 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         dtype(0, "int", "uint"),
     ),
     _defect("ReduceSum", "saturates sums of integers", dtype(0, "int32", "int64")),
+    _defect("ReduceProd", "saturates products of integers", _expects_bound),
+    _defect("InstanceNormalization", "computes x * s - mean * s, which cancels, where the variance is small", nearly(1e-3)),
     _defect("com.microsoft.FastGelu", "has constants of six digits where it has no kernel, in float64", dtype(0, "float64")),
     _defect("com.microsoft.QLinearSoftmax", "truncates where it should round", within(1)),
     _defect(
@@ -103,12 +136,24 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "does not mask the keys behind the last query where there are more keys",
         attribute("unidirectional", 1),
     ),
+    _defect(
+        "com.microsoft.DecoderMaskedMultiHeadAttention",
+        "gives a beam the attention bias of the sequence that has the number of its group",
+        _has_bias_of_beams,
+    ),
+    _defect(
+        "com.microsoft.GroupQueryAttention",
+        "makes NaN with a softcap where a mask of -inf leaves no key, and 0 without",
+        both(has_attribute("softcap"), special, expects_nan),
+    ),
+    _defect("com.microsoft.GroupQueryAttention", "moves the window of rows of padding to the last key", _is_padding),
     _defect("com.microsoft.MatMulNBits", "reads scales and zero points by another group than g_idx says", has_input(4)),
     _defect("com.microsoft.MatMulNBits", "quantizes A to 8 bits where accuracy_level is 4", attribute("accuracy_level", 4)),
     _defect(
         "com.microsoft.GreedySearch com.microsoft.Sampling com.microsoft.BeamSearch",
         "leaves behind the end of a sequence what memory held",
     ),
+    _defect("MatMulInteger", "leaves what memory held where there are no products to add", _is_empty),
     _defect("com.microsoft.DynamicQuantizeMatMul", "finds another scale for what is not finite", special),
     _defect("HardSwish", "multiplies by 32 bits of 1/6 in float64", like_float32),
     _defect("com.microsoft.CDist", "expands the square of a difference, which makes NaN of infinities", special),
@@ -117,6 +162,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "finds no NaN among the keys in versions 2 and 3",
         has_attribute("keys_floats", "keys_tensor"),
     ),
+    _defect("ai.onnx.ml.Normalizer", "squares integers in their own type", dtype(0, "int")),
     _defect("ai.onnx.ml.TreeEnsemble", "leaves targets without a leaf out of the softmax", attribute("post_transform", 1, 3)),
     _defect("MeanVarianceNormalization", "divides 0 by 0 where all elements are equal", expects_nan),
     _defect(
@@ -147,9 +193,10 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("MaxPool", "leaves NaN out", gives_nan),
     _defect("ReduceMax ReduceMin", "leaves NaN out behind the first element", gives_nan),
     _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
+    _defect("GridSample", "skips pixels beyond the border, which ort-lite multiplies by 0", both(special, gives_nan)),
     _defect("LayerNormalization", "gives statistics of rank 0 where it has no kernel, by its function", form),
     _defect("LRN", "slides its sum of squares, which is NaN behind an infinity", expects_nan),
-    _defect("GRU LSTM RNN", "does not multiply infinite states by 0", special),
+    _defect("GRU LSTM RNN com.microsoft.DynamicQuantizeLSTM", "does not multiply infinite states by 0", special),
     _defect("Sign", "gives 0 for NaN of float16", gives_nan),
     _defect("NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "gives 0 for the mean of nothing", gives_nan),
     _defect("BlackmanWindow HammingWindow HannWindow", "computes float64 in float32", either(like_float32, below(1e-6))),

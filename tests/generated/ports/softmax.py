@@ -1,4 +1,4 @@
-"""Softmax, LogSoftmax and Hardmax before version 13, which take their input as a matrix."""
+"""Softmax, LogSoftmax and Hardmax before version 13, which take their input as a matrix; LogSoftmax of tiny probabilities."""
 
 import numpy as np
 
@@ -26,6 +26,13 @@ def log_softmax_of_rows(x: Array, axis: int = 1) -> Array:
     rows, shape = _rows(x, axis)
     shifted = rows - rows.max(1, keepdims=True, initial=-np.inf)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(1, keepdims=True))).reshape(shape)
+
+
+@port("LogSoftmax", since=13)
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    """The reference takes the logarithm of what softmax has rounded to 0."""
+    shifted = x - x.max(axis, keepdims=True, initial=-np.inf)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis, keepdims=True)))
 
 
 @port("Hardmax", until=12)

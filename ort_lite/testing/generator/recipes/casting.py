@@ -5,7 +5,7 @@ from random import Random
 
 import numpy as np
 
-from ort_lite.dtypes import BITS, FLOATS, Array, itemsize, to_onnx
+from ort_lite.dtypes import FLOATS, Array, to_onnx
 from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
@@ -78,24 +78,7 @@ def numerals(target: str, special: bool) -> Contents:
 
 @recipe("BitCast")
 def bit_cast(draw: Draw) -> Call:
-    """The types have the same width: where the target's do not, the usual one of the two gives way."""
-    source, target = draw.kind(0), draw.output_kind(0)
-    if width(source) != width(target):
-        if source == "float32":
-            source = draw.rng.choice(_of_width(draw, "T1", width(target)))
-        else:
-            target = draw.rng.choice(_of_width(draw, "T2", width(source)))
-    if target == "bool" and source != "bool":
-        source = "uint8"  # of another byte than 0 and 1, no bool comes
-        return call([draw.tensor_of(source, draw.shape(), among(0, 1))], to=to_onnx(target))
-    draw.types["T1"] = source
+    target = draw.output_kind(0)
+    if target == "bool" and draw.kind(0) != "bool":  # of another byte than 0 and 1, no bool comes
+        return call([draw.tensor(0, draw.shape(), among(0, 1))], to=to_onnx(target))
     return call([draw.value(0, open_shape=True).name], to=to_onnx(target))
-
-
-def width(dtype: str) -> int:
-    """Bits an element of the type has."""
-    return BITS.get(dtype, 8 * itemsize(dtype))
-
-
-def _of_width(draw: Draw, variable: str, bits: int) -> list[str]:
-    return sorted(one for one in draw.schema.types[variable] if width(one) == bits)

@@ -57,7 +57,7 @@ def resize(draw: Draw) -> Call:
     sized = draw.chance(0.4)
     if draw.has_attribute("antialias") and attributes.get("mode") in ("linear", "cubic"):
         attributes["antialias"] = draw.choice([None, 0, 1])
-    if sized and draw.has_attribute("keep_aspect_ratio_policy"):
+    if sized and 0 not in x.sizes and draw.has_attribute("keep_aspect_ratio_policy"):
         attributes["keep_aspect_ratio_policy"] = draw.choice([None, None, *POLICIES])
     roi = _region(draw, len(axes), attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize")
     if not sized:
@@ -106,10 +106,11 @@ def _region(draw: Draw, count: int, needed: bool) -> str:
 
 
 def _sizes(draw: Draw, x: Known, axes: Sequence[int]) -> list[int]:
+    """Sizes of the axes, mostly those of the first two of an image. An axis without elements has none to resize."""
     inner = draw.chance(0.85)
+    kept = [not x.sizes[axis] or (inner and x.rank > 2 and axis % x.rank < 2) for axis in axes]
     return [
-        x.sizes[axis] if inner and x.rank > 2 and axis % x.rank < 2 else draw.integer(1, 2 * min(x.sizes[axis], 5) + 1)
-        for axis in axes
+        x.sizes[axis] if keep else draw.integer(1, 2 * min(x.sizes[axis], 5) + 1) for axis, keep in zip(axes, kept, strict=True)
     ]
 
 
@@ -146,7 +147,7 @@ def grid_sample(draw: Draw) -> Call:
 @recipe("AffineGrid")
 def affine_grid(draw: Draw) -> Call:
     space = draw.choice([2, 2, 3])
-    batch = draw.size(3)
+    batch = draw.integer(1, 3)
     sizes = [batch, draw.integer(1, 3), *[draw.integer(1, 5) for _ in range(space)]]
     return call([draw.tensor(0, (batch, space, space + 1)), draw.ints(*sizes)], align_corners=draw.choice([None, 0, 1]))
 
