@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from ort_lite.testing.generator import recipes
 from ort_lite.testing.generator.reduction.graphs import all_graphs
+from ort_lite.testing.generator.targets import width
 from tests.generated import saved
 from tests.generated.claims import claimed_targets, generator
 from tests.generated.faults import KINDS, ROOT, catalogue
@@ -70,6 +71,12 @@ def test_every_operator_of_the_provider_has_a_recipe() -> None:
     known = recipes()
     missing = {target.operator for target in claimed_targets() if (target.domain, target.op_type) not in known}
     assert not missing, "write a recipe for each, in the file of its family in ort_lite/testing/generator/recipes/"
+
+
+def test_both_types_of_a_bitcast_have_one_width() -> None:
+    pairs = [dict(target.types) for target in claimed_targets(frozenset({"BitCast"}))]
+    assert all(width(pair["T1"]) == width(pair["T2"]) for pair in pairs), pairs
+    assert {pair["T1"] for pair in pairs} == {pair["T2"] for pair in pairs} >= {"bool", "float16", "complex64", "int4"}
 
 
 def test_steered_models_have_the_operator() -> None:

@@ -47,6 +47,7 @@ def max_pool(x: Array, storage_order: int = 0, **window: Any) -> tuple[Array, Ar
 
 @port("AveragePool")
 def average_pool(x: Array, count_include_pad: int = 0, **window: Any) -> Array:
+    """A window of padding alone has the average 0, as in onnxruntime."""
     placed = axes(x.shape[2:], **window)
     y = np.zeros((*x.shape[:2], *(len(axis.positions) for axis in placed)))
     for place, rows in _windows(x, placed):
@@ -55,7 +56,7 @@ def average_pool(x: Array, count_include_pad: int = 0, **window: Any) -> Array:
             count = 1
             for axis, size, k in zip(placed, x.shape[2:], place, strict=True):
                 count *= int(np.sum(axis.positions[k] < size + axis.high))
-        y[_last(*place)] = _part(x, rows).sum(-1) / count
+        y[_last(*place)] = _part(x, rows).sum(-1) / max(count, 1)
     return y
 
 
