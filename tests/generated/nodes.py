@@ -16,6 +16,7 @@ from tests.generated.conditioning import Conditioning
 from tests.generated.defects import crash
 from tests.generated.known import ONNXRUNTIME, REFERENCE, find_defect
 from tests.generated.oracles import Answer, Feeds, of_onnxruntime, of_onnxruntime_in_float32, of_reference
+from tests.generated.rounding import rounds
 from tests.generated.verdict import Difference
 from tests.generated.walk import Site, Values, feeds, reads, single, sites
 
@@ -25,16 +26,6 @@ IN_FLOAT32 = "onnxruntime in float32"
 """Asked where neither has an operator in its own type."""
 _RANDOM_NAMES = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial com.microsoft.Sampling"
 _RANDOM = frozenset(_RANDOM_NAMES.split())
-_NAMES = (
-    "Abs And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil CenterCropPad Clip"
-    " Compress Concat ConcatFromSequence ConstantOfShape DepthToSpace Equal Expand EyeLike Flatten Floor Gather GatherElements"
-    " GatherND GlobalMaxPool Greater GreaterOrEqual Hardmax Identity IsInf IsNaN Less LessOrEqual Max MaxPool MaxUnpool Min Neg"
-    " NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax ReduceMin Relu Reshape ReverseSequence"
-    " Round SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice"
-    " SpaceToDepth Split SplitToSequence Squeeze Tile TopK Transpose Trilu Unique Unsqueeze Where Xor"
-)
-_EXACT = frozenset(_NAMES.split())
-"""Operators without roundings of their own: from the same operands, all oracles have the same bits, and nothing is conditioning."""
 
 
 class NodeJudge:
@@ -94,8 +85,8 @@ class NodeJudge:
             defect = find_defect(model, values, oracle, mismatch)
             if defect:
                 self.defects.setdefault(oracle, {}).update(dict.fromkeys(node.output, defect))
-            rounds = node.domain or node.op_type not in _EXACT
-            explanation = defect or (CONDITIONING if rounds and conditioning.explains(mismatch) else "")
+            rounding = rounds(node.domain, node.op_type)
+            explanation = defect or (CONDITIONING if rounding and conditioning.explains(mismatch) else "")
             yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
         if conditioning.failure:
             self.refusals[f"{CONDITIONING}, {node.domain}.{node.op_type}"] = conditioning.failure

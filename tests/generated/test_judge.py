@@ -186,6 +186,13 @@ def test_conditioning_does_not_explain_operators_without_rounding(monkeypatch: p
     assert "float64" in oracles_of(found)
 
 
+def test_conditioning_does_not_explain_a_lost_cast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float16 has fewer digits than a third, and all implementations round it alike."""
+    planted(monkeypatch, lambda y: X / 3)
+    found = verdict("(float[N,3] x) => (float[N,3] y) { a = Cast<to = 10>(x)  y = Cast<to = 1>(a) }", {"x": X / 3})
+    assert UNOPTIMIZED in oracles_of(found)
+
+
 def test_an_attribute_that_the_caller_of_a_function_gives_is_not_known() -> None:
     node = onnx.NodeProto(op_type="Elu")
     node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="a")

@@ -146,6 +146,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("Col2Im", "puts blocks that lie in wide padding into the image", has_attribute("pads")),
     _defect("MaxPool", "leaves NaN out", gives_nan),
     _defect("ReduceMax ReduceMin", "leaves NaN out behind the first element", gives_nan),
+    _defect("ScatterElements ScatterND", "loses NaN of the data in maxima and minima", gives_nan),
     _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
     _defect("LayerNormalization", "gives statistics of rank 0 where it has no kernel, by its function", form),
     _defect("LRN", "slides its sum of squares, which is NaN behind an infinity", expects_nan),

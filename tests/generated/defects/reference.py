@@ -132,6 +132,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("Clip", "broadcasts bounds of one element", form),
     _defect("Shape", "counts an end that is before the first axis from the last again", has_attribute("end")),
     _defect("MaxPool", "gives the place of the first NaN", both(special, is_integer)),
+    _defect("ScatterElements", "loses NaN of the updates in maxima and minima", gives_nan),
     _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
     _defect(
         "AffineGrid", "places the only pixel of an axis at -1 for align_corners; ort-lite at 0, as PyTorch", has_single_size

@@ -74,8 +74,8 @@ def reshapes(chain: Chain) -> None:
 
 @chain_for("merge_casts")
 def casts(chain: Chain) -> None:
-    """A Cast to a wider type, and one from there."""
-    kind, wider = chain.rng.choice(
+    """A Cast to a type that is wider, or that loses digits, and one from there."""
+    kind, middle = chain.rng.choice(
         (
             ("float32", "float64"),
             ("float16", "float32"),
@@ -85,9 +85,13 @@ def casts(chain: Chain) -> None:
             ("uint8", "int32"),
             ("int8", "float32"),
             ("bool", "float32"),
+            ("float32", "float16"),
+            ("float64", "float16"),
+            ("float64", "float32"),
+            ("int32", "bool"),
         )
     )
-    y = chain.node("Cast", chain.value(kind=kind), to=to_onnx(wider))
+    y = chain.node("Cast", chain.value(kind=kind), to=to_onnx(middle))
     last = chain.rng.choice([kind, "float32"])
     z = chain.node("Cast", y, to=to_onnx(last))
     if last == "float32":
