@@ -59,7 +59,7 @@ def transpose_constant(chain: Chain) -> None:
 
 @chain_for("merge_reshapes")
 def reshapes(chain: Chain) -> None:
-    """A change of shape, and a Reshape to another one."""
+    """A change of shape, and a Reshape to another one, which copies a dimension at times."""
     x = chain.value(1, least=1)
     shape = chain.shape(x)
     kind = chain.rng.choice(("Reshape", "Flatten", "Unsqueeze"))
@@ -69,7 +69,7 @@ def reshapes(chain: Chain) -> None:
         y = chain.node("Unsqueeze", x, chain.ints(0)) if chain.opset >= 13 else chain.node("Unsqueeze", x, axes=[0])
     else:
         y = chain.node("Reshape", x, chain.ints(-1))
-    chain.node("Reshape", y, chain.ints(*chain.rng.choice([shape, shape[::-1], (-1,), (1, -1)])))
+    chain.node("Reshape", y, chain.ints(*chain.rng.choice([shape, shape[::-1], (-1,), (1, -1), (0, -1)])))
 
 
 @chain_for("merge_casts")
@@ -134,9 +134,11 @@ def same_shape(chain: Chain) -> None:
 
 @chain_for("remove_neutral_operand")
 def neutral(chain: Chain) -> None:
+    """At times the operand adds an axis to the result."""
     x = chain.node("Relu", chain.value(1))
     op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
-    operand = chain.scalar(number)
+    wide = (1,) * (len(chain.shape(x)) + 1)
+    operand = chain.scalar(number) if chain.chance(0.8) else chain.array(np.full(wide, number, np.float32))
     y = chain.either_way(op_type, x, operand) if op_type in ("Add", "Mul") else chain.node(op_type, x, operand)
     chain.node("Neg", y)
 
