@@ -186,7 +186,7 @@ def main() -> int:
     sys.stdout.write(
         "| fault | kind | models | oracle | nodes | seconds | difference |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     )
-    for row in rows(faults, arguments.models, arguments.seed, arguments.folder):
+    for row in rows(faults, arguments.models, arguments.seed, arguments.folder.resolve()):
         missed += not 0 <= row.nodes <= MOST_NODES or not row.models
         sys.stdout.write(line(row) + "\n")
         sys.stdout.flush()
