@@ -102,6 +102,12 @@ def gives_nan(site: Site, mismatch: Mismatch) -> bool:
     return bool(np.all(np.isnan(mismatch.got[mismatch.where])))
 
 
+def has_nan(site: Site, mismatch: Mismatch) -> bool:
+    """The first input holds NaN."""
+    value = site.operand(0)
+    return isinstance(value, np.ndarray) and value.dtype != object and bool(np.any(value != value))
+
+
 def is_integer(site: Site, mismatch: Mismatch) -> bool:
     """The output holds integers."""
     return mismatch.where is not None and mismatch.got.dtype.kind in "iu"
