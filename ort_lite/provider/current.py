@@ -5,18 +5,34 @@ wraps it. An executor sets them for the time of a run that has options; other ru
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from ort_lite.checkpoint import checked_by
+from ort_lite.log.events import Event, Stream
 from ort_lite.options.options import RunOptions
+
+
+class StepEvents:
+    """The events inside of one step: what a partition did that `provider` runs."""
+
+    __slots__ = ("_provider", "_stream")
+
+    def __init__(self, stream: Stream, provider: str) -> None:
+        self._stream, self._provider = stream, provider
+
+    def kernel(self, name: str, begin: int, end: int, args: Mapping[str, Any], thread: int = 0) -> None:
+        """Emit an event of kind Kernel. `name` is that of a node, where it is the work of one; for the others see `Event`."""
+        self._stream.emit(Event(name, begin, end, {**args, "provider": self._provider}, thread))
 
 
 class _Current(threading.local):
     options: RunOptions | None = None
     watch: Callable[[Any], Any] | None = None
     """In a verified run: makes, of the Executable of a body, one whose steps are watched."""
+    events: StepEvents | None = None
+    """In a step of a run that somebody records."""
 
 
 CURRENT = _Current()
@@ -55,3 +71,12 @@ def run_options() -> RunOptions | None:
     has its own switch set by `RunOptions.on_terminate`. A run whose time is over is told in the same way.
     """
     return CURRENT.options
+
+
+def run_events() -> StepEvents | None:
+    """Return where this thread's partition may report its kernels; None: nobody records the run. 50 ns.
+
+    if (events := run_events()) is not None:
+        events.kernel(node.name, begin, perf_counter_ns(), {"op_name": node.op_type}, get_native_id())
+    """
+    return CURRENT.events

@@ -98,6 +98,12 @@ def operator(
     return decorate
 
 
+def registrations() -> dict[str, list[OperatorRegistration]]:
+    """What imported families registered: for numbers, for strings, for complex numbers."""
+    kinds = {"numbers": _REGISTERED, "strings": _FOR_STRINGS, "complex": _FOR_COMPLEX}
+    return {kind: [one for versions in registered.values() for one in versions] for kind, registered in kinds.items()}
+
+
 def find(node: "Node") -> OperatorRegistration | None:
     """The registration that serves the node; imports its family on first use.
 

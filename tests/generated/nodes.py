@@ -16,16 +16,14 @@ from tests.generated.conditioning import Conditioning
 from tests.generated.defects import crash
 from tests.generated.known import ONNXRUNTIME, REFERENCE, find_defect
 from tests.generated.oracles import Answer, Feeds, of_onnxruntime, of_onnxruntime_in_float32, of_reference
-from tests.generated.rounding import rounds
 from tests.generated.verdict import Difference
 from tests.generated.walk import Site, Values, feeds, reads, single, sites
+from tests.operator_traits import traits_of
 
 CONDITIONING = "conditioning"
 ORACLES: Mapping[str, Callable[[onnx.ModelProto, Feeds], Answer]] = {ONNXRUNTIME: of_onnxruntime, REFERENCE: of_reference}
 IN_FLOAT32 = "onnxruntime in float32"
 """Asked where neither has an operator in its own type."""
-_RANDOM_NAMES = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial com.microsoft.Sampling"
-_RANDOM = frozenset(_RANDOM_NAMES.split())
 
 
 class NodeJudge:
@@ -85,8 +83,8 @@ class NodeJudge:
             defect = find_defect(model, values, oracle, mismatch)
             if defect:
                 self.defects.setdefault(oracle, {}).update(dict.fromkeys(node.output, defect))
-            rounding = rounds(node.domain, node.op_type)
-            explanation = defect or (CONDITIONING if rounding and conditioning.explains(mismatch) else "")
+            rounds = not traits_of(node.op_type, node.domain).exact
+            explanation = defect or (CONDITIONING if rounds and conditioning.explains(mismatch) else "")
             yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
         if conditioning.failure:
             self.refusals[f"{CONDITIONING}, {node.domain}.{node.op_type}"] = conditioning.failure
@@ -107,7 +105,7 @@ def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:
 
 def is_random(model: onnx.ModelProto, values: Values) -> bool:
     """Return True if a node of the model draws random numbers."""
-    return any((site.operator in _RANDOM and not _is_certain(site)) or _drops(site) for site in sites(model, values))
+    return any((_draws(site) and not _is_certain(site)) or _drops(site) for site in sites(model, values))
 
 
 def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
@@ -119,6 +117,10 @@ def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
         if found & reads(node) or is_random(one, values):
             found.update(name for name in node.output if name)
     return found
+
+
+def _draws(site: Site) -> bool:
+    return traits_of(site.node.op_type, site.node.domain).random == ()
 
 
 def _is_certain(site: Site) -> bool:

@@ -16,7 +16,7 @@ from ort_lite.plugins import shape_rules
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.serialization.load import load
 from tests.generated.comparison import EPSILON
-from tests.generated.rounding import rounds
+from tests.operator_traits import traits_of
 
 DOMAIN = "tests.generated"
 
@@ -130,7 +130,7 @@ def _insert(graph: Graph) -> None:
 
 
 def _rounds(node: Node) -> bool:
-    return rounds(node.domain, node.op_type)
+    return not traits_of(node.op_type, node.domain).exact
 
 
 def _move_constant(graph: Graph, value: Value) -> None:

@@ -6,13 +6,9 @@ import numpy as np
 
 from ort_lite.graph import Attr, Graph, Names, Node, TensorType, Value
 from ort_lite.transform import NHWC_DOMAIN
+from ort_lite_transforms.schemas import traits
 from ort_lite_transforms.transpose_sink import BINARY, UNARY
 
-# Their first input and their first output are images; other operands have no layout.
-SENSITIVE = frozenset({
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool", "GlobalLpPool",
-    "GlobalMaxPool", "InstanceNormalization", "LRN", "LpPool", "MaxPool", "SpaceToDepth",
-})  # fmt: skip
 AHEAD = 4
 """Elementwise nodes in a row that are looked at for whether a Transpose will get past all its readers."""
 
@@ -39,7 +35,7 @@ def _fits(node: Node) -> bool:
     images = (value, *outputs)
     known = all(isinstance(v.type, TensorType) and v.type.shape is not None for v in images if v is not None)
     single = len(outputs) == 1 and value is not None and value.constant is None
-    return not node.domain and node.op_type in SENSITIVE and single and known and len(outputs[0].shape or ()) > 2
+    return not node.domain and traits(node).image and single and known and len(outputs[0].shape or ()) > 2
 
 
 def _last(rank: int) -> list[int]:

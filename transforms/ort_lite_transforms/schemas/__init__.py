@@ -5,10 +5,14 @@
 
 import os
 
+from ort_lite.inference.schema import Schemas
 from ort_lite.inference.schema_text import SchemaFile
 
 FILES = [SchemaFile(os.path.join(os.path.dirname(__file__), name)) for name in ("onnxruntime.txt", "onnx.txt")]
 """Of two lines for one version of an operator, that of the earlier file counts."""
+
+traits = Schemas(FILES).traits
+"""(node) -> the traits of its operator."""
 
 _VALUES = "exporters wrote the attributes of Constant-12 in models of older opsets; what they mean is plain"
 
