@@ -32,6 +32,8 @@ PATTERN_ATTEMPTS = 12
 KIN_SHARE = 0.3
 PATTERN_SHARE = 0.1
 """The share of nodes that come with a pattern of a transform."""
+MOSTLY_CONSTANT = 0.15
+"""The share of steered models whose operands are mostly constants, so that nodes are computed before the run."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
 
@@ -83,6 +85,8 @@ class Generator:
         target = self.coverage.next(rng, candidates)
         draft = Draft(self.opsets(target, rng), rng, self.rules)
         draft.special = rng.random() < (0.3 if operators or transforms else 0.1)
+        if (operators or transforms) and rng.random() < MOSTLY_CONSTANT:
+            draft.constant_share = 0.9
         covered: list[tuple[Target, Mapping[str, Any]]] = []
         length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)
