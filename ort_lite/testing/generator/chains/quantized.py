@@ -105,6 +105,7 @@ def product(chain: Chain) -> None:
     operands = [x, w]
     if kind != "MatMul" and (chain.chance(0.5) or (kind == "Gemm" and chain.opset < 11)):
         operands.append(chain.constant((columns,)))
-    y = chain.node(kind, *operands)
+    factors = {key: chain.rng.choice((1.0, 1.0, 0.5, 2.0)) for key in ("alpha", "beta")} if kind == "Gemm" else {}
+    y = chain.node(kind, *operands, **factors)
     if chain.chance(0.6):
         scale(chain).quantized(y)
