@@ -134,12 +134,13 @@ def same_shape(chain: Chain) -> None:
 
 @chain_for("remove_neutral_operand")
 def neutral(chain: Chain) -> None:
-    """At times the operand adds an axis to the result."""
+    """At times the operand adds an axis to the result, or is on the side where it is not neutral."""
     x = chain.node("Relu", chain.value(1))
     op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
     wide = (1,) * (len(chain.shape(x)) + 1)
     operand = chain.scalar(number) if chain.chance(0.8) else chain.array(np.full(wide, number, np.float32))
-    y = chain.either_way(op_type, x, operand) if op_type in ("Add", "Mul") else chain.node(op_type, x, operand)
+    either = op_type in ("Add", "Mul") or chain.chance(0.2)
+    y = chain.either_way(op_type, x, operand) if either else chain.node(op_type, x, operand)
     chain.node("Neg", y)
 
 
