@@ -1,10 +1,10 @@
 """Conditioning: how far results move when every float of a model moves by units in the last place.
 
 Inputs alone do not show it. A model may compute a + b - a, where moving `a` moves both terms alike, while the rounding of the sum
-does not. So feeds, constants and the result of every node move, each element up or down at random, as roundings would move them
-in another order of additions, in a fused loop or with another polynomial. A difference to an oracle is explained if, element by
-element, some of the trials moved as far. Steps (Round, Floor, comparisons, ArgMax, what a condition selects, a count of elements)
-need no rule of their own: where a result is a tie, trials fall on both sides; where it is none, they do not.
+does not. So feeds, constants and the result of every node that rounds move, each element up or down at random, as roundings would
+move them in another order of additions, in a fused loop or with another polynomial. A difference to an oracle is explained if,
+element by element, some of the trials moved as far. Steps (Round, Floor, comparisons, ArgMax, what a condition selects, a count of
+elements) need no rule of their own: where a result is a tie, trials fall on both sides; where it is none, they do not.
 """
 
 from collections.abc import Mapping, Sequence

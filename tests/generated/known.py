@@ -78,10 +78,14 @@ def form(site: Site, mismatch: Mismatch) -> bool:
     return mismatch.where is None
 
 
-def steps_back(site: Site, mismatch: Mismatch) -> bool:
-    """A step, the fifth input, is negative."""
-    steps = site.operand(4)
-    return isinstance(steps, np.ndarray) and bool(np.any(steps < 0))
+def backward_slices(site: Site) -> list[tuple[int, int, int]]:
+    """List (start, end, size) of the axes along which a Slice steps backward."""
+    data, starts, ends, axes, steps = map(site.operand, range(5))
+    if not all(isinstance(one, np.ndarray) for one in (data, starts, ends, steps)):
+        return []
+    sizes = np.array(data.shape)[axes if isinstance(axes, np.ndarray) else slice(len(starts))]
+    rows = np.stack([starts, ends, sizes], -1)[steps < 0]
+    return [(int(start), int(end), int(size)) for start, end, size in rows]
 
 
 def expects_nan(site: Site, mismatch: Mismatch) -> bool:
@@ -101,6 +105,12 @@ def gives_nan(site: Site, mismatch: Mismatch) -> bool:
 def first_output(site: Site, mismatch: Mismatch) -> bool:
     """The first output of the node differs."""
     return bool(mismatch.path[0] == 0)
+
+
+def has_nan(site: Site, mismatch: Mismatch) -> bool:
+    """The first input holds NaN."""
+    value = site.operand(0)
+    return isinstance(value, np.ndarray) and value.dtype != object and bool(np.any(value != value))
 
 
 def is_integer(site: Site, mismatch: Mismatch) -> bool:

@@ -16,6 +16,7 @@ from ort_lite.plugins import shape_rules
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.serialization.load import load
 from tests.generated.comparison import EPSILON
+from tests.operator_traits import traits_of
 
 DOMAIN = "tests.generated"
 _SCALES = (8, 10)
@@ -94,7 +95,7 @@ class _Moves:
 
 
 class NoisySession:
-    """Runs a model without optimizations, with Noise behind every node whose result is a tensor of floats, bodies included."""
+    """Runs a model without optimizations, with Noise behind nodes, bodies included, whose results are rounded floats."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.noise = Noise()
@@ -121,13 +122,17 @@ def _insert(graph: Graph) -> None:
         if body is not None:
             for value in _floats(body.initializers.values()):
                 _move_constant(body, value)
-    for node in nodes:
+    for node in filter(_rounds, nodes):
         for value in _floats(node.outputs):
             assert node.graph is not None
             moved = Value(f"{value.name}/moved", value.type)
             noise = node.graph.insert_after(node, Node("Noise", [value], [moved], domain=DOMAIN, version=1))
             value.replace_all_uses_with(moved)
             noise.replace_input(0, value)
+
+
+def _rounds(node: Node) -> bool:
+    return not traits_of(node.op_type, node.domain).exact
 
 
 def _move_constant(graph: Graph, value: Value) -> None:

@@ -132,7 +132,8 @@ class Trial:
         return [json.loads(line) for line in whole.splitlines()[1:]]
 
     def _start(self, *words: str) -> "subprocess.Popen[bytes]":
-        paths = os.pathsep.join(str(self._copy / name) for name in ("", "transforms", "providers"))
+        own = [str(self._copy / name) for name in ("", "transforms", "providers")]
+        paths = os.pathsep.join([*own, *filter(None, [os.environ.get("PYTHONPATH")])])
         command = [sys.executable, "-m", "tests.generated", *words]
         quiet = subprocess.DEVNULL
         environment = {**os.environ, "PYTHONPATH": paths}
@@ -186,7 +187,7 @@ def main() -> int:
     sys.stdout.write(
         "| fault | kind | models | oracle | nodes | seconds | difference |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     )
-    for row in rows(faults, arguments.models, arguments.seed, arguments.folder):
+    for row in rows(faults, arguments.models, arguments.seed, arguments.folder.resolve()):
         missed += not 0 <= row.nodes <= MOST_NODES or not row.models
         sys.stdout.write(line(row) + "\n")
         sys.stdout.flush()

@@ -74,7 +74,7 @@ class Run:
                 self.journal.add(Entry(number, "", NONE))
                 continue
             self._pending[number] = model
-            yield task_of(model, number % self.settings.thorough_every == 0)
+            yield task_of(model, (number + 1) % self.settings.thorough_every == 0)
 
     def reductions(self) -> Iterator[Failure]:
         """Reduce the failures of this run, one of each target and kind, and save the small models beside the others."""

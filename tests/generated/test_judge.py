@@ -15,7 +15,7 @@ from tests.generated.judge import UNOPTIMIZED
 from tests.generated.nodes import CONDITIONING
 from tests.generated.noise import NoisySession
 from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME, Verdict
-from tests.generated.walk import sites
+from tests.generated.walk import Site, sites
 
 DATA = Path(__file__).parents[1] / "data" / "generated"
 Feeds = dict[str, Any]
@@ -216,3 +216,16 @@ def test_constants_and_outer_values_are_known_in_bodies() -> None:
     found = {site.operator: [site.operand(k) for k in range(2)] for site in sites(model(text), {"x": x})}
     np.testing.assert_array_equal(found["Add"], [x, [1, 2]])
     np.testing.assert_array_equal(found["Mul"], [[3, 4], x])
+
+
+def test_conditioning_does_not_explain_a_lost_cast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float16 has fewer digits than a third, and all implementations round it alike."""
+    planted(monkeypatch, lambda y: X / 3)
+    found = verdict("(float[N,3] x) => (float[N,3] y) { a = Cast<to = 10>(x)  y = Cast<to = 1>(a) }", {"x": X / 3})
+    assert UNOPTIMIZED in oracles_of(found)
+
+
+def test_an_attribute_that_the_caller_of_a_function_gives_is_not_known() -> None:
+    node = onnx.NodeProto(op_type="Elu")
+    node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="a")
+    assert Site(node, 1, {}).attribute("alpha", 1.0) == 1.0

@@ -130,7 +130,7 @@ class Worker:
         self._note = crash.Note()
         self.connection, inner = multiprocessing.Pipe()
         context = multiprocessing.get_context("fork")
-        self._process = context.Process(target=_serve, args=(inner, self._judge, self._note), daemon=True)
+        self._process = context.Process(target=_serve, args=(inner, self.connection, self._judge, self._note), daemon=True)
         self._process.start()
         assert self._process.pid is not None
         self._pid = self._process.pid
@@ -152,8 +152,9 @@ def _death(code: int | None) -> str:
     return signal.Signals(-code).name if code is not None and code < 0 else f"exit status {code}"
 
 
-def _serve(connection: Connection, judge: Judge, note: crash.Note) -> None:
-    """Judge tasks until the parent is gone."""
+def _serve(connection: Connection, outer: Connection, judge: Judge, note: crash.Note) -> None:
+    """Judge tasks until the parent is gone. `outer` is its end of the connection, which this process has a copy of."""
+    outer.close()  # else it stays open when the parent is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
     _limit_memory()
     announce_compiling(connection.send)

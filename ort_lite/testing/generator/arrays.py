@@ -66,6 +66,14 @@ def special(rng: Random, shape: Sequence[int], dtype: str) -> Array:
     return cast(np.where(generator.random(shape) < 0.25, generator.choice(few, tuple(shape)), wide), dtype)
 
 
+def with_nan(rng: Random, shape: Sequence[int], dtype: str) -> Array:
+    """Ordinary numbers, a quarter of them replaced by NaN where the element type has it."""
+    array = numbers(rng, shape, dtype)
+    if not is_float(dtype) or dtype.startswith(NARROW_FLOATS):
+        return array
+    return cast(np.where(numpy_random(rng).random(shape) < 0.25, np.nan, array.astype(np.float64)), dtype)
+
+
 def between(least: float, most: float) -> Contents:
     """Numbers from `least` to `most`, both included; whole ones for integer types."""
 

@@ -32,6 +32,8 @@ PATTERN_ATTEMPTS = 12
 KIN_SHARE = 0.3
 PATTERN_SHARE = 0.1
 """The share of nodes that come with a pattern of a transform."""
+MOSTLY_CONSTANT = 0.15
+"""The share of steered models whose operands are mostly constants, so that nodes are computed before the run."""
 LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 """Ranges of the number of nodes; each is as likely as the others."""
 
@@ -83,6 +85,8 @@ class Generator:
         target = self.coverage.next(rng, candidates)
         draft = Draft(self.opsets(target, rng), rng, self.rules)
         draft.special = rng.random() < (0.3 if operators or transforms else 0.1)
+        if (operators or transforms) and rng.random() < MOSTLY_CONSTANT:
+            draft.constant_share = 0.9
         covered: list[tuple[Target, Mapping[str, Any]]] = []
         length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)
@@ -95,7 +99,9 @@ class Generator:
             elif patterns and rng.random() < PATTERN_SHARE:
                 self.add_pattern(draft, rng.choice(patterns), rng, covered)
             else:
-                self._extend(draft, self._kin(draft, candidates or (), rng) or self._companion(draft, rng), rng, covered)
+                self._extend(
+                    draft, self._kin(draft, target, candidates or (), rng) or self._companion(draft, rng), rng, covered
+                )
         draft.outputs = self._outputs(draft, target, rng)
         for one, attributes in covered:
             self.coverage.add(one, attributes)
@@ -186,10 +192,12 @@ class Generator:
                 return True
         return False
 
-    def _kin(self, draft: Draft, candidates: Collection[Target], rng: Random) -> Target | None:
-        """At times another of the targets that a model is steered at."""
+    def _kin(self, draft: Draft, target: Target, candidates: Collection[Target], rng: Random) -> Target | None:
+        """At times another of the targets that a model is steered at, or the same one, which may read the same values."""
         alive = [one for one in candidates if one.since <= draft.opsets.get(one.domain, 0) < one.until]
-        return rng.choice(alive) if alive and rng.random() < KIN_SHARE else None
+        if not alive or rng.random() >= KIN_SHARE:
+            return None
+        return target if target in alive and rng.random() < 0.5 else rng.choice(alive)
 
     def _companion(self, draft: Draft, rng: Random) -> Target:
         """Another target of the draft's opsets: the rarest of a few."""

@@ -132,7 +132,8 @@ class PatternDraft:
     def _scale(self, name: str) -> str:
         """The scale itself where it is one constant number that a DequantizeLinear can have too, else ""."""
         known = self._draft.known(name)
-        return name if known.kind == "float32" and known.array is not None and known.array.size == 1 else ""
+        single = known.array is not None and known.array.size == 1
+        return name if known.kind == "float32" and single and name in self._draft.constants else ""
 
     def _dequantized(self, name: str, domain: str, scale: str = "") -> str:
         """A DequantizeLinear with a result of the type and shape that a value has, with a scale of its own unless it is given one."""
@@ -141,7 +142,7 @@ class PatternDraft:
             raise Rejected("only float32 is dequantized")
         dtype = self._rng.choice(["int8", "uint8"])
         contents = numbers(self._rng, known.shape, dtype)
-        x = self._draft.constant(contents) if known.array is not None else self._draft.feed(contents)
+        x = self._draft.constant(contents) if name in self._draft.constants else self._draft.feed(contents)
         if not scale:
             scale = self._draft.constant(np.array(self._rng.choice([0.5, 0.25, 0.0625, 0.013]), np.float32)).name
         zero = self._draft.constant(np.array(self._rng.choice([0, 0, 3]), dtype))

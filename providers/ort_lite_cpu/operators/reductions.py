@@ -257,7 +257,7 @@ def arg_extreme(x: Ptr, y: Ptr, outer: int, n: int, inner: int, largest: Static,
         for k in range(1, n):
             v = x[base + k * inner]
             better = v > best if largest else v < best
-            if better or (last and v == best) or (v != v and best == best):
+            if better or (last and v == best) or (v != v and (last or best == best)):
                 best = v
                 index = k
         y[row] = index

@@ -162,6 +162,8 @@ def test_what_is_no_number_is_extreme() -> None:
     x = np.array([[1, np.nan, 5, np.nan]], np.float32)
     check_op("ArgMax", x, axis=1, expected=np.array([[1]]))
     check_op("ArgMin", x, axis=1, expected=np.array([[1]]))
+    check_op("ArgMax", x, axis=1, select_last_index=1, expected=np.array([[3]]))
+    check_op("ArgMin", x, axis=1, select_last_index=1, expected=np.array([[3]]))
 
 
 def test_nothing_has_no_extreme() -> None:

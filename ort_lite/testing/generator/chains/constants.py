@@ -87,7 +87,7 @@ def known_if(chain: Chain) -> None:
 
 @chain_for("hoist_loop_invariants")
 def loop_invariants(chain: Chain) -> None:
-    """A Loop that adds a value to its state which it computes anew in each turn."""
+    """A Loop that adds a value to its state which it computes anew in each turn, at times from the state itself."""
     x = chain.value(1)
     known = chain.known(x)
     body = Draft(chain.draft.opsets, chain.rng, chain.draft.rules, chain.draft)
@@ -95,7 +95,7 @@ def loop_invariants(chain: Chain) -> None:
     condition = body.formal(TensorType("bool", ())).name
     state = body.formal(known.type).name
     [again] = body.append("Identity", [condition])
-    [same] = body.append(chain.rng.choice(("Relu", "Neg", "Sigmoid")), [x])
+    [same] = body.append(chain.rng.choice(("Relu", "Neg", "Sigmoid")), [x if chain.chance(0.7) else state])
     [total] = body.append("Add", [state, same.name])
     body.outputs = [again.name, total.name]
     turns = chain.array(np.array(chain.draw.integer(0, 3), np.int64))

@@ -110,7 +110,7 @@ def gemm_bias(chain: Chain) -> None:
     columns = chain.draw.integer(1, 6)
     b = chain.fresh((chain.shape(a)[1], columns))
     if chain.opset >= 11 and chain.chance(0.5):
-        product = chain.node("Gemm", a, b, alpha=chain.rng.choice([1.0, 0.5]))
+        product = chain.node("Gemm", a, b, alpha=chain.rng.choice([1.0, 0.5]), beta=chain.rng.choice([1.0, 2.0]))
         chain.either_way("Add", product, chain.broadcast(product))
     else:
         product = chain.node("Gemm", a, b, chain.constant((columns,)), beta=chain.rng.choice([1.0, 2.0]))

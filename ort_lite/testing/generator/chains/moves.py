@@ -59,7 +59,7 @@ def transpose_constant(chain: Chain) -> None:
 
 @chain_for("merge_reshapes")
 def reshapes(chain: Chain) -> None:
-    """A change of shape, and a Reshape to another one."""
+    """A change of shape, and a Reshape to another one, which copies a dimension at times."""
     x = chain.value(1, least=1)
     shape = chain.shape(x)
     kind = chain.rng.choice(("Reshape", "Flatten", "Unsqueeze"))
@@ -69,13 +69,13 @@ def reshapes(chain: Chain) -> None:
         y = chain.node("Unsqueeze", x, chain.ints(0)) if chain.opset >= 13 else chain.node("Unsqueeze", x, axes=[0])
     else:
         y = chain.node("Reshape", x, chain.ints(-1))
-    chain.node("Reshape", y, chain.ints(*chain.rng.choice([shape, shape[::-1], (-1,), (1, -1)])))
+    chain.node("Reshape", y, chain.ints(*chain.rng.choice([shape, shape[::-1], (-1,), (1, -1), (0, -1)])))
 
 
 @chain_for("merge_casts")
 def casts(chain: Chain) -> None:
-    """A Cast to a wider type, and one from there."""
-    kind, wider = chain.rng.choice(
+    """A Cast to a type that is wider, or that loses digits, and one from there."""
+    kind, middle = chain.rng.choice(
         (
             ("float32", "float64"),
             ("float16", "float32"),
@@ -85,9 +85,13 @@ def casts(chain: Chain) -> None:
             ("uint8", "int32"),
             ("int8", "float32"),
             ("bool", "float32"),
+            ("float32", "float16"),
+            ("float64", "float16"),
+            ("float64", "float32"),
+            ("int32", "bool"),
         )
     )
-    y = chain.node("Cast", chain.value(kind=kind), to=to_onnx(wider))
+    y = chain.node("Cast", chain.value(kind=kind), to=to_onnx(middle))
     last = chain.rng.choice([kind, "float32"])
     z = chain.node("Cast", y, to=to_onnx(last))
     if last == "float32":
@@ -130,10 +134,13 @@ def same_shape(chain: Chain) -> None:
 
 @chain_for("remove_neutral_operand")
 def neutral(chain: Chain) -> None:
+    """At times the operand adds an axis to the result, or is on the side where it is not neutral."""
     x = chain.node("Relu", chain.value(1))
     op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
-    operand = chain.scalar(number)
-    y = chain.either_way(op_type, x, operand) if op_type in ("Add", "Mul") else chain.node(op_type, x, operand)
+    wide = (1,) * (len(chain.shape(x)) + 1)
+    operand = chain.scalar(number) if chain.chance(0.8) else chain.array(np.full(wide, number, np.float32))
+    either = op_type in ("Add", "Mul") or chain.chance(0.2)
+    y = chain.either_way(op_type, x, operand) if either else chain.node(op_type, x, operand)
     chain.node("Neg", y)
 
 

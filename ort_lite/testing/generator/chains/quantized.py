@@ -13,9 +13,16 @@ class Scale:
 
     def __init__(self, chain: Chain, kind: str, count: int | None = None) -> None:
         self.chain, self.kind = chain, kind
-        shape = () if count is None else (count,)
-        self.scale = chain.array(between(0.03125, 0.5)(chain.rng, shape, "float32"))
-        self.zero = chain.array(between(-3, 5)(chain.rng, shape, kind))
+        self.shape = () if count is None else (count,)
+        self.scale = chain.array(between(0.03125, 0.5)(chain.rng, self.shape, "float32"))
+        self.zero = self._zero()
+
+    def _zero(self) -> str:
+        return self.chain.array(between(-3, 5)(self.chain.rng, self.shape, self.kind))
+
+    def move(self) -> None:
+        """Draw another zero point."""
+        self.zero = self._zero()
 
     def dequantized(self, x: str, **attributes: Any) -> str:
         return self.chain.node("DequantizeLinear", x, self.scale, self.zero, **attributes)
@@ -36,9 +43,11 @@ def bytes_of(chain: Chain, shape: tuple[int, ...], kind: str) -> str:
 
 @chain_for("keep_integers")
 def there_and_back(chain: Chain) -> None:
-    """Quantized as it was before it was dequantized, perhaps with a move in between."""
+    """Quantized as it was before it was dequantized, perhaps with a move in between, or with another zero point."""
     own = scale(chain)
     x = own.dequantized(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
+    if chain.chance(0.2):
+        own.move()
     own.dequantized(own.quantized(_move(chain, x) if chain.chance(0.5) else x))
 
 
@@ -68,12 +77,13 @@ def joined(chain: Chain) -> None:
 
 @chain_for("saturate_once")
 def saturated(chain: Chain) -> None:
-    """A limit that the zero point has already."""
+    """A limit that the zero point has already, or one above it."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
     limit = chain.node("Relu", chain.value(1))
     step = chain.array(np.array(0.0625, np.float32))
-    chain.node("QuantizeLinear", limit, step, chain.array(np.array(0, np.uint8)))
+    zero = np.array(0, np.uint8) if chain.chance(0.7) else np.array(chain.draw.integer(-5, 5), np.int8)
+    chain.node("QuantizeLinear", limit, step, chain.array(zero))
 
 
 @chain_for("multiply_integers")
@@ -95,6 +105,7 @@ def product(chain: Chain) -> None:
     operands = [x, w]
     if kind != "MatMul" and (chain.chance(0.5) or (kind == "Gemm" and chain.opset < 11)):
         operands.append(chain.constant((columns,)))
-    y = chain.node(kind, *operands)
+    factors = {key: chain.rng.choice((1.0, 1.0, 0.5, 2.0)) for key in ("alpha", "beta")} if kind == "Gemm" else {}
+    y = chain.node(kind, *operands, **factors)
     if chain.chance(0.6):
         scale(chain).quantized(y)

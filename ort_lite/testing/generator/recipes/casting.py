@@ -6,7 +6,8 @@ from random import Random
 import numpy as np
 
 from ort_lite.dtypes import FLOATS, Array, to_onnx
-from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits
+from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
+from ort_lite.testing.generator.arrays import special as special_numbers
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
@@ -46,7 +47,9 @@ def cast_contents(source: str, target: str, special: bool) -> Contents | None:
     if source == "string":
         return None if target == "string" else numerals(target, special)
     if target == "string":
-        return between(-99, 99) if is_integer(source) else among(0, 1) if source == "bool" else among(-2.5, -1, 0, 0.5, 3)
+        if is_integer(source) or source == "bool":
+            return between(-99, 99)
+        return special_numbers if special else numbers
     if target == "float8_e8m0fnu" or source == "float8_e8m0fnu":
         return among(0.25, 0.5, 1, 2) if "float8_e8m0fnu" in (source, target) and is_float(source) else between(1, 3)
     if is_integer(target) and is_float(source):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.testing.generator.arrays import between, indices, limits, numpy_random
+from ort_lite.testing.generator.arrays import Contents, between, indices, is_float, limits, numpy_random, with_nan
+from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
 
@@ -53,12 +54,19 @@ def reduction(draw: Draw) -> str | None:
     return draw.choice([None, "none", "add", "mul", *(["max", "min"] * (draw.version >= 18))])
 
 
+def scattered(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
+    """The data, and contents of the updates. Maxima and minima have NaN on either side at times, which they must keep."""
+    if how in ("max", "min") and is_float(draw.kind(0)) and draw.chance(0.5):
+        return draw.draft.known(draw.tensor(0, draw.shape(1, least=1), with_nan)), with_nan
+    return draw.value(0, low=1), None
+
+
 @recipe("Scatter", "ScatterElements")
 def scatter_elements(draw: Draw) -> Call:
-    value = draw.value(0, low=1)
+    how = reduction(draw)
+    value, contents = scattered(draw, how)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
-    how = reduction(draw)
     sizes = list(within(draw, value.sizes, axis))
     negative = draw.version >= 11
     if how in (None, "none"):
@@ -67,7 +75,8 @@ def scatter_elements(draw: Draw) -> Call:
     else:
         array = np.asarray((indices(size) if size else between(0, 0))(draw.rng, sizes, "int64"))
     places = draw.array(array.astype(to_numpy(draw.kind(1))))
-    return call([value.name, places, draw.tensor(2, sizes)], axis=axis if axis or draw.chance(0.5) else None, reduction=how)
+    updates = draw.tensor(2, sizes, contents)
+    return call([value.name, places, updates], axis=axis if axis or draw.chance(0.5) else None, reduction=how)
 
 
 @recipe("GatherND")
@@ -88,13 +97,13 @@ def gather_nd(draw: Draw) -> Call:
 
 @recipe("ScatterND")
 def scatter_nd(draw: Draw) -> Call:
-    value = draw.value(0, low=1)
+    how = reduction(draw)
+    value, contents = scattered(draw, how)
     depth = draw.integer(1, value.rank)
     named = value.sizes[:depth]
     lead = draw.shape(0, 2, most=3)
     if 0 in named and 0 not in lead:
         lead = (*lead, 0)
-    how = reduction(draw)
     total, count = int(np.prod(named)), int(np.prod(lead))
     if how in (None, "none") and count > total:
         lead, count = (1,) * len(lead), min(1, total)
@@ -106,7 +115,8 @@ def scatter_nd(draw: Draw) -> Call:
     if draw.chance(0.3):
         negative = numpy_random(draw.rng).random(places.shape) < 0.3
         places = np.where(negative, places - np.array(named), places)
-    return call([value.name, draw.array(places), draw.tensor(2, (*lead, *value.sizes[depth:]))], reduction=how)
+    updates = draw.tensor(2, (*lead, *value.sizes[depth:]), contents)
+    return call([value.name, draw.array(places), updates], reduction=how)
 
 
 @recipe("TensorScatter")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ort_lite.testing.generator.arrays import Contents, between, is_integer, numbers
+from ort_lite.testing.generator.arrays import Contents, between, is_integer, numbers, with_nan
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, Shape
 from ort_lite.testing.generator.recipe import Call, call, recipe
@@ -53,7 +53,7 @@ def _known(draw: Draw, shape: Shape, contents: Contents) -> Known:
 
 @recipe("ArgMax", "ArgMin")
 def extreme_index(draw: Draw) -> Call:
-    value = _ordered(draw, 0.4)
+    value = draw.value(0, low=1, least=1) if draw.chance(0.6) else _known(draw, draw.shape(1, 4, least=1), with_nan)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     last = draw.maybe(draw.integer(0, 1)) if draw.has_attribute("select_last_index") else None
     return call([value.name], axis=draw.maybe(axis, 0.8), keepdims=draw.maybe(draw.integer(0, 1)), select_last_index=last)
