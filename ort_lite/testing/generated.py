@@ -21,12 +21,13 @@ from ort_lite.testing.generator.patterns import operators_of, patterns_of
 from ort_lite.testing.generator.proto import model_proto
 from ort_lite.testing.generator.targets import combinations, question
 from ort_lite.transform.contract import Transform
+from ort_lite.transform.patterns import Pattern
 
 KINDS = ("attributes", "numbers", "graphs", "sizes")
 RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 NEWEST_OPSET = 1 << 20
-PATTERNS, PATTERN_OPSET = 6, 18
-"""Models of a pattern, and the opset of their nodes."""
+PATTERNS, PATTERN_OPSET = 32, 18
+"""Models of a pattern to choose from, and the opset of their nodes."""
 ATTEMPTS = 4
 """How often a recipe is asked for a node before another one is taken."""
 FOLLOWERS = ("2", "1", "21", "21", "21", "12", "22", "11", "2*", "1*", "*", "***")
@@ -117,21 +118,18 @@ class Cases:
             self._drawn[key] = self._company(start, number, others)
         return self._drawn[key]
 
-    def of_patterns(self, transforms: Iterable[Transform]) -> Iterator[GeneratedCase]:
-        """Nodes as the transforms' patterns have them, a few models for each pattern."""
-        patterns = patterns_of(transforms, layouts=True)
-        names = {name for several in patterns.values() for pattern in several for name in operators_of(pattern)}
-        usual = [target for one in self.operators if one[1] in names for target in self.usual(*one)]
-        generator = Generator(self._generator.rules, usual, self._generator.recipes, oldest=1)
-        for name, several in patterns.items():
+    def of_patterns(self, transforms: Iterable[Transform]) -> Iterator[Iterator[GeneratedCase | None]]:
+        """For each pattern of the transforms: models of the nodes that it matches. None where the recipes fail."""
+        for name, several in patterns_of(transforms, of_provider=True).items():
             for k, pattern in enumerate(several):
-                for number in range(PATTERNS):
-                    rng = Random(f"{name}/{k}/{number}")
-                    draft = Draft({"": PATTERN_OPSET, "com.microsoft": 1}, rng, generator.rules)
-                    added = generator.add_pattern(draft, pattern, rng, [])
-                    draft.outputs = draft.leaves()
-                    if added and (case := _case("graphs", draft)) is not None:
-                        yield case
+                yield (self.of_pattern(f"{name}/{k}", pattern, number) for number in range(PATTERNS))
+
+    def of_pattern(self, name: str, pattern: Pattern, number: int) -> GeneratedCase | None:
+        """Nodes that a pattern matches. In every fourth model inner results are outputs too, so that no rewriter may drop them."""
+        key = name, pattern, number
+        if key not in self._drawn:
+            self._drawn[key] = self._of_pattern(name, pattern, number)
+        return self._drawn[key]
 
     def view(self, domain: str, op_type: str) -> GraphView:
         """A node of the newest version with the usual types, of which nothing else is known."""
@@ -163,8 +161,8 @@ class Cases:
 
     def _company(self, start: Start, number: int, others: Sequence[Target]) -> GeneratedCase | None:
         draft = self._draft("attributes", start)
-        if draft is None or (number % 4 and min(draft.known(draft.leaves()[0]).shape or (2,)) < 2):
-            return None  # few of the first results are empty, or have an axis of one element
+        if draft is None or (number % 4 and _is_thin(draft)):
+            return None  # few of the first results
         draft.plain = False
         rng = Random(f"graphs/{start}/{number}")
         alive = defaultdict(list)
@@ -180,6 +178,22 @@ class Cases:
         leaves = draft.leaves()
         draft.outputs = [
             name for node in draft.nodes for name in node.outputs if name in leaves or (name and rng.random() < 0.2)
+        ]
+        return _case("graphs", draft)
+
+    def _of_pattern(self, name: str, pattern: Pattern, number: int) -> GeneratedCase | None:
+        operators = operators_of(pattern)
+        usual = [target for one in self.operators if one[1] in operators for target in self.usual(*one)]
+        generator = Generator(self._generator.rules, usual, self._generator.recipes, oldest=1)
+        rng = Random(f"{name}/{number}")
+        draft = Draft({"": PATTERN_OPSET, "com.microsoft": 1}, rng, generator.rules)
+        draft.constant_share, draft.plain = SHARES[number % len(SHARES)], True
+        added = generator.add_pattern(draft, pattern, rng, []) and not any(map(_cuts, draft.nodes))
+        if not added or (number % 4 != 3 and _is_thin(draft)):
+            return None
+        leaves = draft.leaves()
+        draft.outputs = [
+            name for node in draft.nodes for name in node.outputs if name in leaves or (name and number % 4 == 1)
         ]
         return _case("graphs", draft)
 
@@ -208,6 +222,11 @@ class Cases:
                 return True
             draft.reset(mark)
         return False
+
+
+def _is_thin(draft: Draft) -> bool:
+    """Return True if the first result is empty, or has an axis of one element: it hides much of what may be wrong."""
+    return min(draft.known(draft.leaves()[0]).shape or (2,)) < 2
 
 
 def _cuts(node: NodeDraft) -> bool:

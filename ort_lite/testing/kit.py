@@ -186,12 +186,12 @@ class Kit:
 
     @cached_property
     def _steering(self) -> Steering:
-        return Steering(self.models.cases, self._candidates, self._accepts, self.models.resized)
+        return Steering(self.models.cases, self._candidates, self._taken_of, self.models.resized)
 
     @cached_property
     def _fused(self) -> list[GeneratedCase]:
         """What its own fusions look for."""
-        return [*filter(self._accepts, self.models.cases.of_patterns(fusions_of(self._asked)))]
+        return self._steering.of_patterns(fusions_of(self._asked))
 
     @property
     def _candidates(self) -> list[tuple[str, str]]:
@@ -206,8 +206,10 @@ class Kit:
         """Return True if it claims a node of the newest version with the usual types, of which nothing else is known."""
         return any(isinstance(answer, Capability) for answer in self._asked.get_capability(self.models.cases.view(*operator)))
 
-    def _accepts(self, case: GeneratedCase) -> bool:
-        return bool(self.takes(case)) and self.models.expected(case) is not None
+    def _taken_of(self, case: GeneratedCase) -> tuple[str, ...]:
+        """The operators that it takes of a case that the CPU provider runs."""
+        taken = self.takes(case)
+        return taken if taken and self.models.expected(case) is not None else ()
 
     def takes(self, case: Case | GeneratedCase) -> tuple[str, ...]:
         """The operators of the nodes that the provider is given."""

@@ -1,27 +1,31 @@
 """Which generated models a provider is tried on: versions and types that it takes, alone and in company."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from ort_lite.testing.generated import ALONG_AXES, ELEMENTWISE, KINDS, Cases, GeneratedCase, Start
 from ort_lite.testing.generator import Target
+from ort_lite.transform.contract import Transform
 
 MOST = 700
 """Models of all operators together."""
 QUOTAS = {"attributes": 64, "numbers": 8, "graphs": 64, "sizes": 8}
 """Models of an operator, where there are few operators."""
+OF_PATTERN = 8
+"""Models of each pattern that a provider fuses."""
 TRIES, FIRST_TRIES = 3, 12
 """Models of a combination of types until the provider is taken not to have it: one for each share of constants; more of the usual
 types, since the provider may decline many attributes.
 """
 
-Takes = Callable[[GeneratedCase], bool]
+Takes = Callable[[GeneratedCase], Collection[str]]
+"""The operators of the nodes that a provider takes, if any."""
 Operator = tuple[str, str]
 
 
 class Steering:
-    """Draws cases of `operators` that `takes` accepts. `resize` gives a case with runs of other sizes, if it can."""
+    """Draws cases of `operators` of which a provider `takes` some. `resize` gives a case with runs of other sizes, if it can."""
 
     def __init__(
         self,
@@ -43,6 +47,14 @@ class Steering:
         if kind not in self._drawn:
             self._drawn[kind] = list(chain.from_iterable(map(self._draws[kind], self._operators)))
         return self._drawn[kind]
+
+    def of_patterns(self, transforms: Iterable[Transform]) -> list[GeneratedCase]:
+        """Cases of the transforms' patterns of which it takes all operators."""
+        found: list[GeneratedCase] = []
+        for drawn in self._cases.of_patterns(transforms):
+            whole = (case for case in drawn if case is not None and {*case.operators} <= {*self._takes(case)})
+            found += islice(filter(self._accepted, whole), OF_PATTERN)
+        return found
 
     def _alone(self, operator: Operator) -> Iterator[GeneratedCase]:
         """Models of one node: the versions and types in turn, but those that it does not take."""
