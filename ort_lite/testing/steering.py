@@ -8,7 +8,7 @@ from ort_lite.testing.generated import ALONG_AXES, ELEMENTWISE, KINDS, Cases, Ge
 from ort_lite.testing.generator import Target
 from ort_lite.transform.contract import Transform
 
-MOST = 700
+MOST = 480
 """Models of all operators together."""
 QUOTAS = {"attributes": 64, "numbers": 8, "graphs": 64, "sizes": 8}
 """Models of an operator, where there are few operators."""
@@ -36,7 +36,7 @@ class Steering:
     ) -> None:
         self._cases, self._operators, self._takes, self._resize = cases, operators, takes, resize
         share = min(1.0, MOST / (sum(QUOTAS.values()) * max(len(operators), 1)))
-        self._quotas = {kind: max(1, int(QUOTAS[kind] * share)) for kind in KINDS}
+        self._quotas = {kind: max(1, round(QUOTAS[kind] * share)) for kind in KINDS}
         self._draws = {"attributes": self._alone, "numbers": self._numbers, "graphs": self._graphs, "sizes": self._sizes}
         self._drawn: dict[str, list[GeneratedCase]] = {}
         self._names: set[tuple[str, str]] = set()
