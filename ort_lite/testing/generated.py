@@ -192,9 +192,7 @@ class Cases:
         if not added or (number % 4 != 3 and _is_thin(draft)):
             return None
         leaves = draft.leaves()
-        draft.outputs = [
-            name for node in draft.nodes for name in node.outputs if name in leaves or (name and number % 4 == 1)
-        ]
+        draft.outputs = [name for node in draft.nodes for name in node.outputs if name in leaves or (name and number % 4 == 1)]
         return _case("graphs", draft)
 
     def _operands(self, draft: Draft, follower: Target, name: str, rng: Random) -> Mapping[int, str]:

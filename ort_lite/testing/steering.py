@@ -12,6 +12,8 @@ MOST = 480
 """Models of all operators together."""
 QUOTAS = {"attributes": 64, "numbers": 8, "graphs": 64, "sizes": 8}
 """Models of an operator, where there are few operators."""
+LEAST = {"attributes": 1, "numbers": 2, "graphs": 1, "sizes": 1}
+"""Models of an operator, where there are many. Of Max one model may have one operand, which shows nothing of NaN beside a number."""
 OF_PATTERN = 8
 """Models of each pattern that a provider fuses."""
 TRIES, FIRST_TRIES = 3, 12
@@ -36,7 +38,7 @@ class Steering:
     ) -> None:
         self._cases, self._operators, self._takes, self._resize = cases, operators, takes, resize
         share = min(1.0, MOST / (sum(QUOTAS.values()) * max(len(operators), 1)))
-        self._quotas = {kind: max(1, round(QUOTAS[kind] * share)) for kind in KINDS}
+        self._quotas = {kind: max(LEAST[kind], round(QUOTAS[kind] * share)) for kind in KINDS}
         self._draws = {"attributes": self._alone, "numbers": self._numbers, "graphs": self._graphs, "sizes": self._sizes}
         self._drawn: dict[str, list[GeneratedCase]] = {}
         self._names: set[tuple[str, str]] = set()
@@ -52,8 +54,7 @@ class Steering:
         """Cases of the transforms' patterns of which it takes all operators."""
         found: list[GeneratedCase] = []
         for drawn in self._cases.of_patterns(transforms):
-            whole = (case for case in drawn if case is not None and {*case.operators} <= {*self._takes(case)})
-            found += islice(filter(self._accepted, whole), OF_PATTERN)
+            found += islice((case for case in drawn if case is not None and self._accepted(case, whole=True)), OF_PATTERN)
         return found
 
     def _alone(self, operator: Operator) -> Iterator[GeneratedCase]:
@@ -129,9 +130,12 @@ class Steering:
                 count += 1
                 yield case
 
-    def _accepted(self, case: GeneratedCase) -> bool:
-        """Return True if the provider takes the case, and it is not there yet."""
-        if (case.kind, case.name) in self._names or not self._takes(case):
+    def _accepted(self, case: GeneratedCase, whole: bool = False) -> bool:
+        """Return True if the provider takes a node of the case, or with `whole` all its operators, and the case is not there yet."""
+        if (case.kind, case.name) in self._names:
+            return False
+        taken = {*self._takes(case)}
+        if not taken or (whole and not taken.issuperset(case.operators)):
             return False
         self._names.add((case.kind, case.name))
         return True

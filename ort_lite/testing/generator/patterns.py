@@ -59,7 +59,11 @@ def _unfused(pattern: Pattern, matched: Iterable[Pattern]) -> list[Pattern]:
     """The pattern, with each of the matched ones where it has an operator of a provider's own: any of them may become it."""
     if _is_public(pattern) or not _is_public_node(pattern):
         return [pattern]
-    return [_with_inner(pattern, lambda inner, one=one: inner if _is_public(inner) else one) for one in matched]
+
+    def unfused(one: Pattern) -> Pattern:
+        return _with_inner(pattern, lambda inner: inner if _is_public(inner) else one)
+
+    return list(map(unfused, matched))
 
 
 def _with_inner(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:

@@ -156,11 +156,11 @@ def attention(node: Node) -> Why | None:
 
 
 def grid_sample(node: Node) -> Why | None:
-    """Outside of an image without elements OpenVINO reads other memory."""
+    """OpenVINO reads other memory if the image has no elements."""
     rank = len(_shape(node, 0))
     if rank != 4:
         return "shape", f"{rank} dimensions, takes 4"
-    return None if node.attr("padding_mode", "zeros") == "zeros" else _open_image(node)
+    return _open_image(node)
 
 
 _COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn")

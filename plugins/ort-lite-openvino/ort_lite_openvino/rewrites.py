@@ -24,9 +24,9 @@ def _threshold(graph: Graph, node: Node, fresh: Names) -> None:
     alpha = _constant(graph, fresh("alpha"), np.array(node.attr("alpha", 1.0), dtype))
     zero = _constant(graph, fresh("zero"), np.zeros((), dtype))
     node.replace_output(0, Value(""))
-    is_greater = Node("Less", [alpha, x], [Value(fresh("greater"))], version=9, name=fresh("Less"))
+    is_greater = Node("Less", [alpha, x], [Value(fresh("greater"))], version=node.version, name=fresh("Less"))
     home.insert_before(node, is_greater)
-    home.insert_before(node, Node("Where", [is_greater.output, x, zero], [y], version=9, name=fresh("Where")))
+    home.insert_before(node, Node("Where", [is_greater.output, x, zero], [y], version=node.version, name=fresh("Where")))
     home.remove(node)
 
 

@@ -71,6 +71,11 @@ def test_thresholds_of_special_numbers(dtype: str) -> None:
     check(text, {"x": x})  # the reciprocal shows the sign of a zero
 
 
+def test_a_threshold_leaves_the_opset_of_other_nodes() -> None:
+    text = '(float[1,1,2,2] x, float[1,2,2,2] g) => (float[1,1,2,2] y) { s = GridSample<mode="linear">(x, g)  y = ThresholdedRelu(s) }'
+    check(text, {"x": some(1, 1, 2, 2), "g": some(1, 2, 2, 2) / 4})
+
+
 @pytest.mark.parametrize("form", ["", ", , z", ", w", ", w, z"])
 @pytest.mark.parametrize(
     ("first", "second"), [((2, 3), (3, 4)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 0), (2, 0, 5)), ((1, 0, 1), (1, 1, 1))]
@@ -150,7 +155,6 @@ def test_what_it_computes_otherwise_is_declined(text: str, expected: str) -> Non
     [
         "(float[N,2,4,4] x) => (float[N,2,1,1] y) { y = GlobalMaxPool(x) }",
         '(float[N,2,4,4] x, float[N,A,B,2] g) => (float[N,2,A,B] y) { y = GridSample<padding_mode="border">(x, g) }',
-        "(float[N,2,H,W] x, float[N,A,B,2] g) => (float[N,2,A,B] y) { y = GridSample(x, g) }",
     ],
 )
 def test_images_of_a_fixed_size_are_taken(text: str) -> None:
