@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -26,7 +27,7 @@ from ort_lite.transform.patterns import Pattern
 KINDS = ("attributes", "numbers", "graphs", "sizes")
 RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 NEWEST_OPSET = 1 << 20
-PATTERNS, PATTERN_OPSET = 32, 18
+PATTERNS, PATTERN_OPSET = 48, 18
 """Models of a pattern to choose from, and the opset of their nodes."""
 ATTEMPTS = 4
 """How often a recipe is asked for a node before another one is taken."""
@@ -34,6 +35,8 @@ FOLLOWERS = ("2", "1", "21", "21", "21", "12", "22", "11", "2*", "1*", "*", "***
 """Nodes behind the first one in a model of kind "graphs": elementwise ones of one tensor or of two, or any."""
 Start = tuple[Target, int]
 """The target and the number of a case of one operator."""
+READERS = ("Add", "Max", "Min", "Mul", "Sub")
+"""Operators that read an inner result of a pattern again."""
 BROADCASTING = frozenset({"Add", "Div", "Equal", "Greater", "Less", "Max", "Min", "Mul", "Pow", "Sub"})
 SHARES = (0.35, 1.0, 0.0)
 """Shares of constants among operands, model by model: providers may take an operator with constants alone, or without."""
@@ -118,18 +121,16 @@ class Cases:
             self._drawn[key] = self._company(start, number, others)
         return self._drawn[key]
 
-    def of_patterns(self, transforms: Iterable[Transform]) -> Iterator[Iterator[GeneratedCase | None]]:
-        """For each pattern of the transforms: models of the nodes that it matches. None where the recipes fail."""
+    def of_patterns(
+        self, transforms: Iterable[Transform], readers: Sequence[str] = ()
+    ) -> Iterator[Iterator[GeneratedCase | None]]:
+        """For each pattern of the transforms: models of the nodes that it matches. None where the recipes fail.
+
+        In some an inner result is an output too, or one of `readers` reads it: elementwise operators of two tensors.
+        """
         for name, several in patterns_of(transforms, of_provider=True).items():
             for k, pattern in enumerate(several):
-                yield (self.of_pattern(f"{name}/{k}", pattern, number) for number in range(PATTERNS))
-
-    def of_pattern(self, name: str, pattern: Pattern, number: int) -> GeneratedCase | None:
-        """Nodes that a pattern matches. In every fourth model inner results are outputs too, so that no rewriter may drop them."""
-        key = name, pattern, number
-        if key not in self._drawn:
-            self._drawn[key] = self._of_pattern(name, pattern, number)
-        return self._drawn[key]
+                yield (self._known_of_pattern(f"{name}/{k}", pattern, number, tuple(readers)) for number in range(PATTERNS))
 
     def view(self, domain: str, op_type: str) -> GraphView:
         """A node of the newest version with the usual types, of which nothing else is known."""
@@ -181,19 +182,32 @@ class Cases:
         ]
         return _case("graphs", draft)
 
-    def _of_pattern(self, name: str, pattern: Pattern, number: int) -> GeneratedCase | None:
+    def _known_of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
+        key = name, pattern, number, readers
+        if key not in self._drawn:
+            self._drawn[key] = self._of_pattern(*key)
+        return self._drawn[key]
+
+    def _of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
         operators = operators_of(pattern)
         usual = [target for one in self.operators if one[1] in operators for target in self.usual(*one)]
         generator = Generator(self._generator.rules, usual, self._generator.recipes, oldest=1)
         rng = Random(f"{name}/{number}")
         draft = Draft({"": PATTERN_OPSET, "com.microsoft": 1}, rng, generator.rules)
-        draft.constant_share, draft.plain = SHARES[number % len(SHARES)], True
+        draft.constant_share, draft.plain = 0.35 if number % 3 == 2 else 1.0, True
         added = generator.add_pattern(draft, pattern, rng, []) and not any(map(_cuts, draft.nodes))
         if not added or (number % 4 != 3 and _is_thin(draft)):
             return None
-        leaves = draft.leaves()
-        draft.outputs = [name for node in draft.nodes for name in node.outputs if name in leaves or (name and number % 4 == 1)]
+        inner = [name for node in draft.nodes[:-1] for name in node.outputs if name]
+        if number % 4 == 1 and inner and readers:
+            self._read_again(draft, rng.choice(inner), rng.choice(readers))
+        draft.outputs = [*draft.leaves(), *(inner if number % 4 == 2 else ())]
         return _case("graphs", draft)
+
+    def _read_again(self, draft: Draft, name: str, reader: str) -> None:
+        """Add a node of the last result and another one, if it can."""
+        with suppress(Rejected):
+            draft.append(reader, [draft.leaves()[0], name])
 
     def _operands(self, draft: Draft, follower: Target, name: str, rng: Random) -> Mapping[int, str]:
         """A value to read, and for operators of two tensors that broadcast another one, on either side."""

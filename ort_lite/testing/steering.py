@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from ort_lite.testing.generated import ALONG_AXES, ELEMENTWISE, KINDS, Cases, GeneratedCase, Start
+from ort_lite.testing.generated import ALONG_AXES, ELEMENTWISE, KINDS, READERS, Cases, GeneratedCase, Start
 from ort_lite.testing.generator import Target
 from ort_lite.transform.contract import Transform
 
@@ -53,7 +53,8 @@ class Steering:
     def of_patterns(self, transforms: Iterable[Transform]) -> list[GeneratedCase]:
         """Cases of the transforms' patterns of which it takes all operators."""
         found: list[GeneratedCase] = []
-        for drawn in self._cases.of_patterns(transforms):
+        readers = [name for name in READERS if ("", name) in self._operators]
+        for drawn in self._cases.of_patterns(transforms, readers):
             found += islice((case for case in drawn if case is not None and self._accepted(case, whole=True)), OF_PATTERN)
         return found
 

@@ -226,4 +226,6 @@ class PatternDraft:
         forms = [shape, (), shape[-1:]]
         if len(shape) > 1:
             forms.append((shape[1], *(1,) * (len(shape) - 2)))
+        if self._draft.plain:
+            forms += [shape] * len(forms)  # fusions of a sum most often want it so
         return self._rng.choice(forms)
