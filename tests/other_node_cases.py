@@ -15,8 +15,7 @@ import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.provider import ExecutionProvider
 from ort_lite.testing.cases import node_cases
-
-RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+from tests.operator_traits import traits_of
 
 
 def cases() -> list[Any]:
@@ -26,7 +25,7 @@ def cases() -> list[Any]:
         found: list[Any] = load_model_tests(kind="node")
     checked = {f"test_{case.name}" for case in node_cases()}
     others = [case for case in found if case.name not in checked]
-    return [case for case in others if RANDOM.isdisjoint(node.op_type for node in case.model.graph.node)]
+    return [case for case in others if all(traits_of(node.op_type).random != () for node in case.model.graph.node)]
 
 
 def array(value: Any) -> Any:

@@ -1,14 +1,16 @@
-"""Who may import what: the framework knows no operator and no device, and a warm process loads neither Numba nor onnx.
+"""Who may import what, and that the framework names no operator. A warm process loads neither Numba nor onnx.
 
-Imports are read from the source, so that those inside functions count too. Relative imports are banned by ruff.
+Imports and names are read from the source, so that those inside functions count too. Relative imports are banned by ruff.
 """
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from ort_lite_transforms.schemas import FILES
 
 ROOT = Path(__file__).parents[1]
 
@@ -96,6 +98,17 @@ FLOORS = {
         ort_lite_cpu
     """,
 }
+# Folders of ort_lite that name operators: they measure, generate and compare models.
+ROOMS = ("commands", "datasets", "testing")
+
+# Operators that the rest of ort_lite names. The schema text states what it needs to know of all others, as traits.
+NAMED = {
+    "Constant": "tools mark these nodes with attributes that no schema has",
+    "EPContext": "a compiled partition as a node",
+    "Identity": "stands for a function's output that is one of its inputs, where the call is inlined",
+    "If": "one of its bodies runs, and once; those of others run again and again",
+}
+
 MOST_ENTRIES = 35  # of the folder ort_lite: a newcomer reads them all; three have onnxruntime's names
 
 Rule = Callable[[str, str], str | None]  # (path of the importing file, dotted name) -> what is wrong with it
@@ -177,6 +190,17 @@ PACKAGES = sources(
     "ort_lite/**/*.py", "providers/ort_lite_*/**/*.py", "transforms/ort_lite_*/**/*.py", "plugins/*/ort_lite_*/**/*.py"
 )
 REST = sources("tests/**/*.py", "plugins/*/tests/**/*.py", "examples/**/*.py")
+
+
+def operators_named(source: str, operators: Collection[str]) -> list[str]:
+    """The operators in strings that consist of their names. Docstrings and `__all__` are left out."""
+    tree = ast.parse(source)
+    exports = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+    ignored = {id(inner) for export in exports for inner in ast.walk(export)}
+    ignored |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in ignored]
+    words = [text.split() for text in texts if isinstance(text, str)]
+    return [name for names in words if all(name in operators for name in names) for name in names]
 
 
 def module_of(path: str) -> str:
@@ -263,6 +287,33 @@ def test_the_packages_keep_the_rule(rule: Rule) -> None:
 @pytest.mark.slow
 def test_no_file_imports_a_folder_as_a_package() -> None:
     assert violations(folders_are_not_packages, PACKAGES + REST) == []
+
+
+def test_the_core_names_no_operator_but_the_listed_ones() -> None:
+    operators = {op_type for file in FILES for _, op_type in file.operators()} | NAMED.keys()
+    core = [file for file in sources("ort_lite/**/*.py") if file.relative_to(ROOT / "ort_lite").parts[0] not in ROOMS]
+    named = {file: operators_named(file.read_text(encoding="utf-8"), operators) for file in core}
+    strange = {file.relative_to(ROOT).as_posix(): set(names) - NAMED.keys() for file, names in named.items()}
+    assert {path: names for path, names in strange.items() if names} == {}, (
+        "say what it needs of them as a trait in the schemas"
+    )
+    assert {name for names in named.values() for name in names} == NAMED.keys()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = {'Add', 'y'}", ["Add"]),
+        ("x = 'Add Mul'.split()", ["Add", "Mul"]),
+        ("def f(x):\n    return x.op_type == 'Mul'", ["Mul"]),
+        ("f(x, 'Add')", ["Add"]),
+        ("x = 'Add what'", []),
+        ("'Add'\ndef f():\n    'Mul'\nx = 1\n'Add'", []),
+        ("__all__ = ['Add']", []),
+    ],
+)
+def test_operators_are_found_in_strings(source: str, expected: list[str]) -> None:
+    assert operators_named(source, {"Add", "Mul"}) == expected
 
 
 def test_every_layer_is_looked_at() -> None:

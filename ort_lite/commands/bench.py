@@ -176,9 +176,7 @@ def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[st
 
 def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
     ((_, source),) = cases.items()
-    options = model.options(arguments)
-    options.enable_profiling = True
-    with InferenceSession(source, options, providers=model.providers(arguments)) as session:
+    with InferenceSession(source, model.options(arguments), providers=model.providers(arguments)) as session:
         found = profile(session, _feeds(arguments, session, say), arguments.seconds)
     limits = peaks()
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]

@@ -10,8 +10,8 @@ from ort_lite.errors import OrtLiteError, said
 from ort_lite.inference.form import wrong_forms
 from ort_lite.options.creation import creating
 from ort_lite.partition.assignment import Assignment
-from ort_lite.pipeline.pipeline import rules_of
 from ort_lite.pipeline.preparation import Arguments, prepare_until
+from ort_lite.plugins.rules import rules_of
 
 
 def main(arguments: Namespace) -> int:

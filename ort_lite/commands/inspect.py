@@ -12,8 +12,7 @@ from ort_lite.errors import InvalidGraph, NotImplemented, shortened, told
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.partition.cost.operations import graph_work, sizes_of
-from ort_lite.partition.cost.work import Sizes
+from ort_lite.partition.cost.work import Sizes, graph_work, sizes_of
 from ort_lite.pipeline.preparation import Arguments, prepare_until
 from ort_lite.session.metadata import NodeArg, node_args
 from ort_lite.shapes.dims import symbols

@@ -22,7 +22,6 @@ def main(arguments: Namespace) -> None:
         raise InvalidArgument(f"--seconds {arguments.seconds:g}: expected 0 or more")
     arguments.threads = arguments.threads or cores()
     options = model.options(arguments)
-    options.enable_profiling = True
     with InferenceSession(arguments.model, options, providers=model.providers(arguments)) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         found = profile(session, feeds, arguments.seconds)
@@ -45,7 +44,7 @@ def main(arguments: Namespace) -> None:
 
 def _write_trace(arguments: Namespace, options: SessionOptions, feeds: dict[str, Any]) -> None:
     """Of a session of its own: how it was made, a run that plans memory and the next one."""
-    options.profile_file_prefix = arguments.trace
+    options.enable_profiling, options.profile_file_prefix = True, arguments.trace
     with InferenceSession(arguments.model, options, providers=model.providers(arguments)) as session:
         for _ in range(2):
             session.run(None, feeds)

@@ -1,12 +1,14 @@
-"""Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
+"""Compiling: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
 from ort_lite.checkpoint import checkpoint
+from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.fusing import Fused, Fuser
+from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.linking import Linker
 from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, OrtLiteError, ProviderError, told
 from ort_lite.errors import NotImplemented as NotSupported
@@ -14,9 +16,10 @@ from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
-from ort_lite.log import Span, no_span
+from ort_lite.log.events import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
+from ort_lite.partition.borders import transfers_of
 from ort_lite.provider.abilities import puts_off, tells_facts
 from ort_lite.provider.ask import ask_made, shown, who
 from ort_lite.provider.context_nodes import is_context
@@ -26,9 +29,6 @@ from ort_lite.record import Record, field
 
 _PUT_OFF = (Fail, InvalidArgument, InvalidGraph, MemoryError)
 """Errors that say that shapes, contents or memory do not fit."""
-
-Guard = Callable[[Partition, CompiledPartition, Sequence[Value]], CompiledPartition]
-"""What the executor calls in place of a compiled partition; the values are the inputs of its graph, captures included."""
 
 
 class Compiled(Record):
@@ -40,6 +40,8 @@ class Compiled(Record):
     """What the executor calls: the partitions behind their guards (see `ort_lite.execute.guard`)."""
     fused: Mapping[str, Fused] = field(default_factory=dict)
     """By name, the partitions of which a provider compiled a fused copy."""
+    replaceable: frozenset[str] = frozenset()
+    """Partitions that the next provider runs where they fail in a run: their constants must stay."""
 
     def facts(self, failures: list[OrtLiteError] | None = None) -> dict[str, dict[str, int | str]]:
         """Return the facts of compiled partitions (see CompiledPartition), by partition.
@@ -79,65 +81,146 @@ class PartitionsFailed(CompileError):
         self.about(failed[0][0].nodes[0] if len(failed) == len(failed[0][0].nodes) == 1 else None, provider=label)
 
 
-class Compilations:
-    """What was compiled for a session that is being made: partitions that are the same afterwards are not compiled again."""
+class Compiler:
+    """Compiles the assignments of a session that is being created; a partition that does not change is compiled once.
 
-    def __init__(self, span: Span = no_span) -> None:
-        self.span = span
-        self.partitions: dict[tuple[Any, ...], tuple[Partition, CompiledPartition]] = {}
-        self.fused: dict[int, Fused] = {}  # by the id of what was compiled, which lives in `partitions`
-        self.bodies: dict[Graph, tuple[tuple[Any, ...], CompiledBody]] = {}
+    `policies` are those of the providers, by label. A fuser gives providers that want fusions copies of their partitions; without
+    one they get the partitions as they are. Where a policy lets the next provider take over in a run, `alternatives` compiles for it.
+    """
 
-    def find(self, label: str, partition: Partition) -> CompiledPartition | None:
-        known = self.partitions.get(_key(label, partition))
-        return None if known is None else known[1]
+    def __init__(
+        self,
+        policies: Mapping[str, Policy] | None = None,
+        fuser: Fuser | None = None,
+        alternatives: Alternatives | None = None,
+        incidents: Incidents | None = None,
+        span: Span = no_span,
+    ) -> None:
+        self._policies, self._fuser, self._alternatives, self._span = policies or {}, fuser, alternatives, span
+        self.incidents = incidents if incidents is not None else Incidents()
+        self._partitions: dict[tuple[Any, ...], tuple[Partition, CompiledPartition]] = {}
+        self._fused: dict[int, Fused] = {}  # by the id of the compiled partition, which lives in `_partitions`
+        self._bodies: dict[Graph, tuple[tuple[Any, ...], CompiledBody]] = {}
 
-    def keep(self, label: str, partition: Partition, compiled: CompiledPartition, fused: Fused | None) -> None:
-        self.partitions[_key(label, partition)] = (partition, compiled)  # the partition keeps the ids of its bodies valid
-        if fused is not None:
-            self.fused[id(compiled)] = fused
+    def compile(self, assignment: Assignment) -> Compiled:
+        """Compile bodies before the graphs around them.
+
+        A provider whose policy is to go on when compiling fails is asked for each partition alone when a call fails.
+
+        Raises:
+            PartitionsFailed: a provider cannot compile partitions; names them.
+        """
+        bodies: dict[Graph, CompiledBody] = {}
+        compiled: dict[str, CompiledPartition] = {}
+        called: dict[str, CompiledPartition] = {}
+        executable = None
+        for level in reversed(assignment.levels):
+            own = [_with_bodies(p, bodies) for p in level.partitions]
+            for label, provider in assignment.providers.items():
+                compiled.update(self._compile_level(label, provider, [p for p in own if p.provider is provider], bodies))
+            captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
+            outer = (*level.graph.inputs, *captures)
+            called.update((p.name, self._guarded(assignment, p, compiled[p.name], outer)) for p in own)
+            executable = Linker(level, captures, called).executable()
+            bodies[level.graph] = self._body(level, CompiledBody(executable, captures), compiled)
+        assert executable is not None, "an assignment has a level for the main graph"
+        _complete(assignment, compiled)
+        partitions = {p.name: compiled[p.name] for p in assignment.partitions}
+        fused = {name: found for name, one in partitions.items() if (found := self._fused.get(id(one))) is not None}
+        replaceable = frozenset(p.name for p in assignment.partitions if self._is_replaceable(assignment, p))
+        return Compiled(executable, partitions, tuple(called.values()), fused, replaceable)
+
+    def goes_on(self, label: str) -> bool:
+        """Return whether the policy of the provider gives what it cannot compile to the next one."""
+        return label in self._policies and self._policies[label].on_compile_error == NEXT
+
+    def _is_replaceable(self, assignment: Assignment, partition: Partition) -> bool:
+        """Return whether the next provider runs the partition when it fails in a run."""
+        if self._alternatives is None or partition.provider is list(assignment.providers.values())[-1]:
+            return False
+        return self._policies[assignment.label(partition)].on_run_error == NEXT
+
+    def _guarded(
+        self, assignment: Assignment, partition: Partition, compiled: CompiledPartition, outer: Sequence[Value]
+    ) -> CompiledPartition:
+        """Return what the executor calls for a partition. `outer` are the inputs of its graph, captures included."""
+        providers = list(assignment.providers.values())
+        function = guarded(partition, compiled, outer, providers)
+        if self._alternatives is None or not self._is_replaceable(assignment, partition):
+            return function
+        from ort_lite.compile.fallback import Fallback
+
+        return Fallback(partition, function, self._alternatives, transfers_of(providers), self.incidents)
+
+    def _compile_level(
+        self, label: str, provider: ExecutionProvider, partitions: Sequence[Partition], bodies: Mapping[Graph, CompiledBody]
+    ) -> dict[str, CompiledPartition]:
+        """Compile the provider's partitions of a graph, in one call as long as that works."""
+        made = {p.name: known[1] for p in partitions if (known := self._partitions.get(_key(label, p))) is not None}
+        new = [p for p in partitions if p.name not in made]
+        if not new:
+            return made
+        checkpoint()
+        wanted = self._fuser if self._fuser is not None and self._fuser.wanted(provider) else None
+        fused = [None if wanted is None else self._fuse(label, p, bodies, wanted) for p in new]
+        results = self._results(label, provider, new, fused)
+        for partition, copy, result in zip(new, fused, results, strict=True):
+            if not isinstance(result, BaseException):
+                if not callable(result):
+                    raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable").about(
+                        provider=label
+                    )
+                self._partitions[_key(label, partition)] = (partition, result)  # its bodies live, so that their ids are valid
+                if copy is not None:
+                    self._fused[id(result)] = copy
+                made[partition.name] = result
+        failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
+        if failed:
+            reasons = [(p, f"{label} could not compile {p.name}: {told(r)}") for p, r in failed]
+            raise PartitionsFailed(label, reasons).like(failed[0][1]) from failed[0][1]
+        return {p.name: made[p.name] for p in partitions}
+
+    def _results(
+        self, label: str, provider: ExecutionProvider, partitions: Sequence[Partition], fused: Sequence[Fused | None]
+    ) -> list[CompiledPartition | BaseException]:
+        given = [p if copy is None else copy.partition for p, copy in zip(partitions, fused, strict=True)]
+        names, count = ", ".join(p.name for p in partitions), sum(len(p.nodes) for p in given)
+        with self._span("compile_partitions", provider=label, partitions=names, nodes=count):
+            try:
+                return _compiled_or_restored(label, provider, given, self.goes_on(label))
+            except PartitionsFailed as error:  # of fused copies, whose nodes nobody else knows
+                own = {p.name: p for p in partitions}
+                raise PartitionsFailed(label, [(own[p.name], why) for p, why in error.failed]).like(error) from error.__cause__
+
+    def _fuse(self, label: str, partition: Partition, bodies: Mapping[Graph, CompiledBody], fuser: Fuser) -> Fused | None:
+        with self._span("fuse", provider=label, nodes_before=len(partition.nodes)) as facts:
+            made = fuser.fused(partition, bodies)
+            facts.update(nodes_after=len(partition.nodes if made is None else made.partition.nodes))
+        return made
+
+    def _body(self, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:
+        """Return the body that was made before, if it computes the same: then the partition around it is the same too.
+
+        Its steps are those of today: names may differ.
+        """
+        crossing = tuple((copy.value, copy.hops) for copy in level.copies)
+        same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), crossing)
+        if level.graph not in self._bodies or self._bodies[level.graph][0] != same:
+            self._bodies[level.graph] = (same, made)
+        body = self._bodies[level.graph][1]
+        body.relink(made.executable)
+        return body
+
+
+def compile_assignment(assignment: Assignment, fuser: Fuser | None = None) -> Compiled:
+    """Compile an assignment of which nothing was compiled before, without policies. See Compiler."""
+    return Compiler(fuser=fuser).compile(assignment)
 
 
 def _key(label: str, partition: Partition) -> tuple[Any, ...]:
     reads = tuple((node.inputs, node.outputs) for node in partition.nodes)
     bodies = tuple((graph, id(body)) for graph, body in partition.bodies.items())
     return label, partition.nodes, partition.inputs, partition.outputs, reads, bodies
-
-
-def compile_assignment(
-    assignment: Assignment,
-    policies: Mapping[str, Policy] | None = None,
-    known: Compilations | None = None,
-    guard: Guard = guarded,
-    fuser: Fuser | None = None,
-) -> Compiled:
-    """Bodies before the graphs around them. Providers that want fusions get what `fuser` makes; None: the partitions as they are.
-    Raises CompileError naming provider and partition.
-
-    A provider whose policy is to go on when compiling fails is asked about each partition alone when a call fails, and
-    PartitionsFailed names those that it cannot do.
-    """
-    known = known if known is not None else Compilations()
-    bodies: dict[Graph, CompiledBody] = {}
-    compiled: dict[str, CompiledPartition] = {}
-    called: dict[str, CompiledPartition] = {}
-    executable = None
-    for level in reversed(assignment.levels):
-        own = [_with_bodies(p, bodies) for p in level.partitions]
-        for label, provider in assignment.providers.items():
-            alone = policies is not None and policies[label].on_compile_error == NEXT
-            theirs = [p for p in own if p.provider is provider]
-            compiled.update(_compile_level(label, provider, theirs, bodies, known, alone, fuser))
-        captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
-        outer = (*level.graph.inputs, *captures)
-        called.update((p.name, guard(p, compiled[p.name], outer)) for p in own)
-        executable = Linker(level, captures, called).executable()
-        bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
-    assert executable is not None, "an assignment has a level for the main graph"
-    _complete(assignment, compiled)
-    partitions = {p.name: compiled[p.name] for p in assignment.partitions}
-    fused = {name: found for name, one in partitions.items() if (found := known.fused.get(id(one))) is not None}
-    return Compiled(executable, partitions, tuple(called.values()), fused)
 
 
 def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition]) -> None:
@@ -156,67 +239,6 @@ def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition])
                 label = assignment.label(partition)
                 why = f"{label} could not compile {partition.name}: {told(error)}"
                 raise PartitionsFailed(label, [(partition, why)]).like(error) from error
-
-
-def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:
-    """The body that was made before, if it computes the same: then the partition around it is the same too. Its steps are those
-    of today: names may differ.
-    """
-    crossing = tuple((copy.value, copy.hops) for copy in level.copies)
-    same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), crossing)
-    if level.graph not in known.bodies or known.bodies[level.graph][0] != same:
-        known.bodies[level.graph] = (same, made)
-    body = known.bodies[level.graph][1]
-    body.relink(made.executable)
-    return body
-
-
-def _compile_level(
-    label: str,
-    provider: ExecutionProvider,
-    partitions: Sequence[Partition],
-    bodies: Mapping[Graph, CompiledBody],
-    known: Compilations,
-    alone: bool,
-    fuser: Fuser | None,
-) -> dict[str, CompiledPartition]:
-    """The provider's partitions of a level, in one call as long as that works."""
-    made = {p.name: found for p in partitions if (found := known.find(label, p)) is not None}
-    new = [p for p in partitions if p.name not in made]
-    if new:
-        checkpoint()
-        wanted = fuser if fuser is not None and fuser.wanted(provider) else None
-        fused = [None if wanted is None else _fused(label, p, bodies, known, wanted) for p in new]
-        given = [p if copy is None else copy.partition for p, copy in zip(new, fused, strict=True)]
-        names, count = ", ".join(p.name for p in new), sum(len(p.nodes) for p in given)
-        with known.span("compile_partitions", provider=label, partitions=names, nodes=count):
-            try:
-                results = _compiled_or_restored(label, provider, given, alone)
-            except PartitionsFailed as error:  # of fused copies, whose nodes nobody else knows
-                own = {p.name: p for p in new}
-                raise PartitionsFailed(label, [(own[p.name], why) for p, why in error.failed]).like(error) from error.__cause__
-        for partition, copy, result in zip(new, fused, results, strict=True):
-            if not isinstance(result, BaseException):
-                if not callable(result):
-                    raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable").about(
-                        provider=label
-                    )
-                known.keep(label, partition, result, copy)
-                made[partition.name] = result
-        failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
-        if failed:
-            reasons = [(p, f"{label} could not compile {p.name}: {told(r)}") for p, r in failed]
-            raise PartitionsFailed(label, reasons).like(failed[0][1]) from failed[0][1]
-    return {p.name: made[p.name] for p in partitions}
-
-
-def _fused(
-    label: str, partition: Partition, bodies: Mapping[Graph, CompiledBody], known: Compilations, fuser: Fuser
-) -> Fused | None:
-    with known.span("fuse", provider=label, nodes_before=len(partition.nodes)) as facts:
-        made = fuser.fused(partition, bodies)
-        facts.update(nodes_after=len(partition.nodes if made is None else made.partition.nodes))
-    return made
 
 
 def _compiled_or_restored(

@@ -1,10 +1,11 @@
 """A partition whose nodes the next provider runs when it fails in a run (`on_run_error`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ort_lite.compile.alternatives import Alternatives
+from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.moving import moved
-from ort_lite.compile.recovery import Report
 from ort_lite.compile.rescue import Rescuer, Stranded, stranded
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, told
 from ort_lite.execute.execute import Executable, owned
@@ -17,7 +18,7 @@ from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Dev
 
 
 class Fallback(Rescuer):
-    """A partition; when it fails in a run, what `instead` makes of its nodes runs them from the same inputs.
+    """A partition; when it fails in a run, what `alternatives` compile of its nodes runs them from the same inputs.
 
     The next run tries the partition again. The first failure is reported.
     """
@@ -26,12 +27,12 @@ class Fallback(Rescuer):
         self,
         partition: Partition,
         function: CompiledPartition,
-        instead: Callable[[Partition], Executable],
+        alternatives: Alternatives,
         transfers: Sequence[DataTransfer],
-        report: Report,
+        incidents: Incidents,
     ) -> None:
         self.partition, self.function = partition, function
-        self._instead, self._transfers, self._report = instead, transfers, report
+        self._alternatives, self._transfers, self._incidents = alternatives, transfers, incidents
         self._made: Executable | None = None
         self._lock = locks.lock()
 
@@ -66,12 +67,12 @@ class Fallback(Rescuer):
             if self._made is None:
                 try:
                     with checked_by_run(CURRENT.options):
-                        self._made = self._instead(partition)
+                        self._made = self._alternatives.executable(partition)
                 except RunTerminated:
                     raise
                 except OrtLiteError as nobody:
                     raise RuntimeException(f"{what}; and nobody else runs its nodes: {nobody}") from error
-                self._report(f"{what}; its nodes went to the next provider")
+                self._incidents.report(f"{what}; its nodes went to the next provider")
             return self._made
 
     def _on_cpu(self, inputs: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """What a session tells its providers while it lives, and what it gives up: hooks, profiles, absorbed constants, states."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,17 @@ from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import released
 from ort_lite.inference.rules import constant_info
+from ort_lite.log.events import Stream
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.partition import names_of
 from ort_lite.provider.abilities import absorbs, restores
 from ort_lite.provider.ask import ask, shown
+from ort_lite.provider.labels import labels_of
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:
-    from ort_lite.execute.profiling import Profiler
+    from ort_lite.execute.profiling import Recording
     from ort_lite.provider.compiled import Absorbs, Restores
 
 Run = Callable[..., list[Any]]
@@ -45,7 +47,7 @@ def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
         return run
     told = [(provider, provider in starting, provider in ending) for provider in providers]
 
-    def with_hooks(inputs: Sequence[Any], options: RunOptions | None = None, *observe: Any) -> list[Any]:
+    def with_hooks(inputs: Sequence[Any], options: RunOptions | None = None, *call: Any) -> list[Any]:
         due: list[tuple[ExecutionProvider, str, tuple[Any, ...]]] = []
         try:
             for provider, starts, ends in told:
@@ -55,7 +57,7 @@ def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
                     _call(provider, "on_run_start", options)
             if options is None or options.config(DISABLE_SYNC, "0") != "1":
                 due = [*((provider, "sync", ()) for provider in syncing), *due]
-            outputs = run(inputs, options, *observe)
+            outputs = run(inputs, options, *call)
         except BaseException as error:
             for failure in _failures(due):
                 error.add_note(str(failure))
@@ -123,34 +125,57 @@ def start_profiling(providers: Sequence[ExecutionProvider]) -> None:
     raise_first(_failures((provider, "start_profiling", ()) for provider in with_hook(providers, "start_profiling")))
 
 
-def collect_events(providers: Sequence[ExecutionProvider], profiler: "Profiler") -> None:
-    """Puts what providers recorded into the profile, as Kernel events: of all, also where one fails."""
+def collect_events(providers: Sequence[ExecutionProvider], stream: Stream) -> None:
+    """Emit what providers recorded themselves, as Kernel events: of all, also where one fails."""
 
     def collect(label: str, provider: ExecutionProvider) -> None:
         for event in ask(provider, "end_profiling", label=label):
-            profiler.device_event(label, event)
+            stream.emit(event.replace(args={**event.args, "provider": label}, kind="Kernel"))
 
     able = with_hook(providers, "end_profiling")
-    labels = zip(names_of(providers), providers, strict=True)
+    labels = zip(labels_of(providers), providers, strict=True)
     raise_first(failures_of(partial(collect, label, provider) for label, provider in labels if provider in able))
+
+
+@contextmanager
+def recording(providers: Sequence[ExecutionProvider], stream: Stream) -> "Iterator[Recording]":
+    """Record the events of a session inside the block. It is complete after the block."""
+    from ort_lite.execute.profiling import Recording
+
+    found = Recording()
+    with stream.lock:
+        if not stream.subscribers:
+            start_profiling(providers)
+        stream.subscribe(found)
+    try:
+        yield found
+    finally:
+        with stream.lock:
+            try:
+                collect_events(providers, stream)
+            finally:
+                stream.unsubscribe(found)
+            if stream.subscribers:
+                start_profiling(providers)
 
 
 # What a session gives up
 
 
-def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str] = ()) -> list[str]:
+def drop_absorbed(assignment: Assignment, compiled: Compiled) -> list[str]:
     """Gives up the arrays of constants that every partition which reads them absorbed; returns their names.
 
-    Partitions in `kept` need theirs. A constant that is an output of a graph stays, and so does one whose contents shape inference
-    reads: a provider that lowers a node with a body during a run infers the body again. O(constants read).
+    Partitions that the next provider may have to run keep theirs. A constant that is an output of a graph stays, and so does one
+    whose contents shape inference reads: a provider that lowers a node with a body during a run infers the body again. O(constants
+    read).
     """
     read: dict[Value, bool] = {}
     restored_by: dict[Value, Callable[[], Any]] = {}
-    needed = set(kept)
     for partition in assignment.partitions:
         restorers = dict(_restorers(partition, compiled))
         restored_by.update(restorers)
-        kept_by = _still_read(partition, compiled, restorers) if partition.name not in needed else set(partition.constants)
+        replaceable = partition.name in compiled.replaceable
+        kept_by = set(partition.constants) if replaceable else _still_read(partition, compiled, restorers)
         for value in partition.constants:
             read[value] = read.get(value, True) and value not in kept_by
     given_up = [value for value, everywhere in read.items() if everywhere and not _is_needed(value)]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,6 @@ from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition
 from ort_lite.record import Record, field
-
-Observer = Callable[["Step", int, int, Sequence[Any], Sequence[Any]], None]
-"""Told of every step that ran: the step, begin and end in nanoseconds of `perf_counter_ns`, its inputs and its results."""
 
 
 class Step(Record):
@@ -35,6 +31,24 @@ class Step(Record):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.provider})"
+
+
+def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
+    """What the step returns, with its name in whatever goes wrong."""
+    try:
+        results = step.function(inputs)
+    except OrtLiteError as error:
+        _note(step, error)
+        raise
+    except Exception as error:
+        raise _failure(step, error) from error
+    if type(results) is list and len(results) == len(step.outputs):
+        return results
+    return listed(results, len(step.outputs), str(step))
+
+
+Call = Callable[[Step, list[Any]], Sequence[Any]]
+"""`call_step`, or what calls it and does more."""
 
 
 class Executable(Record):
@@ -56,30 +70,27 @@ class Executable(Record):
     picks: tuple[int, ...] | None = None
     notifications: tuple[int, ...] = ()
 
-    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, observe: Observer | None = None) -> list[Any]:
-        """Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
-        if self.direct is not None and options is None and observe is None:
+    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, call: Call = call_step) -> list[Any]:
+        """Run all steps. Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
+        if self.direct is not None and options is None and call is call_step:
             return self._run_direct(inputs)
         if options is None:
-            return self._run_steps(inputs, None, observe)
+            return self._run_steps(inputs, None, call)
         outer, CURRENT.options = CURRENT.options, options
         try:
-            return self._run_steps(inputs, options, observe)
+            return self._run_steps(inputs, options, call)
         finally:
             CURRENT.options = outer
 
-    def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, observe: Observer | None) -> list[Any]:
+    def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, call: Call) -> list[Any]:
         slots: list[Any] = [None] * self.slots
         slots[: len(inputs)] = inputs
         try:
             for step in self.steps:
                 if options is not None and options.terminate:
                     raise options.ended(f"before {step.name}")
-                begin = perf_counter_ns() if observe is not None else 0
                 given = [slots[k] for k in step.inputs]
-                results = call_step(step, given)
-                if observe is not None:
-                    observe(step, begin, perf_counter_ns(), given, results)
+                results = call(step, given)
                 for k, result in zip(step.outputs, results, strict=True):
                     slots[k] = result
                 for k in step.dead:
@@ -109,20 +120,6 @@ class Executable(Record):
         if type(results) is list and len(results) == len(self.outputs):
             return results
         return list(listed(results, len(self.outputs), str(self.steps[0])))
-
-
-def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
-    """What the step returns, with its name in whatever goes wrong."""
-    try:
-        results = step.function(inputs)
-    except OrtLiteError as error:
-        _note(step, error)
-        raise
-    except Exception as error:
-        raise _failure(step, error) from error
-    if type(results) is list and len(results) == len(step.outputs):
-        return results
-    return listed(results, len(step.outputs), str(step))
 
 
 def wait_for(notifications: Sequence[Any]) -> None:

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from heapq import heapify, heappop, heappush
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.execute.execute import Executable, Observer, call_step, wait_for
+from ort_lite.execute.execute import Call, Executable, call_step, wait_for
 from ort_lite.execute.guard import holds_a_lock
 from ort_lite.native.threads import submit
 from ort_lite.options.options import RunOptions
@@ -108,19 +107,19 @@ class Parallel:
         """Whether there are two steps of which neither needs the other."""
         return any(k + 1 not in after for k, after in enumerate(self.after[:-1]))
 
-    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, observe: Observer | None = None) -> list[Any]:
+    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, call: Call = call_step) -> list[Any]:
         """Raises what `Executable.run` raises: the first failure. No step starts after it, and those that have started end before."""
         if holds_a_lock():  # a step of another session calls: others of this one may need the provider that it is in
-            return self.executable.run(inputs, options, observe)
+            return self.executable.run(inputs, options, call)
         with as_in(options, CURRENT.watch):
-            return _Run(self, inputs, options, observe).outputs()
+            return _Run(self, inputs, options, call).outputs()
 
 
 class _Run:
     """The state of one run. Whoever changes it holds `changed`; steps that share a slot wait for each other."""
 
-    def __init__(self, plan: Parallel, inputs: Sequence[Any], options: RunOptions | None, observe: Observer | None) -> None:
-        self._plan, self._options, self._observe, self._watch = plan, options, observe, CURRENT.watch
+    def __init__(self, plan: Parallel, inputs: Sequence[Any], options: RunOptions | None, call: Call) -> None:
+        self._plan, self._options, self._call, self._watch = plan, options, call, CURRENT.watch
         self._slots: list[Any] = [*inputs, *[None] * (plan.executable.slots - len(inputs))]
         self._waits, self._readers = list(plan.waits), list(plan.readers)
         self._ready = [k for k, count in enumerate(plan.waits) if not count]
@@ -191,15 +190,11 @@ class _Run:
             return k
 
     def _results(self, k: int) -> Sequence[Any]:
-        step, options, observe = self._plan.executable.steps[k], self._options, self._observe
+        step, options = self._plan.executable.steps[k], self._options
         if options is not None and options.terminate:
             raise options.ended(f"before {step.name}")
-        begin = perf_counter_ns() if observe is not None else 0
         given = [self._slots[slot] for slot in step.inputs]
-        results = call_step(step, given)
-        if observe is not None:
-            observe(step, begin, perf_counter_ns(), given, results)
-        return results
+        return self._call(step, given)
 
     def _done(self, k: int, results: Sequence[Any] | None) -> None:
         plan = self._plan

@@ -1,90 +1,82 @@
-"""Profiling: how a session was made, and what its runs did and when. See `ort_lite.execute.trace` for what becomes of it."""
+"""Profiles: the events of a session, kept and written to a file. See `ort_lite.execute.trace` for the file."""
 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
 
-from ort_lite.execute.execute import Step
-from ort_lite.execute.trace import RUN, STEP, Event, Flow, Trace, order
-from ort_lite.provider.provider import ProfileEvent
+from ort_lite.execute.trace import Flow, Trace, order
+from ort_lite.log.events import Event, Stream, Subscriber
 
 _TRACKS = 1 << 30
 """Numbers of tracks that are no thread begin here: no system numbers a thread so."""
 
 
-class Profiler:
-    """Collects events from any thread. `path` is the file that `end` writes: the prefix, date and time."""
+class Recording(Subscriber):
+    """Keeps the events of a stream, from any thread. `start` is on the clock of the events."""
 
-    def __init__(self, prefix: str = "") -> None:
+    def __init__(self) -> None:
         self.start = time.perf_counter_ns()
+        self.events: list[Event] = []
+        self._threads: dict[int, str] = {}
+
+    def on_end(self, event: Event) -> None:
+        self.events.append(event)  # one append, which is safe from many threads
+        if event.thread not in self._threads and event.thread == threading.get_native_id():
+            self._threads[event.thread] = threading.current_thread().name
+
+    def trace(self) -> Trace:
+        """Return what was recorded so far, in nanoseconds since `start`."""
+        events = [self._shifted(event) for event in self.events]
+        flows = [
+            Flow(link.name, (link.moment - self.start, link.thread), (event.begin, event.thread))
+            for event in events
+            for link in event.links
+        ]
+        own = [event for event in events if event.thread]
+        apart, tracks = _on_tracks([*((_track(event), event) for event in events if not event.thread), *self._more()])
+        return Trace(tuple(sorted([*own, *apart], key=order)), tuple(flows), {**self._threads, **tracks})
+
+    def _shifted(self, event: Event) -> Event:
+        return event.replace(begin=int(event.begin) - self.start, end=int(event.end) - self.start, thread=int(event.thread))
+
+    def _more(self) -> Iterable[tuple[str, Event]]:
+        """Events of the trace that are not the stream's, with the names of their tracks."""
+        return ()
+
+    def thread_name(self, thread: int) -> str:
+        """Return the name of a thread that emitted events; "devices" for what is none."""
+        return self._threads.get(thread, "devices")
+
+
+def _track(event: Event) -> str:
+    """A device's events are shown on a track of its provider, copies on one of their route."""
+    return str(event.args.get("route" if event.kind == "Copy" else "provider", ""))
+
+
+class Profiler(Recording):
+    """A Recording of a session's stream that ends as a file. `path` is that file: the prefix, date and time."""
+
+    def __init__(self, stream: Stream, prefix: str = "") -> None:
+        super().__init__()
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S") + f"_{time.time_ns() // 1_000_000 % 1000:03d}"
         self.path = f"{prefix}_{stamp}.json" if not prefix.endswith("_") else f"{prefix}{stamp}.json"
         self._file = os.path.abspath(self.path)
         """Absolute, because the working directory may be another one when the profile is written."""
-        self._events: list[Event] = []
-        self._apart: list[tuple[str, Event]] = []
-        """Events that are no thread's, with the names of their tracks."""
-        self._flows: list[Flow] = []
-        self._threads: dict[int, str] = {}
+        self._nodes: list[Event] = []
         self._collect: Callable[[Profiler, int], None] | None = None
         self._since = 0
         self._process = os.getpid()
         self.ended = False
+        self._stream = stream
+        stream.subscribe(self)
 
-    def event(self, category: str, name: str, begin: int, end: int, **args: Any) -> None:
-        """Of this thread. `begin` and `end` are nanoseconds of `perf_counter_ns`."""
-        if not self.ended:
-            # One append, which is safe from many threads.
-            self._events.append(self._made(category, name, begin, end, self._thread(), args))
-
-    def device_event(self, provider: str, event: ProfileEvent) -> None:
-        """Of the thread that the event names, or on a track of the provider's own."""
-        if self.ended:
-            return
-        args = {**event.args, "provider": provider}
-        made = self._made("Kernel", event.name, int(event.begin), int(event.end), int(event.thread), args)
-        if event.thread:
-            self._events.append(made)
-        else:
-            self._apart.append((provider, made))
-
-    def copy(self, name: str, route: str, begin: int, end: int, **args: Any) -> None:
-        """Between two devices, on a track of the route."""
-        if not self.ended:
-            self._apart.append((route, self._made("Copy", name, begin, end, 0, {"route": route, **args})))
-
-    def ran(self, begin: int, end: int) -> None:
-        """A run of this thread, as a whole."""
-        self.event("Session", RUN, begin, end)
-
-    def run(self) -> "RunTrace":
-        """An Observer of the steps of one run (see ort_lite.execute.execute)."""
-        return RunTrace(self)
-
-    def flow(self, name: str, source: tuple[int, int], target: tuple[int, int]) -> None:
-        """From a step's end to another's begin: (nanoseconds, thread) of each."""
-        if not self.ended:
-            self._flows.append(Flow(name, (source[0] - self.start, source[1]), (target[0] - self.start, target[1])))
-
-    def _thread(self) -> int:
-        number = threading.get_native_id()
-        if number not in self._threads:
-            self._threads[number] = threading.current_thread().name
-        return number
-
-    def _made(self, category: str, name: str, begin: int, end: int, track: int, args: Any) -> Event:
-        return Event(category, name, begin - self.start, end - self.start, track, args)
-
-    def trace(self) -> Trace:
-        """What was recorded so far."""
-        apart, tracks = _on_tracks(list(self._apart))
-        return Trace(tuple(sorted([*self._events, *apart], key=order)), tuple(self._flows), {**self._threads, **tracks})
+    def _more(self) -> Iterable[tuple[str, Event]]:
+        return ((f"nodes of {self.thread_name(event.thread)}", event) for event in self._nodes)
 
     def nodes(self, events: Iterable[Event]) -> None:
-        """Add events of nodes, on tracks of their own: a node's kernels need not follow each other."""
-        self._apart.extend((f"nodes of {self._threads.get(event.track, 'devices')}", event) for event in events)
+        """Add events of nodes, on tracks of their own: a node's kernels need not follow each other. Times are those of `trace`."""
+        self._nodes.extend(events)
 
     def attach(self, collect: "Callable[[Profiler, int], None]") -> None:
         """Set what adds the events that only the providers of a session have, and call what was set before.
@@ -121,8 +113,9 @@ class Profiler:
 
     def discard(self) -> None:
         """End without a file."""
+        self._stream.unsubscribe(self)
         self.ended = True
-        self._events, self._apart, self._flows, self._collect = [], [], [], None
+        self.events, self._nodes, self._collect = [], [], None
 
     def write_left(self) -> None:
         """Write the trace of a session that is deleted, or there when the process exits; a forked process leaves it to its parent."""
@@ -143,7 +136,7 @@ def _on_tracks(apart: list[tuple[str, Event]]) -> tuple[list[Event], dict[int, s
         placed.append(((name, lane), event))
     numbers = {key: _TRACKS + k for k, key in enumerate(sorted(lanes))}
     tracks = {number: name if lane == 0 else f"{name} ({lane + 1})" for (name, lane), number in numbers.items()}
-    return [event.replace(track=numbers[key]) for key, event in placed], tracks
+    return [event.replace(thread=numbers[key]) for key, event in placed], tracks
 
 
 def _fits(open_: list[int], event: Event) -> bool:
@@ -151,47 +144,3 @@ def _fits(open_: list[int], event: Event) -> bool:
     while open_ and open_[-1] <= event.begin:
         open_.pop()
     return not open_ or event.end <= open_[-1]
-
-
-class _Made(NamedTuple):
-    """By which step a value was made."""
-
-    name: str
-    begin: int
-    end: int
-    thread: int
-    nbytes: int | None
-
-
-class RunTrace:
-    """The steps of one run, from whatever threads, and what flows between them."""
-
-    def __init__(self, profiler: Profiler) -> None:
-        self._profiler = profiler
-        self._made: dict[int, _Made] = {}
-        """By slot."""
-
-    def __call__(self, step: Step, begin: int, end: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
-        profiler = self._profiler
-        profiler.event("Step", step.name + STEP, begin, end, op_name=step.name, provider=step.provider)
-        thread = threading.get_native_id()
-        makers = sorted({made for slot in step.inputs if (made := self._made.get(slot)) is not None}, key=lambda made: made[:4])
-        for made in makers:
-            profiler.flow(
-                f"{made.name} to {step.name}", (max(made.end, made.begin + 1000) - 1000, made.thread), (begin, thread)
-            )
-        nbytes = _nbytes([*results[:1], *inputs[:1]])
-        if step.route:
-            begun = [made for made in makers if made.name == f"begin {step.name}"]  # as the Linker calls it
-            first = min((made.begin for made in begun), default=begin)
-            size = nbytes if nbytes is not None or not begun else begun[0].nbytes
-            profiler.copy(
-                step.name, step.route, first, end, provider=step.provider, **({} if size is None else {"bytes": size})
-            )
-        for slot in step.outputs:
-            self._made[slot] = _Made(step.name, begin, end, thread, nbytes)
-
-
-def _nbytes(values: Sequence[Any]) -> int | None:
-    """Of the first that says it."""
-    return next((size for value in values if isinstance(size := getattr(value, "nbytes", None), int)), None)

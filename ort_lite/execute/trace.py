@@ -15,27 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
+from ort_lite.log.events import RUN, Event
 from ort_lite.record import Record
 from ort_lite.serialization.files import read_json, write_file
 
-RANKS = ("Session", "Creation", "Step", "Kernel", "Node", "Copy")
+KINDS = ("Session", "Creation", "Step", "Kernel", "Node", "Copy")
 """From the outside in: of events that look as long, begun at once, the outer one comes first."""
-RUN = "model_run"
-"""The name of the event of category Session that is a run; those of its steps end in STEP."""
 STEP = "_kernel_time"
+"""The end of a step's name."""
 _PHASES = ("X", "s", "f")
 """Of what is at one moment: a flow begins and ends in an event that is there."""
-
-
-class Event(Record):
-    """`begin` and `end` in nanoseconds since the recording began; `track` is a thread, or a number that no system gives to one."""
-
-    category: str
-    name: str
-    begin: int
-    end: int
-    track: int
-    args: Mapping[str, Any]
 
 
 class Flow(Record):
@@ -47,7 +36,10 @@ class Flow(Record):
 
 
 class Trace(Record):
-    """Events in the order in which they began; `tracks` has the names of threads and of tracks."""
+    """Events in the order in which they began, in nanoseconds since the recording began.
+
+    `tracks` names threads and tracks: an event that is no thread's has the number of its track as its `thread`.
+    """
 
     events: tuple[Event, ...]
     flows: tuple[Flow, ...]
@@ -76,7 +68,7 @@ class Trace(Record):
 
 def _complete(event: Event) -> dict[str, Any]:
     first = event.begin // 1000
-    return _event(event.category, event.name, "X", first, event.track, event.end // 1000 - first, args=event.args)
+    return _event(event.kind, event.name, "X", first, event.thread, event.end // 1000 - first, args=event.args)
 
 
 def _flows(flows: Iterable[Flow]) -> Iterator[dict[str, Any]]:
@@ -91,7 +83,7 @@ def _event(category: str, name: str, phase: str, ts: int, track: int, dur: int =
 
 
 def _rank(event: Mapping[str, Any]) -> int:
-    return RANKS.index(event["cat"]) if event["cat"] in RANKS else len(RANKS)
+    return KINDS.index(event["cat"]) if event["cat"] in KINDS else len(KINDS)
 
 
 def read(path: str | os.PathLike[str]) -> Trace:
@@ -104,27 +96,27 @@ def read(path: str | os.PathLike[str]) -> Trace:
         for event in found:
             by_phase.setdefault(event["ph"], []).append(event)
         events = [_read(event) for event in by_phase.get("X", ())]
-        if any(event.category == "Step" for event in events):  # this package's, whose Node events say the same again
-            events = [event for event in events if event.category != "Node"]
+        if any(event.kind == "Step" for event in events):  # this package's, whose Node events say the same again
+            events = [event for event in events if event.kind != "Node"]
         names = {e["tid"]: str(e["args"]["name"]) for e in by_phase.get("M", ()) if e["name"] == "thread_name"}
         starts = {event["id"]: event for event in by_phase.get("s", ())}
         ends = [event for event in by_phase.get("f", ()) if event["id"] in starts]
         flows = [Flow(str(end["name"]), _moment(starts[end["id"]]), _moment(end)) for end in ends]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InvalidArgument(f"{os.fspath(path)}: it is no trace of a session, which is a JSON list of events") from error
-    tracks = {event.track: f"thread {event.track}" for event in events} | names
+    tracks = {event.thread: f"thread {event.thread}" for event in events} | names
     return Trace(tuple(sorted(events, key=order)), tuple(flows), tracks)
 
 
 def order(event: Event) -> tuple[int, int, int]:
     """By which events are sorted."""
-    return event.begin, -event.end, RANKS.index(event.category) if event.category in RANKS else len(RANKS)
+    return event.begin, -event.end, KINDS.index(event.kind) if event.kind in KINDS else len(KINDS)
 
 
 def _read(event: Mapping[str, Any]) -> Event:
     (when, track) = _moment(event)
-    args = event.get("args") or {}
-    return Event(str(event["cat"]), str(event["name"]), when, when + round(float(event["dur"]) * 1000), track, dict(args))
+    end = when + round(float(event["dur"]) * 1000)
+    return Event(str(event["name"]), when, end, dict(event.get("args") or {}), track, str(event["cat"]))
 
 
 def _moment(event: Mapping[str, Any]) -> tuple[int, int]:

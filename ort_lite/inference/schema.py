@@ -15,6 +15,7 @@ from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference.limits import check_limit
 from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema
+from ort_lite.inference.traits import Traits, parse_traits
 
 Kind = str
 """A type without its shape: "float32", "seq(float32)", "optional(int8)", "map(string,float32)"."""
@@ -100,6 +101,11 @@ class Schemas:
                     self._found.clear()
                 self._found[key] = found
         return found
+
+    def traits(self, node: Node) -> Traits:
+        """The traits of the node's operator; none for one without a schema."""
+        schema = self.find(node)
+        return parse_traits("" if schema is None else schema.traits)
 
     def operators(self) -> list[tuple[str, str]]:
         """All operators that have a schema, by domain and name, sorted. Reads all of them."""

@@ -1,20 +1,23 @@
 """Schemas as text: one line an operator version, read when a model has the operator.
 
     Clip-13 input:T min:T? max:T? -> output:T | T=@7
-    Concat-13 inputs:T*1 -> concat_result:T | T=@12 | axis:INT!
+    Concat-13 inputs:T*1 -> concat_result:T | T=@12 | axis:INT! ; moves
     Loop-11 M:I? cond:B? v_initial:V*0~ -> v_final_and_scan_outputs:V*1~ | V=@3 I=int64 B=bool | body:GRAPH!
 
 Operands are name:type, where the type is a variable or a type itself. `?` is one that may be left out, `*n` the last one, n times or
 more, with `~` each of a type of its own. Variables follow, each with the types that it may stand for, spelled as element types are
 (`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`); then attributes, `!` those that must be there, and what
 values they may have: `>=1` (each, of a list), `=LEFT/RIGHT` one of these, `=type` the number of an element type, `=type0` that or 0.
-`!` after the version: deprecated. In a file, `@7 float16/float32` names a set of types, and `[ai.onnx 28]` begins the operators of a
-domain, sorted by name; with a number it has all of them, up to that opset.
+`!` after the version: deprecated. Traits of the operator (`ort_lite.inference.traits`) stand behind `;`: `moves`, `host=1,2`.
+In a file, a version without traits has those of the version before it. `@7 float16/float32` names a set of types, and
+`[ai.onnx 28]` begins the operators of a domain, sorted by name; with a number it has all of them, up to that opset.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
 from ort_lite.record import Record, field
+
+_TRAITS = " ; "
 
 
 class Operand(Record):
@@ -69,6 +72,8 @@ class OpSchema(Record, eq=False):
     deprecated: bool
     limits: Mapping[str, str] = field(default_factory=dict)
     """Attribute -> what its value may be, as written in the text: ">=1", "=LEFT/RIGHT", "=type", "=type0"."""
+    traits: str = ""
+    """As written in the text, for `parse_traits`."""
 
     def allowed(self, operand: Operand) -> frozenset[str]:
         return self.types.get(operand.type) or frozenset({operand.type})
@@ -79,6 +84,7 @@ class OpSchema(Record, eq=False):
 
 def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[str]] | None = None) -> OpSchema:
     """The schema that a line of text says; `types_of` knows the sets of types that it names."""
+    text, _, traits = text.partition(_TRAITS)
     head, _, rest = text.partition(" ")
     operands, types, attributes = ([part.split() for part in rest.split(" | ")] + [[], []])[:3]
     arrow = operands.index("->")
@@ -99,6 +105,7 @@ def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[s
         tuple(key for key, kind in kinds.items() if kind.endswith("!")),
         head.endswith("!"),
         limits,
+        traits,
     )
 
 
@@ -141,12 +148,22 @@ class SchemaFile:
         """All operators, by domain and name."""
         return {(domain, line.partition("-")[0]): None for domain, lines in self._read().items() for line in lines}
 
+    def operators_with(self, trait: str, domain: str) -> Iterable[str]:
+        """The operators of a domain of which a version states the trait; one with a value is spelled as in the text."""
+        lines = (line.partition(_TRAITS) for line in self._read().get(domain, ()) if trait in line)
+        return {schema.partition("-")[0] for schema, _, traits in lines if trait in traits.split()}
+
     def schema(self, domain: str, op_type: str, since: int) -> OpSchema:
         """Of a version that `versions` lists."""
-        line = self._versions(domain, op_type)[since]
+        lines = self._versions(domain, op_type)
+        line = lines[since]
         found = self._ready.get(domain + line)
         if found is None:
-            found = self._ready[domain + line] = op_schema(line, domain, self._types_of)
+            traits = ""
+            for version, text in lines.items():  # older first
+                traits = (version <= since and text.partition(_TRAITS)[2]) or traits
+            text = f"{line.partition(_TRAITS)[0]}{_TRAITS}{traits}"
+            found = self._ready[domain + line] = op_schema(text, domain, self._types_of)
         return found
 
     def complete(self) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.partition.constraints import nbytes
+from ort_lite.partition.budgets import nbytes
 from ort_lite.provider.provider import DataTransfer, Device, ExecutionProvider, Partition
 from ort_lite.record import Record
 

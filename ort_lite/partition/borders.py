@@ -6,9 +6,15 @@ from itertools import pairwise
 from ort_lite.errors import ProviderError, told
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.partition.assignment import Copy, Hop
-from ort_lite.provider.provider import CPU, DataTransfer, Device, Partition
+from ort_lite.provider.ask import ask
+from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider, Partition
 
 OUTPUT = "output"
+
+
+def transfers_of(providers: Sequence[ExecutionProvider]) -> list[DataTransfer]:
+    """Return the transfers of the providers, in their order."""
+    return [transfer for provider in providers if (transfer := ask(provider, "data_transfer")) is not None]
 
 
 def copies(

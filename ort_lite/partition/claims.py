@@ -1,7 +1,6 @@
 """One graph level while providers are asked: what is claimed, by whom, in which groups, and why the rest is not."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ort_lite.errors import ProviderError
@@ -11,9 +10,8 @@ from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
 from ort_lite.provider.ask import shown
-from ort_lite.provider.context_nodes import is_context, owner_of
+from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
-from ort_lite.provider.unchanged import capabilities
 from ort_lite.record import Record
 
 Joined = tuple[list[int], int | None]
@@ -41,9 +39,8 @@ class Group(Record, frozen=False):
 class Claims:
     """The nodes of one graph by number, their dependencies, and what providers took of them so far."""
 
-    def __init__(self, graph: Graph, path: str, labels: Sequence[str], constraints: Constraints | None = None) -> None:
-        self.graph, self.path, self.labels = graph, path, labels
-        self.constraints = constraints if constraints is not None else Constraints(labels)
+    def __init__(self, graph: Graph, path: str, constraints: Constraints) -> None:
+        self.graph, self.path, self.constraints, self.labels = graph, path, constraints, constraints.labels
         self.nodes = graph.nodes
         self.number = {node: k for k, node in enumerate(self.nodes)}
         self.reads: list[tuple[Value, ...]] = [_reads(node) for node in self.nodes]
@@ -59,6 +56,18 @@ class Claims:
         self.reasons: list[dict[int, Reason]] = [{} for _ in self.nodes]
         self.whole: dict[Node, Group] = {}
 
+    def levels(self) -> Iterator["Claims"]:
+        """Yield the graphs with partitions of their own, each before its bodies. A body that a provider takes whole has none."""
+        yield self
+        for node, bodies in self.bodies.items():
+            if node not in self.whole:
+                for body in bodies:
+                    yield from body.levels()
+
+    def unclaimed(self) -> list[Node]:
+        """Return the nodes, at all levels, that no provider takes."""
+        return [claims.nodes[k] for claims in self.levels() for k, owner in enumerate(claims.taken_by) if owner is None]
+
     # Asking
 
     def ask(self, index: int, provider: ExecutionProvider, rules: ShapeRules) -> None:
@@ -67,16 +76,16 @@ class Claims:
         if not free:
             return
         for k in free:
-            why = self.constraints.ruled_out(index, self.nodes[k])
+            why = self.constraints.rules.obstacle(index, self.nodes[k])
             if why is not None:
                 self._refuse(index, [k], "lost", "rule", why)
-            elif (preferred := self.constraints.kept_off_by(index, self.nodes[k])) is not None:
+            elif (preferred := self.constraints.preferences.obstacle(index, self.nodes[k])) is not None:
                 self._refuse(index, [k], "lost", *preferred)
         open_ = {k for k in free if index not in self.reasons[k]}
         claimed = frozenset(node for k, node in enumerate(self.nodes) if k not in open_)
         split = frozenset(node for node in self.bodies if self.inside(node) - {index})
         view = GraphView(self.graph, claimed, rules, split)
-        answers = self.constraints.answers(index, view, partial(_answers, provider, self.labels, index))
+        answers = self.constraints.answers.of(index, provider, view)
         self._form_groups(index, self._affordable(index, self._convex(index, self._units(index, answers, open_, split))))
         for k in free:
             if self.taken_by[k] is None and index not in self.reasons[k]:
@@ -140,14 +149,11 @@ class Claims:
                 return "contract", f"the capability holds {node}, which is claimed already"
             if capability.whole and node in split:
                 return "body", f"a node inside {node} belongs to another provider"
-            if capability.whole and (why := self.constraints.ruled_out_inside(index, node)) is not None:
+            if capability.whole and (why := self.constraints.rules.obstacle_inside(index, node)) is not None:
                 return "rule", f"inside it is {why}"
-        failed = self.constraints.failed(index, capability.nodes)
-        if failed is not None:
-            return "compile", failed
-        back = self.constraints.given_back(index, capability.nodes)
-        if back is not None:
-            return "transfer", back
+        excluded = self.constraints.exclusions.obstacle(index, capability.nodes)
+        if excluded is not None:
+            return excluded
         shared = next((k for k in nodes if k in used), None)
         return None if shared is None else ("overlap", f"{self.nodes[shared]} is in an earlier capability too")
 
@@ -163,14 +169,14 @@ class Claims:
 
     def _affordable(self, index: int, units: dict[int, Unit]) -> dict[int, Unit]:
         """The units that fit the provider's budget, in topological order; those that compute in integers together all or none."""
-        if not self.constraints.has_budget(index):
+        if not self.constraints.budgets.limits(index):
             return dict(sorted(units.items()))
         kept = dict[int, Unit]()
         together = self._quantized(units)
         for g in sorted(units):
             if g in together:
                 several = together.pop(g)
-                why = self.constraints.afford(index, [self.nodes[k] for each in several for k in units[each].nodes])
+                why = self.constraints.budgets.take(index, [self.nodes[k] for each in several for k in units[each].nodes])
                 for each in several:
                     together.pop(each, None)
                     if why is None:
@@ -211,7 +217,7 @@ class Claims:
                     unit = units.pop(other, None)
                     if unit is not None:
                         self._give_up(index, other, unit, code, why)
-                        self.constraints.give_back(index, [self.nodes[k] for k in unit.nodes])
+                        self.constraints.budgets.give_back(index, [self.nodes[k] for k in unit.nodes])
         before: Group | None = None
         for parts, through in joined:
             group = Group(index, [units[g].capability for g in parts])
@@ -246,7 +252,7 @@ class Claims:
                 lost[g] = ("large", f"{_nodes(stay)} stay together, max_subgraph_size is {most}")
             made.extend((piece, None) for piece in cut)
             was_cut = True
-            self.constraints.note_cut(index, size, len(cut))
+            self.constraints.cut(index, size, len(cut))
         return made, lost
 
     def _after(self, parts: list[int]) -> dict[int, set[int]]:
@@ -311,21 +317,6 @@ def _are_nodes(given: Any) -> bool:
         return all(isinstance(node, Node) for node in given)
     except TypeError:
         return False
-
-
-def _answers(provider: ExecutionProvider, labels: Sequence[str], index: int, view: GraphView) -> list[Capability | Rejection]:
-    contexts = [node for node in view.graph if is_context(node) and node not in view.claimed]
-    if contexts:  # compiled partitions that were saved: their provider gets them back, each by itself, and nobody is asked
-        view = view.replace(claimed=view.claimed | set(contexts))
-    saved = [_saved(node, labels, labels[index]) for node in contexts]
-    return [*saved, *capabilities(provider, view, labels[index])]
-
-
-def _saved(node: Node, labels: Sequence[str], label: str) -> Capability | Rejection:
-    owner, why = owner_of(node, labels)
-    if owner == label:
-        return Capability([node], merge=False)
-    return Rejection(node, "source", why or f"it was compiled by {owner}")
 
 
 def _nodes(count: int) -> str:

@@ -1,7 +1,7 @@
 """What a user allows a provider of the nodes that it would take: Policy's options from `min_subgraph_size` on.
 
 Before it is asked, nodes behind an operator at which it stops and nodes that compute shapes are taken out; of what it claims,
-partitions that are too small, too large or too many. DequantizeLinear, operator and QuantizeLinear stay together whatever is taken out.
+partitions that are too small, too large or too many. What stands between nodes that dequantize and quantize stays with them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,11 +10,10 @@ from typing import TypeVar
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.options.policies import Policy
 from ort_lite.partition.convex import Quotient
+from ort_lite.plugins.plugins import traits
 from ort_lite.provider.context_nodes import is_context
 
 T = TypeVar("T")
-
-_QDQ = ("DequantizeLinear", "QuantizeLinear")
 
 CONTROLS = {
     "budget": "limit_nodes, limit_bytes or its own room",
@@ -52,11 +51,12 @@ def qdq_units(nodes: Sequence[Node]) -> list[list[Node]]:
     """
     among, home = set(nodes), dict[Node, list[Node]]()
     for node in nodes:
-        if node.op_type in _QDQ:
+        known = traits(node)
+        if known.quantizes or known.dequantizes:
             continue
-        before = [v.producer for v in _reads(node) if v.producer is not None and v.producer.op_type == "DequantizeLinear"]
+        before = [v.producer for v in _reads(node) if v.producer is not None and traits(v.producer).dequantizes]
         readers = [reader for v in node.outputs if v is not None for reader in v.readers]
-        if before and readers and all(reader.op_type == "QuantizeLinear" for reader in readers):
+        if before and readers and all(traits(reader).quantizes for reader in readers):
             joined = dict.fromkeys(
                 inner for part in (node, *before, *readers) if part in among for inner in home.get(part, [part])
             )
@@ -127,27 +127,6 @@ def _stop(
 _SMALL = 100
 """Elements of a constant that a node which computes shapes may read."""
 
-_HOST_INPUTS: Mapping[str, tuple[int, ...]] = {
-    "Reshape": (1,),
-    "Expand": (1,),
-    "ConstantOfShape": (0,),
-    "Slice": (1, 2, 3, 4),
-    "Unsqueeze": (1,),
-    "Squeeze": (1,),
-    "Tile": (1,),
-    "Pad": (1, 2, 3),
-    "Range": (0, 1, 2),
-    "Resize": (1, 2, 3),
-    "TopK": (1,),
-    "OneHot": (1,),
-    "Split": (1,),
-    "Trilu": (1,),
-    "CumSum": (1,),
-    "If": (0,),
-    "Loop": (0, 1),
-}
-"""Inputs that an accelerator's kernel reads on the host: they are the end of what computes a shape."""
-
 _LOW_PRECISION = ("float16", "bfloat16")
 
 
@@ -159,7 +138,7 @@ def _shape_nodes(graph: Graph) -> Iterator[tuple[Node, str]]:
     host: dict[Value, Node] = {}
     inputs = set(graph.inputs)
     for node in graph:
-        source = node if node.op_type in ("Shape", "Size") and not node.domain else _source(node, host, inputs)
+        source = node if traits(node).shape else _source(node, host, inputs)
         if source is None:
             continue
         host.update((value, source) for value in node.outputs if value is not None)
@@ -177,7 +156,7 @@ def _source(node: Node, host: Mapping[Value, Node], inputs: Collection[Value]) -
             return None
         if value in inputs or (value.constant is not None and value.constant.size <= _SMALL):
             continue
-        if value not in host or k in _HOST_INPUTS.get(node.op_type, ()):
+        if value not in host or k in traits(node).host:
             return None
         found = found or host[value]
     return None if any(True for _ in node.subgraphs()) else found

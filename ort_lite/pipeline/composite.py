@@ -7,7 +7,7 @@ For a policy of one's own over devices that a session shall see as one: its part
 make them, and what moves between children stays inside.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,12 +18,13 @@ from ort_lite.errors import ProviderError, RuntimeException
 from ort_lite.execute.execute import owned
 from ort_lite.graph.graph import Node
 from ort_lite.options.options import RunOptions, SessionOptions
+from ort_lite.partition.answers import Answer, Answers
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
-from ort_lite.partition.constraints import Answers, Constraints
+from ort_lite.partition.constraints import constraints_of
 from ort_lite.partition.cost.strategy import Strategy, strategy_of
-from ort_lite.partition.partition import dealt, partition
-from ort_lite.pipeline.pipeline import constraints_of, fuser_of
+from ort_lite.partition.partition import Partitioner, partition
+from ort_lite.pipeline.simplify import fuser_of
 from ort_lite.plugins import selection
 from ort_lite.provider.ask import ask
 from ort_lite.provider.current import CURRENT
@@ -77,9 +78,8 @@ class CompositeProvider(ExecutionProvider):
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         offered = set(graph)
-        claims, _ = dealt(
-            graph.graph, self.children, graph.rules, constraints_of(self.children), [n for n in graph.graph if n not in offered]
-        )
+        partitioner = Partitioner(graph.graph, self.children, graph.rules, constraints_of(self.children))
+        claims = partitioner.claim([node for node in graph.graph if node not in offered])
         self._remember(claims)
         unfit = {node for node in claims.bodies if node in graph.split_bodies or not _inside_is_taken(claims, node)}
         for number in claims.quotient.order():
@@ -118,8 +118,9 @@ class CompositeProvider(ExecutionProvider):
         originals = [inner for node in given.nodes for inner in _all(node)]
         copies = dict(zip(originals, (inner for node in graph for inner in _all(node)), strict=True))
         units = {copies[node]: self._units[node] for node in originals if node in self._units}
-        constraints = _Remembered(constraints_of(self.children), units, copies)
-        return partition(graph, self.children, given.rules, (), constraints, self.strategy)
+        constraints = constraints_of(self.children)
+        constraints.answers = _Remembered(constraints.labels, units, copies)
+        return partition(graph, self.children, given.rules, constraints, self.strategy)
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
         results: list[CompiledPartition | Exception] = []
@@ -165,16 +166,16 @@ class CompositeProvider(ExecutionProvider):
         lifecycle.set_dynamic_options(self.children, options)
 
 
-class _Remembered(Constraints):
-    """Constraints for the nodes of one partition: children answer what they answered in the company of the whole graph.
+class _Remembered(Answers):
+    """Answers for the nodes of one partition: children answer what they answered in the company of the whole graph.
 
     A child is asked again about nodes that one before it had, and gave back, and about those of which nothing is known.
     """
 
     def __init__(
-        self, constraints: Constraints, units: Mapping[Node, tuple[int, Capability]], copies: Mapping[Node, Node]
+        self, labels: Sequence[str], units: Mapping[Node, tuple[int, Capability]], copies: Mapping[Node, Node]
     ) -> None:
-        super().__init__(constraints.labels, resources=constraints.resources)
+        super().__init__(labels)
         self._owner = {node: child for node, (child, _) in units.items()}
         self._units: dict[int, list[Capability]] = {}
         for child, unit in {id(unit): (child, unit) for child, unit in units.values()}.values():
@@ -182,11 +183,11 @@ class _Remembered(Constraints):
                 made = unit.replace(nodes=[copies[node] for node in unit.nodes], minimum=1)
                 self._units.setdefault(child, []).append(made)
 
-    def answers(self, index: int, view: GraphView, ask: Callable[[GraphView], Answers]) -> Answers:
+    def of(self, index: int, provider: ExecutionProvider, view: GraphView) -> list[Answer]:
         offered = set(view)
         known = [unit for unit in self._units.get(index, ()) if offered.issuperset(unit.nodes)]
         others = {node for node in offered if self._owner.get(node, -1) >= index}
-        return [*known, *ask(view.replace(claimed=view.claimed | others))]
+        return [*known, *self._ask(index, provider, view.replace(claimed=view.claimed | others))]
 
 
 def _all(node: Node) -> Iterator[Node]:

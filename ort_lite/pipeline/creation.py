@@ -1,14 +1,16 @@
 """What making a session did and how long it took: stages, transforms, `get_capability`, `compile`.
 
-The stages tell it through a `Span` (see `ort_lite.log`); a Recorder listens where the config entry `ort_lite.creation_trace` is "1" or
-the session is profiled, and nobody does otherwise. Memory is planned when sizes are known, in the first run of a shape: not here.
+The stages are scopes of the session's event stream (`ort_lite.log.events`). A CreationReport subscribes to it where the config entry
+`ort_lite.creation_trace` is "1" or the session is profiled, and nobody does otherwise. Memory is planned when sizes are known, in the
+first run of a shape: not here.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from time import perf_counter_ns
+from collections.abc import Mapping
+from threading import get_native_id
 from typing import Any
 
+from ort_lite import log
+from ort_lite.log.events import Event, Subscriber
 from ort_lite.partition.assignment import aligned
 from ort_lite.record import Record
 
@@ -91,30 +93,24 @@ def _row(events: list[CreationEvent]) -> tuple[str, ...]:
     )
 
 
-class Recorder:
-    """Listens. `tell` hears of each event at its end: category, name, begin, end and facts, as a profile takes them."""
+class CreationReport(Subscriber):
+    """The creation of a session in this thread, from its event stream. Logs it too, at VERBOSE, where the options ask for that."""
 
-    def __init__(self, tell: Callable[..., None] | None = None) -> None:
-        self._tell = tell
-        self._events: list[CreationEvent | None] = []
-        self._depth = 0
+    def __init__(self, options: log.Whose = log.WARNING) -> None:
+        self._logs, self._options = log.hears(options, log.VERBOSE), options
+        self._thread = get_native_id()
+        self._events: list[Event] = []
 
-    @contextmanager
-    def span(self, name: str, **facts: Any) -> Iterator[dict[str, Any]]:
-        """A Span. In a profile the stages are events of a session, as onnxruntime has them."""
-        number, depth = len(self._events), self._depth
-        self._events.append(None)
-        self._depth += 1
-        begin = perf_counter_ns()
-        try:
-            yield facts
-        finally:
-            end = perf_counter_ns()
-            self._depth = depth
-            self._events[number] = CreationEvent(name, depth, begin, end, facts)
-            if self._tell is not None:
-                self._tell("Session" if depth < 2 else "Creation", name, begin, end, **facts)
+    def on_end(self, event: Event) -> None:
+        if event.thread != self._thread:
+            return  # a run of the state before this one
+        self._events.append(event)
+        if self._logs:
+            about = ", ".join(f"{key} {fact}" for key, fact in event.args.items())
+            ms = (event.end - event.begin) / 1e6
+            log.verbose(self._options, f"{event.name}: {ms:.3f} ms{' (' * bool(about)}{about}{')' * bool(about)}")
 
     def trace(self) -> CreationTrace:
-        """What is over."""
-        return CreationTrace(tuple(event for event in self._events if event is not None))
+        """The scopes that are over, in the order in which they began."""
+        events = sorted(self._events, key=lambda event: (event.begin, event.depth))
+        return CreationTrace(tuple(CreationEvent(e.name, e.depth, e.begin, e.end, e.args) for e in events))

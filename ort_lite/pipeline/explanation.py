@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.partition.assignment import Assignment, Placement, Reason
-from ort_lite.partition.constraints import nbytes
+from ort_lite.partition.budgets import nbytes
 from ort_lite.partition.controls import CONTROLS
 from ort_lite.record import Record
 from ort_lite.shapes.expr import Dim

@@ -8,8 +8,9 @@ those of the events, and no node gets all the time of its neighbors. `args["shar
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ort_lite.execute.trace import STEP, Event, Trace
+from ort_lite.execute.trace import STEP, Trace
 from ort_lite.graph.graph import Node
+from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
 from ort_lite.pipeline.node_times import groups_of
@@ -24,8 +25,8 @@ def node_events(trace: Trace, assignment: Assignment, since: int = 0) -> Iterato
     """
     division = _Division(assignment)
     main = {partition.name: partition for partition in assignment.levels[0].partitions}
-    steps = [event for event in trace.events if event.category == "Step" and event.begin >= since and _name(event) in main]
-    kernels = [event for event in trace.events if event.category == "Kernel"]
+    steps = [event for event in trace.events if event.kind == "Step" and event.begin >= since and _name(event) in main]
+    kernels = [event for event in trace.events if event.kind == "Kernel"]
     groups = groups_of({kernel.name: str(kernel.args.get("op_name", "")) for kernel in kernels}, assignment)
     inside = _inside(steps, kernels)
     for step in steps:
@@ -37,23 +38,26 @@ def _name(event: Event) -> str:
 
 
 def _inside(steps: Sequence[Event], kernels: Iterable[Event]) -> dict[int, list[Event]]:
-    """The kernels that each step ran, by its id: of its provider and inside of it, in its thread; those of a device, which may work
-    longer, are of the last step that began before them.
+    """The kernels that each step ran, by its id: those inside of it in its thread. A device may work longer: its kernels belong to the
+    last step of its provider that began before them.
     """
     found: dict[int, list[Event]] = {id(step): [] for step in steps}
-    by_track: dict[tuple[str, int | None], list[Event]] = {}
+    by_thread: dict[int, list[Event]] = {}
+    by_provider: dict[str, list[Event]] = {}
     for step in sorted(steps, key=lambda step: step.begin):
-        provider = str(step.args["provider"]).partition("#")[0]
-        for track in (step.track, None):
-            by_track.setdefault((provider, track), []).append(step)
+        by_thread.setdefault(step.thread, []).append(step)
+        by_provider.setdefault(_provider(step), []).append(step)
     for kernel in kernels:
-        provider = str(kernel.args.get("provider", "")).partition("#")[0]
-        of_thread = by_track.get((provider, kernel.track))
-        own = by_track.get((provider, None), []) if of_thread is None else of_thread
-        last = bisect_right(own, kernel.begin, key=lambda step: step.begin)
-        if last and (of_thread is None or kernel.end <= own[last - 1].end):
-            found[id(own[last - 1])].append(kernel)
+        own = by_thread.get(kernel.thread)
+        candidates = by_provider.get(_provider(kernel), []) if own is None else own
+        last = bisect_right(candidates, kernel.begin, key=lambda step: step.begin)
+        if last and (own is None or kernel.end <= candidates[last - 1].end):
+            found[id(candidates[last - 1])].append(kernel)
     return found
+
+
+def _provider(event: Event) -> str:
+    return str(event.args.get("provider", "")).partition("#")[0]
 
 
 class _Division:
@@ -101,4 +105,6 @@ class _Division:
     def _event(self, node: Node, whole: Event, begin: int, end: int, **more: str) -> Event:
         provider = self._assignment.providers[self._assignment.of(node).provider].name
         args = {"op_name": node.op_type, "provider": provider, "node_index": str(self._index[node]), **more}
-        return Event("Node", node.name + STEP, begin, end, whole.track, args)
+        if begin < end and "kernel" in whole.args:
+            args["kernel"] = str(whole.args["kernel"])
+        return Event(node.name + STEP, begin, end, args, whole.thread, "Node")

@@ -1,18 +1,16 @@
-"""Where the time of a run goes: a line for each node, or for nodes that became one, from the providers' own profiles."""
+"""Where the time of a run goes: a line for each node, or for nodes that became one, from the Kernel events of a session."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ort_lite.compile.lifecycle import with_hook
 from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import TensorType
+from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.cost.operations import MOVING, bytes_read, operations
-from ort_lite.partition.cost.work import Sizes, nbytes
-from ort_lite.provider.ask import ask
-from ort_lite.provider.provider import ProfileEvent
+from ort_lite.partition.cost.work import Sizes, bytes_read, nbytes, operations
+from ort_lite.plugins.plugins import traits
 from ort_lite.record import Record
 
 FEWEST, MOST = 3, 200
@@ -54,18 +52,12 @@ class Profile(Record):
         return f"<p>{self.seconds * 1e6:,.1f} us a run, {self.runs} runs</p>{table(columns, rows, ('us', 'share'))}"
 
 
-def events_of(assignment: Assignment) -> list[ProfileEvent]:
-    """What providers recorded since they were asked last."""
-    providers = with_hook(assignment.providers.values(), "end_profiling")
-    return [event for provider in providers for event in ask(provider, "end_profiling")]
-
-
 def profile_of(
-    events: Sequence[ProfileEvent],
+    events: Sequence[Event],
     every: Sequence[Span],
     assignment: Assignment,
     size: Sizes,
-    steps: Iterable[ProfileEvent] = (),
+    steps: Iterable[Event] = (),
 ) -> Profile:
     """`every`: all runs, of which the quiet ones count. An event is of a node, or of some that became one.
 
@@ -79,7 +71,7 @@ def profile_of(
     groups |= {step.name: whole[step.name] for step in left}
     counted, spans = [*events, *left], quiet(every)
     found = medians(counted, spans)
-    by_name: dict[str, list[ProfileEvent]] = {name: [] for name in found}
+    by_name: dict[str, list[Event]] = {name: [] for name in found}
     for event in counted:
         if event.name in by_name and event.begin >= every[0][0]:
             by_name[event.name].append(event)
@@ -105,16 +97,13 @@ def _groups(operators: Mapping[str, str], partitions: Iterable[Sequence[Node]]) 
     return groups
 
 
-def recorded(run: Callable[[], object], seconds: float) -> list[Span]:
-    """Runs once for nothing, and then for so many seconds."""
+def repeat(run: Callable[[], object], seconds: float) -> None:
+    """Run once to plan, and then for so many seconds, FEWEST times at least and MOST at most."""
     run()
-    spans: list[Span] = []
-    end = time.perf_counter() + seconds
-    while len(spans) < FEWEST or (time.perf_counter() < end and len(spans) < MOST):
-        begin = time.perf_counter_ns()
+    count, end = 0, time.perf_counter() + seconds
+    while count < FEWEST or (time.perf_counter() < end and count < MOST):
         run()
-        spans.append((begin, time.perf_counter_ns()))
-    return spans
+        count += 1
 
 
 def quiet(spans: Sequence[Span]) -> list[Span]:
@@ -122,7 +111,7 @@ def quiet(spans: Sequence[Span]) -> list[Span]:
     return sorted(sorted(spans, key=lambda span: span[1] - span[0])[: max(FEWEST, len(spans) // 4)])
 
 
-def medians(events: Iterable[ProfileEvent], spans: Sequence[Span]) -> dict[str, float]:
+def medians(events: Iterable[Event], spans: Sequence[Span]) -> dict[str, float]:
     """Seconds by name, the median over runs of what its events take in a run. What is inside of an event (a body) is not its own."""
     own = sorted(_own(events), key=lambda pair: pair[0].begin)
     found: dict[str, list[float]] = {}
@@ -135,7 +124,7 @@ def medians(events: Iterable[ProfileEvent], spans: Sequence[Span]) -> dict[str, 
     return {name: median(times) for name, times in found.items()}
 
 
-def together(events: Sequence[ProfileEvent], runs: int) -> dict[str, str]:
+def together(events: Sequence[Event], runs: int) -> dict[str, str]:
     """What events of one name say: operator, bytes of a run, and their shapes where they are the same in each."""
     args = [event.args for event in events]
     shapes = list(dict.fromkeys(one.get("shapes", "") for one in args))
@@ -157,7 +146,7 @@ def parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list
     groups = {name: [known[part] for part in _names(name, operator, known)] for name, operator in operators.items()}
     owner = {node: group for group in groups.values() for node in group}
     for node in reversed(nodes):
-        if node not in owner and node.op_type not in MOVING:
+        if node not in owner and not traits(node).moves:
             readers = [
                 owner[reader] for value in node.outputs if value is not None for reader in value.readers if reader in owner
             ]
@@ -182,7 +171,7 @@ def _joined(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
     return []
 
 
-def _own(events: Iterable[ProfileEvent]) -> Iterator[tuple[ProfileEvent, float]]:
+def _own(events: Iterable[Event]) -> Iterator[tuple[Event, float]]:
     """Each event with its seconds, without those of events inside of it."""
     open_: list[list[Any]] = []
     for event in sorted(events, key=lambda event: (event.begin, -event.end)):

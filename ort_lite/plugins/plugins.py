@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite._version import __version__
 from ort_lite.errors import InvalidArgument, ProviderError, hint, said
+from ort_lite.graph.graph import Node
 from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
+from ort_lite.inference.traits import Traits
 from ort_lite.options.config_keys import INSTALLED_TRANSFORMS
 from ort_lite.plugins.additions import added_rules, added_schemas
 from ort_lite.plugins.entry_points import PROVIDERS, TRANSFORMS, EntryPoint, is_provider, scan
@@ -106,6 +108,10 @@ class Registry:
             schemas = [*schemas, *self._registered_answers("ort_lite_schemas")]
             self._rules = ShapeRules(_flat(rules), Schemas(_listed(schemas)))
         return self._rules
+
+    def traits(self, node: Node) -> Traits:
+        """The traits of the node's operator, by the schemas that everybody has."""
+        return self.shape_rules().schemas.traits(node)
 
     def cast_insertion(self) -> "CastInsertion":
         """The function that puts Casts around nodes. Raises ProviderError when no plugin brings one."""
@@ -304,6 +310,7 @@ unregister_plugin = _process.unregister_plugin
 transforms = _process.transforms
 fusions = _process.fusions
 shape_rules = _process.shape_rules
+traits = _process.traits
 cast_insertion = _process.cast_insertion
 older_form = _process.older_form
 layout_conversion = _process.layout_conversion

@@ -58,7 +58,7 @@ class Selection(Record):
     """
 
     providers: tuple[ExecutionProvider, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     policies: tuple[Policy, ...] = ()
     listed: bool = True
 

@@ -1,11 +1,10 @@
-"""What providers of accelerators would all write the same: claims by units, numbers in options, saved formats, profiles."""
+"""What providers of accelerators would all write the same: claims by units, numbers in options, saved formats."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from time import perf_counter_ns
 
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Node
-from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, ProfileEvent, Rejection
+from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.record import Record
 
 
@@ -59,29 +58,3 @@ class Format(Record):
         if start == f"{self.kind} {self.first}" and second.isdecimal() and int(second) <= self.second:
             return None
         return f"it was compiled for {saved!r}; this runs {str(self)!r}"
-
-
-class Profile:
-    """Events of an accelerator while somebody wants to know; threads may note some at once."""
-
-    def __init__(self) -> None:
-        self._events: list[ProfileEvent] | None = None
-
-    @property
-    def wanted(self) -> bool:
-        """Whether it is worth while to say what an event was about."""
-        return self._events is not None
-
-    def start(self) -> None:
-        self._events = []
-
-    def note(self, name: str, begin: int, **args: str) -> None:
-        """Something that began at `begin`, by `perf_counter_ns`, and ends now."""
-        events = self._events
-        if events is not None:
-            events.append(ProfileEvent(name, begin, perf_counter_ns(), args))
-
-    def end(self) -> list[ProfileEvent]:
-        """What was noted since `start`."""
-        events, self._events = self._events, None
-        return events or []

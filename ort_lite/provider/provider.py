@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ort_lite.checkpoint import checkpoint
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
+from ort_lite.log.events import Event
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.record import Record, field
 
@@ -202,17 +203,12 @@ class Overhead(Record):
     bandwidth: float = 1e10
 
 
-class ProfileEvent(Record):
-    """Something that a provider did, in nanoseconds of `time.perf_counter_ns`; `args` are shown beside it.
+ProfileEvent = Event
+"""Something that a provider did: `ProfileEvent(name, begin, end, args, thread)`, in nanoseconds of `time.perf_counter_ns`.
 
-    `thread`: `threading.get_native_id()` of the thread that did it, inside of whose step it is shown; 0: a device did.
-    """
-
-    name: str
-    begin: int
-    end: int
-    args: Mapping[str, str] = field(default_factory=dict)
-    thread: int = 0
+`args` are texts or numbers, shown beside it. `thread`: `threading.get_native_id()` of the thread that did it, inside of whose step it
+is shown; 0: a device did.
+"""
 
 
 class ExecutionProvider:
@@ -357,10 +353,10 @@ class ExecutionProvider:
         raise InvalidArgument(f"{self.name} has no dynamic option {', '.join(options)}").about(provider=self.name)
 
     def start_profiling(self) -> None:
-        """The session is profiled from now on."""
+        """Events are wanted from now on. May be called between any two runs, and again after `end_profiling`."""
 
     def end_profiling(self) -> Iterable[ProfileEvent]:
-        """What it did since `start_profiling`; goes into the session's profile."""
+        """Return what it did since `start_profiling`. Partitions that know of a run's events may emit them instead: `run_events`."""
         return ()
 
     # Compiled models

@@ -2,27 +2,27 @@
 
 from collections.abc import Mapping
 from functools import partial
+from threading import get_native_id
 from typing import Any
 
 from ort_lite.compile import lifecycle
-from ort_lite.execute.trace import STEP, Event, Trace
+from ort_lite.execute.trace import STEP, Trace
+from ort_lite.log.events import RUN
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.cost.operations import sizes_of
-from ort_lite.pipeline.node_times import Profile, profile_of, recorded
-from ort_lite.provider.provider import ProfileEvent
+from ort_lite.partition.cost.work import sizes_of
+from ort_lite.pipeline.node_times import Profile, profile_of, repeat
 from ort_lite.view import document as page
 
 SECONDS = 0.3
 """To measure a model, about; a long one runs three times all the same."""
 
 
-def measured(session: Any, feeds: Mapping[str, Any]) -> Trace:
-    """Of an InferenceSession that was made with `enable_profiling`, whose providers end theirs. Raises what running it raises."""
-    recorded(partial(session.run, None, feeds), SECONDS)
-    lifecycle.collect_events(session._state.selection.providers, session._profiler)
-    trace: Trace = session._profiler.trace()
-    session._profiler.discard()
-    return trace
+def measured(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
+    """Run an InferenceSession for so long, and return what those runs did. Raises what running it raises."""
+    with lifecycle.recording(session._state.selection.providers, session._events) as recording:
+        repeat(partial(session.run, None, feeds), seconds)
+    trace, thread = recording.trace(), get_native_id()
+    return trace.replace(events=tuple(event for event in trace.events if event.name != RUN or event.thread == thread))
 
 
 def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.Cost]:
@@ -30,13 +30,9 @@ def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]
     runs = [(run.begin, run.end) for run in trace.runs]
     if not runs:
         return {}
-    kernels = [_event(event) for event in trace.events if event.category == "Kernel"]
-    steps = [_event(event) for event in trace.events if event.category in ("Step", "Node")]
+    kernels = [event for event in trace.events if event.kind == "Kernel"]
+    steps = [e.replace(name=e.name.removesuffix(STEP)) for e in trace.events if e.kind in ("Step", "Node")]
     return costs_of(profile_of(kernels, runs, assignment, sizes_of(dims), steps))
-
-
-def _event(event: Event) -> ProfileEvent:
-    return ProfileEvent(event.name.removesuffix(STEP), event.begin, event.end, event.args)
 
 
 def costs_of(profile: Profile) -> dict[str, page.Cost]:

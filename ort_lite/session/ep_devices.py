@@ -2,7 +2,7 @@
 
 from ort_lite.graph.graph import Node
 from ort_lite.partition.assignment import Assignment
-from ort_lite.pipeline.prepared import Prepared
+from ort_lite.pipeline.prepare import Prepared
 from ort_lite.plugins.ep_devices import OrtEpDevice, get_ep_devices
 
 

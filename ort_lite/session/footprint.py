@@ -20,7 +20,7 @@ from ort_lite.serialization.spans import span_of
 from ort_lite.transform.contract import all_graphs
 
 if TYPE_CHECKING:
-    from ort_lite.pipeline.prepared import Prepared
+    from ort_lite.pipeline.prepare import Prepared
     from ort_lite.provider.compiled import Holdings
 
 

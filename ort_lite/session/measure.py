@@ -13,11 +13,12 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.borders import transfers_of
 from ort_lite.partition.cost.cost_model import CostModel, Prices
-from ort_lite.partition.partition import names_of, transfers_of
-from ort_lite.pipeline import pipeline
 from ort_lite.pipeline.preparation import Arguments, prepare_until
 from ort_lite.plugins import selection
+from ort_lite.plugins.rules import rules_of
+from ort_lite.provider.labels import labels_of
 from ort_lite.provider.provider import CPU, Capability, ExecutionProvider, GraphView, Overhead, Partition
 from ort_lite.provider.unchanged import capabilities
 from ort_lite.serialization.files import read_json
@@ -47,7 +48,7 @@ def measure_costs(
     stand = _Stand(loaded, chosen, options, inputs, runs)
     nodes: dict[str, dict[str, float]] = {}
     overheads: dict[str, Overhead] = {}
-    for label, provider in zip(names_of(chosen), chosen, strict=True):
+    for label, provider in zip(labels_of(chosen), chosen, strict=True):
         seconds = stand.nodes(provider)
         launch = min(seconds.values(), default=0.0)
         nodes[label] = {name: found - launch for name, found in seconds.items()}
@@ -70,7 +71,7 @@ class _Stand:
     def __init__(
         self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, inputs: Sequence[Any], runs: int
     ) -> None:
-        self._graph, self._rules, self._runs = model.graph, pipeline.rules_of(providers), runs
+        self._graph, self._rules, self._runs = model.graph, rules_of(providers), runs
         cpu = next(provider for provider in providers if provider.name == selection.DEFAULT)
         self._reference = Reference(model, cpu, list(all_graphs(model.graph))[1:], transfers_of(providers), options)
         self._whole = _whole(model.graph, cpu, self._rules)

@@ -15,11 +15,11 @@ from ort_lite.execute.feeds import Check, Feeds, check_shape
 from ort_lite.execute.results import KnownShapes
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
+from ort_lite.log.events import Stream
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
-from ort_lite.partition.borders import can_copy, copies
-from ort_lite.partition.partition import transfers_of
-from ort_lite.pipeline.prepared import Prepared
+from ort_lite.partition.borders import can_copy, copies, transfers_of
+from ort_lite.pipeline.prepare import Prepared
 from ort_lite.provider.ask import shown, who
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.session.device_values import fetched, put
@@ -28,7 +28,6 @@ from ort_lite.tensors.device_tensor import DeviceTensor, on_device
 
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
-    from ort_lite.execute.profiling import Profiler
 
 _KEPT = 64
 """Combinations of places that a session has steps for; those that were used last stay."""
@@ -40,19 +39,17 @@ class ReadyOnDevices(Ready):
 
     __slots__ = ("_providers", "_shapes", "_steps", "_values")
 
-    def __init__(
-        self, prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None" = None
-    ) -> None:
+    def __init__(self, prepared: Prepared, events: Stream, account: Account, workers: "Workers | None" = None) -> None:
         executable = prepared.compiled.executable
         providers = list(prepared.assignment.providers.values())
         transfers = transfers_of(providers)
         self._providers = {p.device: p for p in reversed(providers) if p.device != CPU}
         stays = lru_cache(_KEPT)(partial(_reached, frozenset(self._providers), transfers))
         feeds = Feeds(executable.inputs, partial(_anywhere, stays))
-        super().__init__(prepared, profiler, account, feeds=feeds, workers=workers)
+        super().__init__(prepared, events, account, feeds=feeds, workers=workers)
         self._values = {value.name: value for value in executable.outputs}
         self._shapes = KnownShapes(executable.outputs, executable.inputs)
-        made = partial(_made, prepared, profiler, account, self._noted, workers, self._providers, transfers)
+        made = partial(_made, prepared, events, account, self._noted, workers, self._providers, transfers)
         self._steps: _Steps = lru_cache(_KEPT)(made)
 
     def run(
@@ -131,7 +128,7 @@ def _reached(own: frozenset[Device], transfers: Sequence[DataTransfer], device: 
 
 def _made(
     prepared: Prepared,
-    profiler: "Profiler | None",
+    events: Stream,
     account: Account,
     noted: set[str],
     workers: "Workers | None",
@@ -154,7 +151,7 @@ def _made(
     order = [p.name for level in reversed(levels) for p in level.partitions]  # as they were compiled
     executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
     placed = prepared.replace(compiled=compiled.replace(executable=executable))
-    return Ready(placed, profiler, account, noted, list, workers)
+    return Ready(placed, events, account, noted, list, workers)
 
 
 def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:

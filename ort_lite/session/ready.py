@@ -1,6 +1,5 @@
 """A compiled model as a session calls it: checks feeds, runs, gives the outputs that were asked for."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,15 +7,15 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.feeds import Feeds
+from ort_lite.log.events import Stream
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
-from ort_lite.pipeline.prepared import Prepared
+from ort_lite.pipeline.prepare import Prepared
 from ort_lite.provider.current import CURRENT, as_in
 
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
-    from ort_lite.execute.profiling import Profiler
     from ort_lite.verification.watch import Verifier
 
 
@@ -28,10 +27,10 @@ class Ready:
         "_check",
         "_config_keys",
         "_constants",
+        "_events",
         "_feeds",
         "_names",
         "_noted",
-        "_profiler",
         "_run",
         "_shares",
         "compiled",
@@ -42,7 +41,7 @@ class Ready:
     def __init__(
         self,
         prepared: Prepared,
-        profiler: "Profiler | None",
+        events: Stream,
         account: Account,
         noted: set[str] | None = None,
         feeds: "Callable[[Any], list[Any]] | None" = None,
@@ -63,7 +62,7 @@ class Ready:
         self._shares = executable.outputs_may_alias
         self._constants = [value for value in executable.returned if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
-        self._profiler = profiler
+        self._events = events
 
     def check_before_runs(self, check: Callable[[], None]) -> None:
         """Call `check` at the beginning of each run from now on. Runs without one pay nothing."""
@@ -85,7 +84,7 @@ class Ready:
                 return self.run(output_names, input_feed, own)
         inputs = self._feeds(input_feed) if run_options is None else self._fed(input_feed, run_options)
         after: tuple[Callable[[], None], ...] = ()
-        run: lifecycle.Run = self._run if self._profiler is None else self._profiled
+        run: lifecycle.Run = self._recorded if self._events.subscribers else self._run
         if run_options is not None:
             self._check_entries(run_options)
             if run_options.config(config_keys.SHRINK, ""):
@@ -111,7 +110,7 @@ class Ready:
     ) -> list[Any]:
         """As `run`, with another Executable for the model's, step after step."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
-        other = Ready(prepared, self._profiler, self._account, self._noted)
+        other = Ready(prepared, self._events, self._account, self._noted)
         if self._check is not None:
             other.check_before_runs(self._check)
         return other.run(names, feed, run_options)
@@ -122,7 +121,7 @@ class Ready:
         None, with nothing run, where it cannot, or where something stands around a run.
         """
         executable = self.compiled.executable
-        if self._profiler is not None or self._shares or self._run != executable.run:
+        if self._events.subscribers or self._shares or self._run != executable.run:
             return None
         outputs = executable.run_into(self._feeds(input_feed), [targets.get(name) for name in self._names])
         return None if outputs is None else dict(zip(self._names, outputs, strict=True))
@@ -149,13 +148,12 @@ class Ready:
                     words=f"Invalid output name:{name}"
                 )
 
-    def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
-        assert self._profiler is not None
-        begin = time.perf_counter_ns()
-        try:
-            return self._run(inputs, options, self._profiler.run())
-        finally:
-            self._profiler.ran(begin, time.perf_counter_ns())
+    def _recorded(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
+        """Run, and emit what the run does."""
+        from ort_lite.execute.run_events import RunEvents
+
+        with RunEvents(self._events) as events:
+            return self._run(inputs, options, events.step)
 
 
 def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.graph.model import Model
+from ort_lite.log.events import Stream
 from ort_lite.memory import locks
 from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
@@ -17,7 +18,7 @@ from ort_lite.options.creation import creating
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.opening import Params, source_to_keep
 from ort_lite.pipeline.preparation import Arguments, arguments_of
-from ort_lite.pipeline.prepared import Prepared
+from ort_lite.pipeline.prepare import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
@@ -66,10 +67,11 @@ class InferenceSession(Compatible):
         options = sess_options.copy() if sess_options is not None else SessionOptions()
         params: Params | None = kwargs.pop("params", None)
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
-        self._profiler = _profiler(options)
+        self._events = Stream(locks.rlock())
+        self._profiler = _profiler(options, self._events)
         self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
         with piece(Logged(options)), creating(options):
-            self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
+            self._state = make_state(path_or_bytes, options, self._arguments, params, self._events, self._profiler)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
             config_keys.note_without_effect(entries, acting, "session", options)
@@ -286,7 +288,7 @@ class InferenceSession(Compatible):
         if state.prepared is not None:
             with piece(Logged(state.options)), creating(state.options):
                 profiler = None if self._profiler is None or self._profiler.ended else self._profiler
-                fresh = make_state(self._kept, state.options.copy(), arguments, params, profiler)
+                fresh = make_state(self._kept, state.options.copy(), arguments, params, self._events, profiler)
             with self._changing:
                 if self._state.prepared is not None:
                     self._state, self._arguments = fresh, arguments
@@ -365,15 +367,14 @@ class InferenceSession(Compatible):
     ) -> "View":
         """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`.
 
-        With `feeds` a second session like this one runs on them, and the page says what each node takes, shows one of the runs and the
-        memory that it planned; with `profile` times are read out of a file that `end_profiling` wrote. `other`: a session to compare
-        with, of the same model. Raises InvalidArgument for a file that is no profile, and where a second session cannot be made; and
-        what making and running it raises.
+        With `feeds` the session runs on them, and the page shows the time of each node, one of the runs and the memory that it
+        planned. With `profile` times are read from a file that `end_profiling` wrote. `other`: a session to compare with, of the same
+        model. Raises InvalidArgument for a file that is no profile, and what a run raises.
         """
         from ort_lite.session.viewing import Origin, view_of
 
-        origin = Origin(type(self), self._kept, self._arguments, self._own_params)
-        view = view_of(self._state, origin, feeds, profile)
+        origin = Origin(self._kept, self._arguments, self._own_params)
+        view = view_of(self, origin, feeds, profile)
         return view if other is None else view.beside(other.view(feeds))
 
     def _repr_html_(self) -> str:
@@ -437,12 +438,12 @@ class InferenceSession(Compatible):
             self._profiler.discard()
 
 
-def _profiler(options: SessionOptions) -> "Profiler | None":
+def _profiler(options: SessionOptions, events: Stream) -> "Profiler | None":
     if not options.enable_profiling:
         return None
     from ort_lite.execute.profiling import Profiler
 
-    return Profiler(options.profile_file_prefix)
+    return Profiler(events, options.profile_file_prefix)
 
 
 def _override(

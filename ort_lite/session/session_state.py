@@ -1,7 +1,8 @@
 """All that a session is between two changes: made whole by the stages, swapped whole by `load_params` and `close`."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -13,17 +14,16 @@ from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.declared import merged_outputs
-from ort_lite.log import Span, no_span
+from ort_lite.log.events import Span, Stream, no_span
 from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import Check, accept, prepare, saved_form
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
-from ort_lite.pipeline.prepared import Prepared
-from ort_lite.pipeline.unused import check_used
+from ort_lite.pipeline.prepare import Prepared, prepare
+from ort_lite.pipeline.simplify import saved_form
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
@@ -38,7 +38,7 @@ from ort_lite.session.ready import Closed, Ready
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
-    from ort_lite.pipeline.creation import CreationTrace, Recorder
+    from ort_lite.pipeline.creation import CreationReport, CreationTrace
     from ort_lite.pipeline.explanation import Explanation
 
 
@@ -109,14 +109,17 @@ class Overriding:
 
 
 def make_state(
-    source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None, profiler: "Profiler | None"
+    source: ModelSource | Model,
+    options: SessionOptions,
+    given: Arguments,
+    params: Params | None,
+    events: Stream,
+    profiler: "Profiler | None",
 ) -> SessionState:
     """Takes a model through all stages. Raises what they raise."""
     begin = perf_counter_ns()
-    recorder = _recorder(options, profiler)
-    span: Span = no_span if recorder is None else recorder.span
     account = open_account(options)
-    with span("session_initialization"):
+    with _reported(options, events) as (report, span), span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection
         check = _check_of_files(model, source, given)
@@ -127,21 +130,17 @@ def make_state(
         if profiler is not None:
             lifecycle.start_profiling(chosen.providers)
 
-        def prepared_from(model: Model, span: Span = no_span, check: Check = accept) -> Prepared:
-            rules = given.placement_rules
-            return prepare(model, chosen.providers, options, span, chosen.policies, rules, given.partitioning, check)
-
         if options.optimized_model_filepath:
             begin_stage("save")
             with span("save_optimized_model"):
                 save_optimized(saved_form(model, chosen.providers, options), options)
-        prepared = prepared_from(model, span, partial(check_used, chosen))
-        types = merged_outputs(model, declared)
+        prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span, loaded.writeable)
+        types = merged_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
         outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-            lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
+            lifecycle.drop_absorbed(prepared.assignment, prepared.compiled)
         lifecycle.initialized(chosen.providers)
         if account.budget.limit is not None:
             from ort_lite.session import footprint
@@ -150,14 +149,19 @@ def make_state(
     other, workers = loaded.overridable, _workers(options, prepared)
 
     def ready(prepared: Prepared) -> Ready:
-        made = _ready(prepared, profiler, account, workers)
+        made = _ready(prepared, events, account, workers)
         if check is not None:
             made.check_before_runs(check)
         return made
 
-    overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
+    unchecked = chosen.replace(listed=False)  # the model itself showed which providers are used
+
+    def overridden(model: Model) -> Ready:
+        return ready(prepare(model, unchecked, options, given.placement_rules, given.partitioning, writeable=loaded.writeable))
+
+    overriding = None if other is None else Overriding(other, overridden)
     if profiler is not None:
-        profiler.attach(partial(_collect, chosen.providers, prepared.assignment))
+        profiler.attach(partial(_collect, chosen.providers, prepared.assignment, events))
     heap.give_back()
     if log.hears(options, log.INFO):
         _tell(options, prepared, perf_counter_ns() - begin)
@@ -174,7 +178,7 @@ def make_state(
         loaded.defaults,
         overriding,
         workers,
-        None if recorder is None else recorder.trace(),
+        None if report is None else report.trace(),
     )
 
 
@@ -188,40 +192,42 @@ def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments)
     return checks(span.owner for slot in tensors(model) if (span := slot.span) is not None)
 
 
-def _collect(providers: Sequence[ExecutionProvider], assignment: Assignment, profiler: "Profiler", since: int) -> None:
+def _collect(
+    providers: Sequence[ExecutionProvider], assignment: Assignment, events: Stream, profiler: "Profiler", since: int
+) -> None:
     """Add what providers recorded, and the events of nodes, to a profile that ends."""
     from ort_lite.pipeline.node_events import node_events
 
     try:
-        lifecycle.collect_events(providers, profiler)
+        lifecycle.collect_events(providers, events)
     finally:
         profiler.nodes(node_events(profiler.trace(), assignment, since))
 
 
-def _ready(prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None") -> Ready:
+def _ready(prepared: Prepared, events: Stream, account: Account, workers: "Workers | None") -> Ready:
     """Sessions whose values are all on the CPU pay nothing for those that are elsewhere."""
     if all(provider.device == CPU for provider in prepared.assignment.providers.values()):
-        return Ready(prepared, profiler, account, workers=workers)
+        return Ready(prepared, events, account, workers=workers)
     from ort_lite.session.placed import ReadyOnDevices
 
-    return ReadyOnDevices(prepared, profiler, account, workers)
+    return ReadyOnDevices(prepared, events, account, workers)
 
 
-def _recorder(options: SessionOptions, profiler: "Profiler | None") -> "Recorder | None":
-    """Who hears what making the session does: the trace that the options ask for, the profile, and the log."""
-    verbose = log.hears(options, log.VERBOSE)
-    if profiler is None and not verbose and options.config(config_keys.CREATION_TRACE, "0") != "1":
-        return None
-    from ort_lite.pipeline.creation import Recorder
+@contextmanager
+def _reported(options: SessionOptions, events: Stream) -> "Iterator[tuple[CreationReport | None, Span]]":
+    """Report the creation where the options ask for it, a profile or a verbose log. Gives what its stages are scopes of, too."""
+    wanted = options.config(config_keys.CREATION_TRACE, "0") == "1" or log.hears(options, log.VERBOSE)
+    if not wanted and not events.subscribers:
+        yield None, no_span
+        return
+    from ort_lite.pipeline.creation import CreationReport
 
-    def tell(category: str, name: str, begin: int, end: int, **facts: Any) -> None:
-        if profiler is not None:
-            profiler.event(category, name, begin, end, **facts)
-        if verbose:
-            about = ", ".join(f"{key} {fact}" for key, fact in facts.items())
-            log.verbose(options, f"{name}: {(end - begin) / 1e6:.3f} ms{' (' * bool(about)}{about}{')' * bool(about)}")
-
-    return Recorder(tell)
+    report = CreationReport(options)
+    events.subscribe(report)
+    try:
+        yield report, events.span
+    finally:
+        events.unsubscribe(report)
 
 
 def _tell(options: SessionOptions, prepared: Prepared, nanoseconds: int) -> None:

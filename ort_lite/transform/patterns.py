@@ -172,14 +172,11 @@ def _operands(
         yield from _operands(operands, index + 1, node, nodes, captured, arrays)
 
 
-_BROADCASTING = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"})
-
-
 def _adds_axes(node: Node, index: int, array: Array | None) -> bool:
     """Return True if the constant at `index` may add axes to an operand of unknown rank: it is no mere number then. Where ranks are
     known, a rewrite that changes the shape is refused.
     """
-    if array is None or not array.ndim or node.op_type not in _BROADCASTING:
+    if array is None or not array.ndim:
         return False
     return all(value is None or value.shape is None for place, value in enumerate(node.inputs) if place != index)
 

@@ -19,7 +19,7 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
-from ort_lite.log import Span, no_span
+from ort_lite.log.events import Span, no_span
 from ort_lite.record import Record
 from ort_lite.transform.budget import OverBudget
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform, names_of

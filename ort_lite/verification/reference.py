@@ -12,17 +12,15 @@ from ort_lite.graph.model import Model
 from ort_lite.memory import locks
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.partition.borders import route
-from ort_lite.pipeline.pipeline import prepare
+from ort_lite.pipeline.prepare import prepare
+from ort_lite.plugins.plugins import traits
+from ort_lite.plugins.selection import Selection
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, Body, DataTransfer, Device, ExecutionProvider, Partition
 from ort_lite.provider.subgraph import subgraph
 
 T = TypeVar("T")
-
-RANDOM = frozenset({
-    "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-})  # fmt: skip
 
 
 def why_not(partition: Partition) -> str:
@@ -40,7 +38,8 @@ def _all(node: Node) -> Iterator[Node]:
 
 
 def _draws(node: Node) -> bool:
-    return node.op_type in RANDOM or (node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None)
+    places = traits(node).random
+    return places is not None and all(place < len(node.inputs) and node.inputs[place] is not None for place in places)
 
 
 class Reference:
@@ -103,7 +102,8 @@ class Reference:
 
     def _executable(self, graph: Graph) -> Executable:
         with unwatched():
-            return prepare(self._model.replace(graph=graph), [self._cpu], self._options).compiled.executable
+            cpu = Selection((self._cpu,), listed=False)
+            return prepare(self._model.replace(graph=graph), cpu, self._options).compiled.executable
 
     def _body(self, body: Graph) -> CompiledBody:
         outer = body.captures()

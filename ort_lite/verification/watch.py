@@ -8,8 +8,8 @@ from ort_lite.errors import RunTerminated, VerificationError, told
 from ort_lite.execute.execute import Executable, Step, copied
 from ort_lite.execute.results import listed
 from ort_lite.options.options import SessionOptions
-from ort_lite.partition.partition import transfers_of
-from ort_lite.pipeline.prepared import Prepared
+from ort_lite.partition.borders import transfers_of
+from ort_lite.pipeline.prepare import Prepared
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, Partition

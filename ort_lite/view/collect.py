@@ -11,7 +11,7 @@ from ort_lite.graph.released import Released
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Level, Placement
 from ort_lite.pipeline.explanation import Explanation
-from ort_lite.pipeline.pipeline import rules_of
+from ort_lite.plugins.rules import rules_of
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record, field
 from ort_lite.view import document as page

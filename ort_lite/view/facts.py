@@ -8,7 +8,7 @@ from ort_lite._version import __version__
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
 from ort_lite.native.cpu import host
-from ort_lite.partition.cost.operations import graph_work, sizes_of
+from ort_lite.partition.cost.work import graph_work, sizes_of
 
 Facts = list[tuple[str, str]]
 

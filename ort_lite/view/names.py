@@ -9,7 +9,7 @@ from ort_lite.errors import shortened
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.released import Released
 from ort_lite.graph.types import TensorType
-from ort_lite.partition.constraints import nbytes
+from ort_lite.partition.budgets import nbytes
 from ort_lite.view import document as page
 
 FEW = 8

@@ -4,11 +4,10 @@ Passes have a picture each. Rules take turns from node to node, so what they do 
 """
 
 import operator
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ort_lite.graph.graph import Graph, Node
+from ort_lite.log.events import Event, Subscriber
 from ort_lite.record import Record
 from ort_lite.transform.contract import Change
 from ort_lite.view import document as page
@@ -62,8 +61,8 @@ class Picture(Record):
     changes: tuple[Change, ...] = ()
 
 
-class Film:
-    """Takes a picture whenever something changed and somebody else has his turn. `span` hears of them (see `ort_lite.log`).
+class Film(Subscriber):
+    """Takes a picture when another transform begins, if the one before changed something. Reads the events of transforms.
 
     `passes`: the names of the passes. O(nodes) a picture.
     """
@@ -78,19 +77,21 @@ class Film:
         self.bodies: dict[str, page.Body] = {}
         self.pictures = [Picture("", self._seen())]
 
-    @contextmanager
-    def span(self, name: str, **facts: Any) -> Iterator[dict[str, Any]]:
-        turn = name if name in self._passes else RULES
-        if self._turn not in ("", turn):
+    def on_begin(self, name: str) -> None:
+        if self._turn not in ("", self._turn_of(name)):
             self._take()
-        yield facts
-        if facts.get("fired"):
-            self._turn = turn
+
+    def on_end(self, event: Event) -> None:
+        if event.args.get("fired"):
+            self._turn = self._turn_of(event.name)
             self._fired += 1
-        elif name == "check_form":
+        elif event.name == "check_form":
             self._turn = INLINING
-        elif name == "inference":
+        elif event.name == "inference":
             self._look_at_values(Names(self._graph))
+
+    def _turn_of(self, name: str) -> str:
+        return name if name in self._passes else RULES
 
     def end(self, changes: Sequence[Change]) -> list[Picture]:
         """The pictures. `changes`: what was done in all, an entry for each time that a transform fired."""

@@ -7,9 +7,10 @@ from itertools import pairwise
 from ort_lite.compile.fusing import Fused
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
+from ort_lite.log.events import Stream
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
-from ort_lite.pipeline.pipeline import transformed
+from ort_lite.pipeline.simplify import simplify
 from ort_lite.plugins import plugins
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
@@ -57,13 +58,15 @@ def story_of(
     film = Film(loaded.graph, forms, passes) if loaded is not None else None
     pictures: list[Picture] = []
     if film is not None and loaded is not None:
-        pictures = film.end(transformed(loaded, providers, options, film.span).changes)
+        events = Stream()
+        events.subscribe(film)
+        pictures = film.end(simplify(loaded, providers, options, events.span).changes)
     parted = {node.name: forms.of(node, names) for node in assignment.graph.all_nodes()}
     values: dict[str, page.Value] = {} if film is None else film.values
     compiled = compiled_forms(parted, assignment, names, fused, forms, values)
     keys = forms.keys(parted.values())
     stages = [_loaded(pictures[0], keys)] if pictures else []
-    stages += [_transformed(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]
+    stages += [_simplify(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]
     stages.append(_partitioned(pictures[-1].forms if pictures else {}, parted, keys, assignment))
     if compiled != parted:
         stages.append(_compiled(parted, compiled, keys, fused))
@@ -76,7 +79,7 @@ def _loaded(picture: Picture, keys: Keys) -> page.Stage:
     return _stage("loaded", "As loaded", "The model as its file has it.", Step({}, picture.forms, keys))
 
 
-def _transformed(number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]) -> page.Stage:
+def _simplify(number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]) -> page.Stage:
     step, names = Step(before.forms, after.forms, keys), list(dict.fromkeys(change.transform for change in after.changes))
     if after.turn == INLINING:
         return _stage(f"transform:{number}", "Functions inlined", "Calls of functions that no provider takes.", step)

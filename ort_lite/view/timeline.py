@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ort_lite.execute.trace import STEP, Event, Flow, Trace
+from ort_lite.execute.trace import STEP, Flow, Trace
+from ort_lite.log.events import Event
 from ort_lite.view import document as page
 from ort_lite.view.keys import key_of
 
@@ -21,7 +22,7 @@ def timeline_of(trace: Trace, document: page.Document) -> page.Timeline | None:
     run = min(runs, key=_duration)
     inside = [event for event in trace.events if run.begin <= event.begin and event.end <= run.end]
     shown = _longest(inside)
-    tracks = {track: number for number, track in enumerate(dict.fromkeys(event.track for event in (run, *shown)))}
+    tracks = {track: number for number, track in enumerate(dict.fromkeys(event.thread for event in (run, *shown)))}
     made: page.Timeline = {
         "tracks": [{"id": number, "name": trace.tracks[track]} for track, number in tracks.items()],
         "events": _events(shown, run.begin, tracks, document),
@@ -56,13 +57,13 @@ def _event(
     name, said = event.name.removesuffix(STEP), str(event.args.get("provider", ""))
     made: page.Event = {
         "name": name,
-        "category": event.category,
+        "category": event.kind,
         "provider": owners.get(said, "" if said == "output" else said),
-        "track": tracks[event.track],
+        "track": tracks[event.thread],
         "start": (event.begin - start) / 1000,
         "duration": _duration(event) / 1000,
     }
-    if event.category in ("Step", "Node", "Kernel") and (node := key(name)):
+    if event.kind in ("Step", "Node", "Kernel") and (node := key(name)):
         made["node"] = node
     if str(event.args.get("bytes", "")).isdecimal():
         made["bytes"] = int(event.args["bytes"])
@@ -88,7 +89,7 @@ def _flow(flow: Flow, start: int, tracks: Mapping[int, int]) -> page.Flow:
 def trace_of(timeline: page.Timeline) -> Trace:
     """The run that is shown, to be written for Perfetto."""
     events = [
-        Event(event["category"], event["name"], *_span(event), event["track"], _args(event)) for event in timeline["events"]
+        Event(event["name"], *_span(event), _args(event), event["track"], event["category"]) for event in timeline["events"]
     ]
     flows = [Flow(flow["name"], _moment(flow["source"]), _moment(flow["target"])) for flow in timeline["flows"]]
     return Trace(tuple(events), tuple(flows), {track["id"]: track["name"] for track in timeline["tracks"]})

@@ -1,24 +1,12 @@
 """Settings of the CPU provider that lowering and running depend on."""
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
-
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.native.cpu import runnable
 from ort_lite.native.kernels import Kernels
 from ort_lite.native.missing import WAIT
-from ort_lite.provider import ProfileEvent
 from ort_lite.record import Record
 from ort_lite_cpu.run.lease import Lease
-
-
-class Recorder(Protocol):
-    """Where programs note what took how long: `program.recording.Recording`."""
-
-    def note(self, event: Callable[[], ProfileEvent]) -> None: ...
-
-    def events(self) -> Iterable[ProfileEvent]: ...
 
 
 class CPUOptions(Record):
@@ -26,18 +14,17 @@ class CPUOptions(Record):
 
     winograd: 3x3 and 5x5 convolutions may use Winograd's F(4x4, 3x3), F(2x2, 3x3) and F(2x2, 5x5): errors about 1e-5 of the largest
     magnitude.
-    pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
-    planner: packs scratch memory. target: what kernels are compiled for, a name of `ort_lite.native.cpu`. inline: bodies of If, Loop
-    and Scan become part of the program around them where they can. compile: what to do about missing kernels, see
-    `ort_lite.native.missing`. steps: types of 16 bits that are rounded where the operators of ONNX's functions end, not where a
-    node does. seed: of random numbers without one of their own; None: the system's entropy.
+    pool: where runs lease scratch memory; None: each program has a pool of its own. planner: packs scratch memory. target: what kernels
+    are compiled for, a name of `ort_lite.native.cpu`. inline: bodies of If, Loop and Scan become part of the program around them where
+    they can. compile: what to do about missing kernels, see `ort_lite.native.missing`. steps: types of 16 bits that are rounded where
+    the operators of ONNX's functions end, not where a node does. seed: of random numbers without one of their own; None: the system's
+    entropy.
     """
 
     threads: int = 1
     fusion: bool = True
     winograd: bool = True
     pool: ScratchPool[Lease] | None = None
-    recorder: Recorder | None = None
     planner: MemoryPlanner = DEFAULT_PLANNER
     target: str = "host"
     inline: bool = True

@@ -19,7 +19,6 @@ from ort_lite.provider import (
     ExecutionProvider,
     GraphView,
     Partition,
-    ProfileEvent,
     Rejection,
     SessionOptions,
 )
@@ -111,16 +110,6 @@ class CPUExecutionProvider(ExecutionProvider):
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         return [_compile(partition, self.options) for partition in partitions]
-
-    def start_profiling(self) -> None:
-        """What is compiled from now on is recorded, an event an instruction."""
-        from ort_lite_cpu.program.recording import Recording
-
-        self.options = self.options.replace(recorder=Recording())
-
-    def end_profiling(self) -> Iterable[ProfileEvent]:
-        recorder = self.options.recorder
-        return () if recorder is None else recorder.events()
 
     def get_options(self) -> dict[str, Any]:
         options = self.options

@@ -17,8 +17,9 @@ from ort_lite.graph import Attr, Model, Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.inference.annotate import annotate
 from ort_lite.options import SessionOptions
-from ort_lite.pipeline.pipeline import assigned
+from ort_lite.pipeline.settle import settle
 from ort_lite.plugins import plugins
+from ort_lite.plugins.selection import Selection
 from ort_lite.serialization.load import load
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep
@@ -123,7 +124,7 @@ def refusal(model: Model) -> str:
             if value is not None:
                 value.type = None
     annotate(model.graph, plugins.shape_rules())  # says what outputs really are
-    assigned(model, [CPUExecutionProvider()], SessionOptions())
+    settle(model, Selection((CPUExecutionProvider(),), listed=False), SessionOptions())
     feeds = [(value, Info(value.type)) for value in model.graph.inputs]
     try:
         nodes = list(model.graph)

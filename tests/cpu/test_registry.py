@@ -10,6 +10,7 @@ import pytest
 from ort_lite.graph import Node
 from ort_lite_cpu import operators, registry
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.index import FILE, index
 
 FAMILY = """
 import threading
@@ -26,6 +27,11 @@ HALF_WAY.go_on.wait(10)
 def helper():
     return "whole"
 """
+
+
+def test_the_index_is_what_the_decorators_say() -> None:
+    with open(FILE, encoding="utf-8") as file:
+        assert file.read() == index(), "write it anew: python -m ort_lite_cpu.operators.index"
 
 
 class HalfWay:

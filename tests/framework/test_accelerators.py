@@ -8,7 +8,7 @@ import pytest
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.provider import Capability, GraphView, Rejection
-from ort_lite.provider.accelerators import Format, Profile, claimed, count
+from ort_lite.provider.accelerators import Format, claimed, count
 from tests.framework.numpy_provider import CpuStandIn
 
 
@@ -65,17 +65,3 @@ def test_a_number_may_be_text() -> None:
     for wrong in (-1, "-1", "", "two", 1.5, "1_0", "٣"):
         with pytest.raises(ProviderError, match=f"CPUExecutionProvider: cards is {wrong!r}; expected a number, 0 or more"):
             count(CpuStandIn(), "cards", cast(Any, wrong))
-
-
-def test_a_profile_has_what_was_noted_between_start_and_end() -> None:
-    profile = Profile()
-    profile.note("before", 0)
-    assert not profile.wanted
-    profile.start()
-    assert profile.wanted
-    profile.note("conv", 5, kernel="Conv")
-    (event,) = profile.end()
-    assert (event.name, event.begin, event.args) == ("conv", 5, {"kernel": "Conv"})
-    assert event.end > event.begin
-    profile.note("after", 0)
-    assert profile.end() == []

@@ -7,8 +7,8 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.log import no_span
-from ort_lite.pipeline.creation import CreationEvent, CreationTrace, Recorder
+from ort_lite.log.events import Stream, no_span
+from ort_lite.pipeline.creation import CreationEvent, CreationReport, CreationTrace
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 
 MODEL = """<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) {
@@ -88,12 +88,13 @@ def test_rows_are_apart_where_they_are_inside_of_different_things() -> None:
 
 
 def test_what_fails_is_over_too() -> None:
-    recorder = Recorder()
-    with pytest.raises(ZeroDivisionError), recorder.span("outer"), recorder.span("inner", provider="P"):
+    stream, report = Stream(), CreationReport()
+    stream.subscribe(report)
+    with pytest.raises(ZeroDivisionError), stream.span("outer"), stream.span("inner", provider="P"):
         raise ZeroDivisionError
-    with recorder.span("next"):
+    with stream.span("next"):
         pass
-    assert [(event.name, event.depth) for event in recorder.trace().events] == [("outer", 0), ("inner", 1), ("next", 0)]
+    assert [(event.name, event.depth) for event in report.trace().events] == [("outer", 0), ("inner", 1), ("next", 0)]
 
 
 def test_nobody_listens_who_was_not_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +102,7 @@ def test_nobody_listens_who_was_not_asked_to(monkeypatch: pytest.MonkeyPatch) ->
         raise AssertionError("watched")
 
     monkeypatch.setattr("ort_lite.transform.transform._WatchedDriver.__init__", refuse)
-    monkeypatch.setattr("ort_lite.pipeline.creation.Recorder.__init__", refuse)
+    monkeypatch.setattr("ort_lite.pipeline.creation.CreationReport.__init__", refuse)
     assert session("0").creation_trace is None
     with no_span("anything", provider="P") as found:
         assert found == {"provider": "P"}

@@ -4,6 +4,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ import pytest
 from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import InvalidArgument, ProviderError, RunTerminated, RuntimeException
 from ort_lite.execute.execute import Executable, owned
+from ort_lite.execute.profiling import Recording
+from ort_lite.execute.run_events import RunEvents
 from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
+from ort_lite.log.events import Stream
 from ort_lite.options import RunOptions
 from ort_lite.partition.partition import partition
 from ort_lite.provider import CompiledPartition, ExecutionProvider, Partition
@@ -222,19 +226,23 @@ def test_terminate_that_is_set_before_the_run_ends_it_at_once() -> None:
         executable(CHAIN, Compiling(failing)).run([X], options)
 
 
-# Observers and threads
+# Events and threads
 
 
-def test_an_observer_is_told_of_every_step() -> None:
-    seen: list[tuple[Any, ...]] = []
+def test_every_step_is_an_event_with_links_to_those_that_it_reads_from() -> None:
+    stream, recording = Stream(), Recording()
+    stream.subscribe(recording)
     made = executable(CHAIN, OtherDevice(named("b")), CpuStandIn())
-    made.run([X], observe=lambda *told: seen.append(told))
-    assert [step for step, *_ in seen] == list(made.steps)
-    assert all(begin <= end for _, begin, end, *_ in seen)
-    assert [(len(inputs), len(results)) for *_, inputs, results in seen] == [
-        (len(step.inputs), len(step.outputs)) for step in made.steps
-    ]
+    with RunEvents(stream) as run:
+        made.run([X], call=run.step)
+    steps = [event for event in recording.events if event.kind == "Step"]
+    assert [event.name for event in steps] == [f"{step.name}_kernel_time" for step in made.steps]
+    assert all(event.begin <= event.end for event in steps)
+    assert [event.args["provider"] for event in steps] == [step.provider for step in made.steps]
     assert [step.route for step in made.steps] == ["", "cpu:0 -> box:0", "", "box:0 -> cpu:0", ""]
+    assert [event.args["route"] for event in recording.events if event.kind == "Copy"] == ["cpu:0 -> box:0", "box:0 -> cpu:0"]
+    links = [[link.name for link in event.links] for event in steps]
+    assert links == [[], *([f"{a.name} to {b.name}"] for a, b in pairwise(made.steps))]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -18,7 +18,7 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import ShapeRules
 from ort_lite.partition.assignment import Assignment, Level
-from ort_lite.partition.partition import partition
+from ort_lite.partition.partition import Partitioner, partition
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.serialization.load import load
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
@@ -320,19 +320,17 @@ def test_a_node_in_a_body_that_nobody_takes_says_where_it_is() -> None:
 
 def test_everybody_is_asked_again_after_help() -> None:
     main = graph("(float[3] x) => (float[3] y) { a = Sin(x)  y = Abs(a) }")
-    provider, offered = CpuStandIn(), list[list[Node]]()
-
-    def help_(left: list[Node]) -> bool:
-        offered.append(left)
-        (node,) = left
-        made = main.insert_before(node, Node("Tanh", node.inputs, [type(node.output)("b")], version=17, name="instead"))
-        node.output.replace_all_uses_with(made.output)
-        main.remove(node)
-        return True
-
-    found = partition(main, [provider], RULES, [lambda left: False, help_])
-    assert groups(found) == [("CPU", "b y")]
-    assert [[node.name for node in left] for left in offered] == [["Sin_0"]]
+    provider = CpuStandIn()
+    partitioner = Partitioner(main, [provider], RULES)
+    (node,) = partitioner.claim().unclaimed()
+    assert node.name == "Sin_0"
+    tanh = main.insert_before(node, Node("Tanh", node.inputs, [type(node.output)("b")], version=17, name="instead"))
+    node.output.replace_all_uses_with(tanh.output)
+    main.remove(node)
+    partitioner.constraints.graph_changed()
+    claims = partitioner.claim()
+    assert not claims.unclaimed()
+    assert groups(partitioner.assignment(claims)) == [("CPU", "b y")]
     assert len(provider.asked) == 2
 
 

@@ -19,8 +19,10 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.execute import Step
 from ort_lite.execute.profiling import Profiler
-from ort_lite.execute.trace import Event, Trace, read
+from ort_lite.execute.run_events import RunEvents
+from ort_lite.execute.trace import Trace, read
 from ort_lite.graph import Node
+from ort_lite.log.events import Event, Stream
 from ort_lite.pipeline.node_events import node_events
 from ort_lite.provider import ProfileEvent
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
@@ -121,10 +123,10 @@ def test_the_time_of_a_kernel_is_divided_among_its_nodes(tmp_path: Path) -> None
 def test_the_time_of_a_partition_without_kernels_is_divided_among_its_nodes() -> None:
     made = profiled(ort_lite, onnx.parser.parse_model(MODEL), Path("none"), providers=[CostsMore(), CpuStandIn()])
     assert made._profiler is not None
-    step = Event("Step", "NumpyExecutionProvider_0_kernel_time", 100, 1100, 7, {"provider": "NumpyExecutionProvider"})
+    step = Event("NumpyExecutionProvider_0_kernel_time", 100, 1100, {"provider": "NumpyExecutionProvider"}, 7, "Step")
     assignment = made.explain().assignment
     found = list(node_events(Trace((step,), (), {}), assignment))
-    assert [(event.name, event.begin, event.end, event.track) for event in found] == [
+    assert [(event.name, event.begin, event.end, event.thread) for event in found] == [
         ("Abs_0_kernel_time", 100, 850, 7),
         ("Neg_0_kernel_time", 850, 1100, 7),
     ]
@@ -138,21 +140,21 @@ def test_kernels_belong_to_the_step_of_their_thread_and_those_of_a_device_to_the
     about: dict[str, Any] = {"provider": "NumpyExecutionProvider"}
     name, device = "NumpyExecutionProvider_0_kernel_time", 1 << 30
     steps = [
-        Event("Step", name, 0, 100, 1, about),
-        Event("Step", name, 50, 150, 2, about),
-        Event("Step", name, 200, 210, 1, about),
+        Event(name, 0, 100, about, 1, "Step"),
+        Event(name, 50, 150, about, 2, "Step"),
+        Event(name, 200, 210, about, 1, "Step"),
     ]
     kernels = [
-        Event("Kernel", "Abs_0", 60, 70, 1, {**about, "op_name": "Abs"}),
-        Event("Kernel", "Neg_0", 70, 75, 1, {**about, "op_name": "Neg"}),
-        Event("Kernel", "Neg_0", 75, 79, 1, {**about, "op_name": "Neg"}),
-        Event("Kernel", "Abs_0", 60, 80, 2, {**about, "op_name": "Abs"}),
-        Event("Kernel", "Abs_0", 205, 300, device, {**about, "op_name": "Abs"}),
-        Event("Kernel", "Neg_0", 300, 310, device, {**about, "op_name": "Neg"}),
-        Event("Kernel", "Abs_0", 160, 170, 1, {**about, "op_name": "Abs"}),
+        Event("Abs_0", 60, 70, {**about, "op_name": "Abs"}, 1),
+        Event("Neg_0", 70, 75, {**about, "op_name": "Neg"}, 1),
+        Event("Neg_0", 75, 79, {**about, "op_name": "Neg"}, 1),
+        Event("Abs_0", 60, 80, {**about, "op_name": "Abs"}, 2),
+        Event("Abs_0", 205, 300, {**about, "op_name": "Abs"}, device),
+        Event("Neg_0", 300, 310, {**about, "op_name": "Neg"}, device),
+        Event("Abs_0", 160, 170, {**about, "op_name": "Abs"}, 1),
     ]
     found = node_events(Trace((*steps, *kernels), (), {}), made.explain().assignment)
-    assert [(event.args["op_name"], event.begin, event.end, event.track) for event in found] == [
+    assert [(event.args["op_name"], event.begin, event.end, event.thread) for event in found] == [
         ("Abs", 60, 70, 1),
         ("Neg", 70, 79, 1),  # two kernels
         ("Abs", 60, 80, 2),
@@ -293,9 +295,10 @@ def test_a_trace_has_threads_with_names_nested_events_and_flows(tmp_path: Path) 
 
 
 def test_events_of_devices_have_tracks_of_their_own(tmp_path: Path) -> None:
-    profiler = Profiler(str(tmp_path / "trace"))
+    stream = Stream()
+    profiler = Profiler(stream, str(tmp_path / "trace"))
     for provider in ("A", "B", "A"):
-        profiler.device_event(provider, ProfileEvent("work", profiler.start + 1000, profiler.start + 5000))
+        stream.emit(ProfileEvent("work", profiler.start + 1000, profiler.start + 5000, {"provider": provider}))
     written = json.loads(Path(profiler.end()).read_text())
     names = {event["tid"]: event["args"]["name"] for event in written if event["name"] == "thread_name"}
     assert [names[event["tid"]] for event in written if event["ph"] == "X"] == ["A", "B", "A"]
@@ -303,21 +306,17 @@ def test_events_of_devices_have_tracks_of_their_own(tmp_path: Path) -> None:
 
 
 def recorded(providers: list[Any], text: str, x: Any) -> Trace:
-    options = ort_lite.SessionOptions()
-    options.enable_profiling = True
-    made = ort_lite.InferenceSession(onnx.parser.parse_model(text), options, providers=providers)
+    made = ort_lite.InferenceSession(onnx.parser.parse_model(text), providers=providers)
+    with lifecycle.recording(made._state.selection.providers, made._events) as found:
+        made.run(None, {"x": x})
     made.run(None, {"x": x})
-    assert made._profiler is not None
-    lifecycle.collect_events(made._state.selection.providers, made._profiler)
-    trace = made._profiler.trace()
-    made.discard_profile()
-    return trace
+    return found.trace()
 
 
 def test_copies_are_on_tracks_of_their_routes_with_their_bytes() -> None:
     trace = recorded([OtherDevice(lambda node: node.op_type == "Abs"), CpuStandIn()], MODEL, np.ones(3, np.float32))
-    copies = [event for event in trace.events if event.category == "Copy"]
-    assert [(trace.tracks[event.track], event.name, event.args["bytes"]) for event in copies] == [
+    copies = [event for event in trace.events if event.kind == "Copy"]
+    assert [(trace.tracks[event.thread], event.name, event.args["bytes"]) for event in copies] == [
         ("cpu:0 -> box:0", "copy 'x' cpu:0 -> box:0", 12),
         ("box:0 -> cpu:0", "copy 'a' box:0 -> cpu:0", 12),
     ]
@@ -326,23 +325,25 @@ def test_copies_are_on_tracks_of_their_routes_with_their_bytes() -> None:
 
 
 def test_a_copy_that_does_not_block_lasts_until_it_is_waited_for() -> None:
-    profiler = Profiler()
-    observe, start = profiler.run(), profiler.start
+    stream = Stream()
+    profiler, run = Profiler(stream), RunEvents(stream)
+    start = profiler.start
     x = np.ones(5, np.float32)
     begin = Step("begin copy 'x' cpu:0 -> box:0", "Box", list, (0,), (1, 2), ())
     wait = Step("copy 'x' cpu:0 -> box:0", "Box", list, (1, 2, 0), (3,), (), "cpu:0 -> box:0")
-    observe(begin, start + 1000, start + 2000, [x], [object(), None])
-    observe(wait, start + 8000, start + 9000, [object(), None, x], [object()])
-    [copy] = [event for event in profiler.trace().events if event.category == "Copy"]
+    run.ran(begin, start + 1000, start + 2000, [x], [object(), None])
+    run.ran(wait, start + 8000, start + 9000, [object(), None, x], [object()])
+    [copy] = [event for event in profiler.trace().events if event.kind == "Copy"]
     assert (copy.begin, copy.end, copy.args["bytes"]) == (1000, 9000, 20)
 
 
 def test_a_track_on_which_events_overlap_becomes_two() -> None:
-    profiler = Profiler()
+    stream = Stream()
+    profiler = Profiler(stream)
     for begin, end in ((0, 5), (1, 3), (4, 8), (8, 9)):
-        profiler.copy("copy", "a -> b", profiler.start + begin, profiler.start + end)
+        stream.emit(Event("copy", profiler.start + begin, profiler.start + end, {"route": "a -> b"}, kind="Copy"))
     trace = profiler.trace()
-    assert [(event.begin, trace.tracks[event.track]) for event in trace.events] == [
+    assert [(event.begin, trace.tracks[event.thread]) for event in trace.events] == [
         (0, "a -> b"),
         (1, "a -> b"),
         (4, "a -> b (2)"),
@@ -352,7 +353,7 @@ def test_a_track_on_which_events_overlap_becomes_two() -> None:
 
 def facts(trace: Trace) -> list[Any]:
     """What a file keeps of events, which has microseconds."""
-    return sorted([event.begin // 1000, event.name, event.category, event.track, str(event.args)] for event in trace.events)
+    return sorted([event.begin // 1000, event.name, event.kind, event.thread, str(event.args)] for event in trace.events)
 
 
 def test_what_is_written_is_in_the_order_of_time_and_can_be_read(tmp_path: Path) -> None:
@@ -364,7 +365,7 @@ def test_what_is_written_is_in_the_order_of_time_and_can_be_read(tmp_path: Path)
     assert again.tracks == trace.tracks
     assert facts(again) == facts(trace)
     assert len(again.flows) == len(trace.flows) == 3
-    assert [event.name for event in again.events if event.category == "Kernel"] == ["Neg_0"]
+    assert [event.name for event in again.events if event.kind == "Kernel"] == ["Neg_0"]
 
 
 @pytest.mark.parametrize("text", ["{}[", '{"a": 1}', "[1]", '[{"ph": "X"}]'])

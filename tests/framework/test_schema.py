@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,9 +18,10 @@ from ort_lite.errors import InvalidGraph, OrtLiteError
 from ort_lite.graph import MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Inference, Info, ShapeRules
 from ort_lite.inference.schema import Schemas, kind_of, shown
-from ort_lite.inference.schema_text import op_schema
-from ort_lite.pipeline.pipeline import rules_of
+from ort_lite.inference.schema_text import SchemaFile, op_schema
+from ort_lite.inference.traits import Traits, parse_traits
 from ort_lite.plugins import Registry
+from ort_lite.plugins.rules import rules_of
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.serialization.load import load
 from ort_lite.transform import NHWC_DOMAIN
@@ -110,6 +112,41 @@ def test_of_two_schemas_the_first_counts() -> None:
 def test_channels_last_operators_have_the_schema_of_onnx() -> None:
     conv = Node("Conv", [Value("x"), Value("w")], [Value("y")], domain=NHWC_DOMAIN, version=17)
     assert str(rules_of([]).schemas.find(conv)) == "Conv-11"
+
+
+# Traits
+
+
+def test_a_line_of_text_states_traits() -> None:
+    found = schemas("Op-1 x:T -> y:T | T=float32 ; moves host=1,2", "Other-1 x:T -> y:T")
+    assert found.traits(node("Op", ["x"])) == Traits(moves=True, host=(1, 2))
+    assert found.traits(node("Other", ["x"])) == found.traits(node("Unknown", ["x"])) == Traits()
+    assert parse_traits("random=2 operations=convolution(3) typed") == Traits(
+        random=(2,), operations="convolution(3)", typed=""
+    )
+    assert parse_traits("random typed=dtype") == Traits(random=(), typed="dtype")
+
+
+def test_a_trait_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(TypeError, match="movess"):
+        parse_traits("movess")
+
+
+def test_a_version_of_a_file_has_the_traits_of_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text(
+        "\n[own]\nOp-1 x:T -> y:T\nOp-3 x:T -> y:T ; moves\nOp-9 x:T -> y:T\nOp-11 x:T -> y:T ; exact\nOp-12 x:T -> y:T\n"
+    )
+    found = Schemas([SchemaFile(str(path))])
+    said = [found.find(node("Op", ["x"], version=version)) for version in (1, 2, 3, 9, 11, 12)]
+    assert [one.traits for one in said if one is not None] == ["", "", "moves", "moves", "exact", "exact"]
+
+
+def test_a_file_lists_the_operators_with_a_trait(tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("\n[own]\nMoves-1 x:T -> y:T ; exact\nOp-1 x:T -> y:T\nOp-2 moves:T -> y:T ; free moves\n")
+    file = SchemaFile(str(path))
+    assert (file.operators_with("moves", "own"), file.operators_with("moves", "")) == ({"Op"}, set())
 
 
 # Form

@@ -6,8 +6,9 @@ from functools import cache
 from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Model, Node
 from ort_lite.options import SessionOptions
-from ort_lite.pipeline.pipeline import assigned
+from ort_lite.pipeline.settle import settle
 from ort_lite.plugins import fusions, shape_rules, transforms
+from ort_lite.plugins.selection import Selection
 from ort_lite.testing.generator import Generator, Target, recipes, targets
 from ort_lite.testing.generator.patterns import patterns_of
 from ort_lite.transform.patterns import Pattern
@@ -27,12 +28,13 @@ def claimed_targets(names: frozenset[str] | None = None) -> tuple[Target, ...]:
 
     All take 3 s, once a process.
     """
-    schemas, provider, options = shape_rules().schemas, CPUExecutionProvider(), SessionOptions()
+    schemas, options = shape_rules().schemas, SessionOptions()
+    alone = Selection((CPUExecutionProvider(),), listed=False)
 
     def claims(node: Node) -> bool:
         assert node.graph is not None
         try:
-            assigned(Model(graph=node.graph, opset_imports={}), [provider], options)
+            settle(Model(graph=node.graph, opset_imports={}), alone, options)
         except OrtLiteError:
             return False
         return True

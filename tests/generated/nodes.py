@@ -18,23 +18,12 @@ from tests.generated.known import ONNXRUNTIME, REFERENCE, find_defect
 from tests.generated.oracles import Answer, Feeds, of_onnxruntime, of_onnxruntime_in_float32, of_reference
 from tests.generated.verdict import Difference
 from tests.generated.walk import Site, Values, feeds, reads, single, sites
+from tests.operator_traits import traits_of
 
 CONDITIONING = "conditioning"
 ORACLES: Mapping[str, Callable[[onnx.ModelProto, Feeds], Answer]] = {ONNXRUNTIME: of_onnxruntime, REFERENCE: of_reference}
 IN_FLOAT32 = "onnxruntime in float32"
 """Asked where neither has an operator in its own type."""
-_RANDOM_NAMES = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial com.microsoft.Sampling"
-_RANDOM = frozenset(_RANDOM_NAMES.split())
-_NAMES = (
-    "Abs And ArgMax ArgMin BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil CenterCropPad Clip"
-    " Compress Concat ConcatFromSequence ConstantOfShape DepthToSpace Equal Expand EyeLike Flatten Floor Gather GatherElements"
-    " GatherND GlobalMaxPool Greater GreaterOrEqual Hardmax Identity IsInf IsNaN Less LessOrEqual Max MaxPool MaxUnpool Min Neg"
-    " NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax ReduceMin Relu Reshape ReverseSequence"
-    " Round SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice"
-    " SpaceToDepth Split SplitToSequence Squeeze Tile TopK Transpose Trilu Unique Unsqueeze Where Xor"
-)
-_EXACT = frozenset(_NAMES.split())
-"""Operators without roundings of their own: from the same operands, all oracles have the same bits, and nothing is conditioning."""
 
 
 class NodeJudge:
@@ -94,7 +83,7 @@ class NodeJudge:
             defect = find_defect(model, values, oracle, mismatch)
             if defect:
                 self.defects.setdefault(oracle, {}).update(dict.fromkeys(node.output, defect))
-            rounds = node.domain or node.op_type not in _EXACT
+            rounds = not traits_of(node.op_type, node.domain).exact
             explanation = defect or (CONDITIONING if rounds and conditioning.explains(mismatch) else "")
             yield Difference(oracle, f"node {number}, {_kind(node, self.values, self.types)}: {mismatch}", explanation)
         if conditioning.failure:
@@ -116,7 +105,7 @@ def _narrowed(got: Any, expected: Any) -> tuple[Any, Any]:
 
 def is_random(model: onnx.ModelProto, values: Values) -> bool:
     """Return True if a node of the model draws random numbers."""
-    return any((site.operator in _RANDOM and not _is_certain(site)) or _drops(site) for site in sites(model, values))
+    return any((_draws(site) and not _is_certain(site)) or _drops(site) for site in sites(model, values))
 
 
 def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
@@ -128,6 +117,10 @@ def random_outputs(model: onnx.ModelProto, values: Values) -> set[str]:
         if found & reads(node) or is_random(one, values):
             found.update(name for name in node.output if name)
     return found
+
+
+def _draws(site: Site) -> bool:
+    return traits_of(site.node.op_type, site.node.domain).random == ()
 
 
 def _is_certain(site: Site) -> bool:

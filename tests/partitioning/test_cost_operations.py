@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ort_lite.graph import Node, TensorType, Value
-from ort_lite.partition.cost.operations import bytes_read, operations, sizes_of
+from ort_lite.partition.cost.work import bytes_read, operations, sizes_of
 from ort_lite.shapes.dims import symbol
 
 Shapes = list[tuple[Any, ...] | None]
@@ -15,7 +15,8 @@ def node(op_type: str, inputs: Shapes, outputs: Shapes, domain: str = "", **attr
     values = [
         None if shape is None else Value(f"v{k}", TensorType("float32", shape)) for k, shape in enumerate(inputs + outputs)
     ]
-    return Node(op_type, values[: len(inputs)], values[len(inputs) :], attributes, domain=domain)
+    version = 1 if domain else 24
+    return Node(op_type, values[: len(inputs)], values[len(inputs) :], attributes, domain=domain, version=version)
 
 
 MS = "com.microsoft"
@@ -48,6 +49,14 @@ CASES: list[tuple[Node, int]] = [
     (node("MultiHeadAttention", [(2, 6, 32), (2, 10, 32), (2, 10, 32)], [(2, 6, 32)], MS), 4 * 2 * 6 * 10 * 32),
     (node("GroupQueryAttention", [(1, 1, 32), (1, 1, 8), (1, 1, 8), (1, 2, 9, 4)], [(1, 1, 32)], MS), 4 * 10 * 32),
     (node("Attention", [(2, 6, 32), (32, 96), (96,)], [(2, 6, 32)], MS), 2 * 2 * 6 * 32 * 96 + 4 * 2 * 6 * 6 * 32),
+    (
+        node("FlexAttention", [(1, 2, 6, 8), (1, 2, 10, 8), (1, 2, 10, 5)], [(1, 2, 6, 5)], "ai.onnx.preview"),
+        2 * 2 * 6 * 10 * 13,
+    ),
+    (node("QAttention", [(2, 6, 32), (32, 96), (96,)], [(2, 6, 32)], MS), 2 * 2 * 6 * 32 * 96 + 4 * 2 * 6 * 6 * 32),
+    # two heads, with states (4, 5)
+    (node("LinearAttention", [(1, 3, 8), (1, 3, 8), (1, 3, 10)], [(1, 3, 10)], MS, q_num_heads=2), 4 * 3 * 2 * 4 * 5),
+    (node("QLinearAveragePool", [(1, 2, 8, 8)], [(1, 2, 4, 4)], MS, kernel_shape=[3, 3]), 2 * 16 * 9),
     (node("Einsum", [(2, 3, 4), (2, 4, 5)], [(2, 3, 5)], equation="bij, bjk -> bik"), 2 * 2 * 3 * 4 * 5),
     (node("Einsum", [(2, 3)], [(3, 2)], equation="...ij->...ji"), 6),
     (node("MaxPool", [(1, 2, 8, 8)], [(1, 2, 4, 4)], kernel_shape=[3, 3]), 2 * 16 * 9),

@@ -13,9 +13,12 @@ from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_schemas
 
 import ort_lite
 from ort_lite.dtypes import is_dtype
+from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference.form import check_form
 from ort_lite.inference.schema import Schemas, shown
 from ort_lite.inference.schema_text import OpSchema, SchemaFile
+from ort_lite.inference.traits import parse_traits
+from ort_lite.partition.cost.work import operations, sizes_for
 from ort_lite.plugins import plugins
 from ort_lite.serialization.load import load
 from ort_lite.transform.transform import transform
@@ -167,7 +170,8 @@ def spelled(text: str) -> str:
 def test_the_file_is_what_the_generator_writes() -> None:
     if defs.onnx_opset_version() < limits()[""]:
         pytest.skip("the installed onnx is older than the one that the file was written with")
-    assert FILE.read_text(encoding="utf-8") == table(of_onnx().values()), "write it anew: ort_lite_transforms.schemas.generate"
+    text = FILE.read_text(encoding="utf-8")
+    assert text == table(of_onnx().values(), text), "write it anew: ort_lite_transforms.schemas.generate"
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"])
@@ -340,6 +344,23 @@ def test_fused_nodes_of_every_type_keep_to_the_schemas() -> None:
         for since in ONNX.versions("", source):
             assert ONNX.schema("", source, since).types["T"] <= fused.types["T"], source
     assert schemas.complete("com.microsoft") is None
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file.path).name)
+def test_traits_are_known_and_fit_the_operator(file: SchemaFile) -> None:
+    for domain, op_type in file.operators():
+        for since in file.versions(domain, op_type):
+            schema = file.schema(domain, op_type, since)
+            traits = parse_traits(schema.traits)
+            x = Value("x", TensorType("float32", (2, 3, 4)))
+            operations(
+                Node(op_type, [x], [Value("y")], domain=domain, version=since), sizes_for({}, 1)
+            )  # by a formula that exists
+            newest = file.schema(domain, op_type, max(file.versions(domain, op_type)))
+            places = [*traits.host, *(traits.random or ())]
+            assert max(places, default=0) < max(newest.inputs.most, 1), op_type
+            assert not (traits.free or traits.picks) or traits.moves, op_type
+            assert not traits.typed or traits.typed in newest.attributes, op_type
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file.path).name)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from threading import get_native_id
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument
-from ort_lite.execute.profiling import Profiler
-from ort_lite.execute.trace import Event, Flow, Trace, read
-from ort_lite.provider import ProfileEvent
+from ort_lite.execute.profiling import Recording
+from ort_lite.execute.trace import Flow, Trace, read
+from ort_lite.log.events import RUN, Event, Stream
 from ort_lite.view import timeline
 from ort_lite.view.timeline import timeline_of
 from tests.framework.numpy_provider import OtherDevice
@@ -61,12 +62,14 @@ def test_a_run_is_shown_with_its_steps_kernels_and_copies() -> None:
 
 def recorded(*runs: tuple[int, int], kernels: int = 1) -> Trace:
     """Runs in a thread, each with kernels of a device that are one, two, ... nanoseconds long."""
-    profiler = Profiler()
+    stream, recording = Stream(), Recording()
+    stream.subscribe(recording)
     for begin, end in runs:
-        profiler.ran(profiler.start + begin, profiler.start + end)
+        moment = recording.start + begin
+        stream.emit(Event(RUN, moment, recording.start + end, thread=get_native_id(), kind="Session"))
         for k in range(kernels):
-            profiler.device_event("Card", ProfileEvent("conv", profiler.start + begin, profiler.start + begin + k + 1))
-    return profiler.trace()
+            stream.emit(Event("conv", moment, moment + k + 1, {"provider": "Card"}))
+    return recording.trace()
 
 
 def test_the_run_that_took_the_least_time_is_shown() -> None:
@@ -93,7 +96,7 @@ def test_of_very_many_events_the_longest_are_shown(monkeypatch: pytest.MonkeyPat
 
 
 def test_flows_are_those_inside_of_the_run() -> None:
-    events = tuple(Event("Session", "model_run", begin, begin + 1000, 7, {}) for begin in (0, 5000))
+    events = tuple(Event(RUN, begin, begin + 1000, {}, 7, "Session") for begin in (0, 5000))
     flows = (Flow("in", (100, 7), (200, 7)), Flow("later", (5100, 7), (5200, 7)), Flow("elsewhere", (100, 8), (200, 7)))
     made = timeline_of(Trace(events, flows, {7: "seven"}), DOCUMENT)
     assert made is not None

@@ -4,10 +4,7 @@ from collections.abc import Collection, Mapping
 
 from ort_lite.dtypes import FLOATS, DType, to_numpy, to_onnx
 from ort_lite.graph import Graph, Names, Node, TensorType, Value
-
-# The element type of their result is an attribute's: of the second ones where they have it.
-_RESULT_STAYS = frozenset({"Cast", "ConstantOfShape"})
-_RESULT_BY_DTYPE = frozenset({"Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
+from ort_lite_transforms.schemas import traits
 
 
 def insert_casts(graph: Graph, wants: Mapping[Node, DType], rounded: Collection[DType] = ()) -> list[Node]:
@@ -36,7 +33,8 @@ class _Casts:
         for index, value in enumerate(node.inputs):
             if value is not None and value.dtype in FLOATS and value.dtype != dtype:
                 node.replace_input(index, self._cast(value, dtype, node))
-        if node.op_type not in _RESULT_STAYS and not (node.op_type in _RESULT_BY_DTYPE and "dtype" in node.attributes):
+        typed = traits(node).typed
+        if typed is None or (typed and typed not in node.attributes):
             for index, value in enumerate(node.outputs):
                 if value is not None and value.dtype in FLOATS and value.dtype != dtype:
                     self._cast_back(node, index, value, dtype)

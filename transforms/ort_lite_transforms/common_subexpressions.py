@@ -3,11 +3,9 @@
 from ort_lite.dtypes import Array
 from ort_lite.graph import Attr, Graph, Node
 from ort_lite.transform import Done, Rewriter, all_graphs, graph_pass
+from ort_lite_transforms.schemas import traits
 
 _DOMAINS = frozenset({"", "com.microsoft", "ai.onnx.ml"})  # in others, nodes may do what they like
-_OWN_RESULT = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
-)
 _ATTRIBUTE_LIMIT = 4096  # bytes of an array in an attribute; larger ones are not compared
 
 
@@ -23,11 +21,11 @@ def merge_common_subexpressions(graph: Graph, rewriter: Rewriter) -> int:
         met: dict[object, Node] = {}
         seen: dict[object, Node] = {}
         for node in body:
-            if node.domain not in _DOMAINS or node.op_type in _OWN_RESULT:
+            if node.domain not in _DOMAINS:
                 continue
             alike = (node.op_type, node.domain, node.version, node.inputs)
             earlier = met.setdefault(alike, node)
-            if earlier is node:  # nearly all: only others' attributes are worth a look
+            if earlier is node or traits(node).random is not None:  # nearly all: only others' attributes are worth a look
                 continue
             seen.setdefault((alike, _key(earlier)), earlier)
             key = _key(node)

@@ -6,13 +6,8 @@ import numpy as np
 
 from ort_lite.graph import Attr, Graph, Names, Node, TensorType, Value
 from ort_lite.transform import NHWC_DOMAIN
-from ort_lite_transforms.transpose_sink import BINARY, UNARY
+from ort_lite_transforms.schemas import traits
 
-# Their first input and their first output are images; other operands have no layout.
-SENSITIVE = frozenset({
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool", "GlobalLpPool",
-    "GlobalMaxPool", "InstanceNormalization", "LRN", "LpPool", "MaxPool", "SpaceToDepth",
-})  # fmt: skip
 AHEAD = 4
 """Elementwise nodes in a row that are looked at for whether a Transpose will get past all its readers."""
 
@@ -39,7 +34,7 @@ def _fits(node: Node) -> bool:
     images = (value, *outputs)
     known = all(isinstance(v.type, TensorType) and v.type.shape is not None for v in images if v is not None)
     single = len(outputs) == 1 and value is not None and value.constant is None
-    return not node.domain and node.op_type in SENSITIVE and single and known and len(outputs[0].shape or ()) > 2
+    return not node.domain and traits(node).image and single and known and len(outputs[0].shape or ()) > 2
 
 
 def _last(rank: int) -> list[int]:
@@ -137,7 +132,8 @@ class _Settling:
     def _moves(self, node: Node, perm: list[int], home: Graph | None, ahead: int) -> bool:
         """Whether its operands come out of such Transposes or have no layout, now or when so many nodes before it have moved."""
         many = node.op_type == "Concat"
-        if node.graph is not home or node.domain or not (many or _is_elementwise(node)):
+        known = traits(node)
+        if node.graph is not home or node.domain or not (many or known.elementwise or known.broadcasts):
             return False
         if len(node.outputs) != 1 or len(node.output.shape or ()) != len(perm):
             return False
@@ -152,11 +148,6 @@ class _Settling:
         if maker in self._made:
             return bool(maker.attr("perm") == perm)
         return ahead > 0 and self._moves(maker, perm, home, ahead - 1)
-
-
-def _is_elementwise(node: Node) -> bool:
-    """Before opset 7, operators broadcast by attributes."""
-    return node.op_type in UNARY or (node.op_type in BINARY and node.version >= 7)
 
 
 def _has_no_layout(value: Value, rank: int) -> bool:

@@ -11,8 +11,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node, Value
 from ort_lite.memory.allocators import ArenaAllocator, Chunk
-from ort_lite.provider import Partition
-from ort_lite.provider.accelerators import Profile
+from ort_lite.provider import Partition, run_events
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
 from ort_lite_accelerator.memory import Stream, Tensor, on_card, stored
@@ -118,9 +117,9 @@ def _settings(node: Node) -> dict[str, Any]:
 class Executable:
     """A program on a card: constants are there from the start, every result goes there. States are streams."""
 
-    def __init__(self, program: Program, arena: ArenaAllocator, profile: Profile, absorbed: Sequence[Value] = ()) -> None:
+    def __init__(self, program: Program, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
-        self._arena, self._profile = arena, profile
+        self._arena = arena
         self._constants = {k: stored(array, arena) for k, array in program.constants.items()}
 
     def create_state(self) -> Stream:
@@ -135,6 +134,7 @@ class Executable:
     def into_memory(self, inputs: Sequence[Tensor], memory: Sequence[Chunk | None], state: Stream) -> list[Tensor]:
         """Outputs go into chunks that ort_lite took from the arena; those of a size that nobody knew before allocate their own."""
         given = dict(zip(self.program.outputs, memory, strict=True))
+        events = run_events()
         values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         for one in self.program.instructions:
             begin = perf_counter_ns()
@@ -142,8 +142,9 @@ class Executable:
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
             values[one.result] = stored(np.asarray(y, np.float32), self._arena, given.get(one.result))
-            if self._profile.wanted:
-                self._profile.note(one.name, begin, kernel=one.kernel, shape="x".join(map(str, y.shape)))
+            if events is not None:
+                about = {"kernel": one.kernel, "shape": "x".join(map(str, y.shape))}
+                events.kernel(one.name, begin, perf_counter_ns(), about)
             for k in one.last:
                 del values[k]
         return [values[k] for k in self.program.outputs]

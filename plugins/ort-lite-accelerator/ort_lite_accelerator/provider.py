@@ -14,11 +14,10 @@ from ort_lite.provider import (
     GraphView,
     Overhead,
     Partition,
-    ProfileEvent,
     Rejection,
     Resource,
 )
-from ort_lite.provider.accelerators import Format, Profile, claimed, count
+from ort_lite.provider.accelerators import Format, claimed, count
 from ort_lite.transform import Transform
 from ort_lite_accelerator.memory import CardTransfer, Driver
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
@@ -45,7 +44,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
             raise NoDevice(f"{self.name}: there is no card {device_id}; there are 0 to {CARDS - 1}")
         self.device = Device("npu", self._options["device_id"])
         self._arena = ArenaAllocator(self.device, self._options["mem_limit"], source=Driver())
-        self._transfer, self._profile = CardTransfer(self._arena), Profile()
+        self._transfer = CardTransfer(self._arena)
 
     def get_options(self) -> dict[str, Any]:
         return dict(self._options)
@@ -81,14 +80,14 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         return ["fuse_matmul_bias", fuse_conv_add, fuse_conv_relu]
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
-        return [Executable(compiled(partition), self._arena, self._profile, partition.constants) for partition in partitions]
+        return [Executable(compiled(partition), self._arena, partition.constants) for partition in partitions]
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
         assert isinstance(compiled, Executable)
         return compiled.to_bytes()
 
     def deserialize(self, partition: Partition, data: bytes) -> Executable:
-        return Executable(Program.from_bytes(data), self._arena, self._profile)
+        return Executable(Program.from_bytes(data), self._arena)
 
     def compatibility(self) -> str:
         return str(FORMAT)
@@ -103,9 +102,3 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def data_transfer(self) -> CardTransfer:
         return self._transfer
-
-    def start_profiling(self) -> None:
-        self._profile.start()
-
-    def end_profiling(self) -> list[ProfileEvent]:
-        return self._profile.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -53,6 +53,8 @@ class Bound(Record, frozen=False):
     brief: bool = False
     token: object = field(default_factory=object)
     """What stands for it where it need not be kept."""
+    about: Sequence[Mapping[str, str]] | None = None
+    """The args of the events of its instructions, once a run was recorded."""
 
     @property
     def nbytes(self) -> int:

@@ -18,7 +18,7 @@ from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, 
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.native import Spec
-from ort_lite.provider import CURRENT, Body
+from ort_lite.provider import CURRENT, RECORDED, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
@@ -78,7 +78,8 @@ class Program:
         self.places, self.output_places = assembled.places, assembled.output_places
         needs = (options.threads, FIRST_PLACE + self.places)
         self.steps: list[SegmentRun | HostStep] = [
-            self._segment_run(step, needs) if isinstance(step, Segment) else self._host_step(step) for step in assembled.steps
+            SegmentRun(step, Binder(step, self.planner, options.compile), needs) if isinstance(step, Segment) else step
+            for step in assembled.steps
         ]
         self.threads = options.threads
         team.TEAM.retry()
@@ -106,21 +107,6 @@ class Program:
         runs = [step for step in self.steps if isinstance(step, SegmentRun)]
         readers = Counter(place for run in runs for place in {at for at, _, element in run.leaves if element})
         return [place for place, segments in readers.items() if segments > 1 and place < self._input_count]
-
-    def _segment_run(self, segment: Segment, needs: tuple[int, int]) -> SegmentRun:
-        recorder, binder = self._options.recorder, Binder(segment, self.planner, self._options.compile)
-        if recorder is None:
-            return SegmentRun(segment, binder, needs)
-        from ort_lite_cpu.program.recording import RecordedRun
-
-        return RecordedRun(segment, binder, needs, recorder, self.lowered.primary)
-
-    def _host_step(self, step: HostStep) -> HostStep:
-        if self._options.recorder is None:
-            return step
-        from ort_lite_cpu.program.recording import timed
-
-        return timed(step, self._options.recorder)
 
     @property
     def absorbed(self) -> Sequence[Value]:
@@ -218,7 +204,10 @@ class Program:
             lease = only.lease(self.pool, bound, places)
             if targets:
                 self._aim(places, targets)
-            only.run(bound, places, lease, CURRENT.options)
+            if not RECORDED.runs or CURRENT.events is None:
+                only.run(bound, places, lease, CURRENT.options)
+            else:
+                self._record(only, bound, places, lease)
         except Unforeseen:
             return self._with_calls()(inputs, targets)
         finally:
@@ -260,12 +249,17 @@ class Program:
         places: list[Any] = [*inputs, *self._unmade]
         for place in self._read_again:
             places[place] = places[place].copy()
-        options = CURRENT.options
+        options, events = CURRENT.options, CURRENT.events if RECORDED.runs else None
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
                     raise options.ended(f"before {step.node}").about(step.node)
-                run_host_step(step, places)
+                if events is None:
+                    run_host_step(step, places)
+                else:
+                    from ort_lite_cpu.program.recording import record_host_step
+
+                    record_host_step(step, places, events)
                 continue
             values, lease = step.values(places), None
             try:
@@ -273,13 +267,22 @@ class Program:
                 if self._counts:
                     self._take(step, bound)
                 lease = step.lease(self.pool, bound, places)
-                step.run(bound, places, lease, options)
+                if events is None:
+                    step.run(bound, places, lease, options)
+                else:
+                    self._record(step, bound, places, lease)
             except Unforeseen:
                 return self._with_calls()(inputs)
             finally:
                 if lease is not None:
                     self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
+
+    def _record(self, run: SegmentRun, bound: Bound, places: list[Any], lease: Lease) -> None:
+        """As `SegmentRun.run`, in a run whose events somebody subscribed to."""
+        from ort_lite_cpu.program.recording import record_segment
+
+        record_segment(run, bound, places, lease, self.lowered.primary)
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:
         """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""

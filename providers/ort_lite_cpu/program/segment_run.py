@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import get_native_id
 from time import perf_counter_ns
 from typing import Any
@@ -103,27 +103,31 @@ class SegmentRun:
         self._run_anew(bound, places, lease, options)
 
     def _run_anew(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
-        lease.attached = None
-        if lease.fits is not self.needs:
-            lease.fit(self.needs)
-        memory = lease.memory
-        memory[SCRATCH] = lease.address
-        write_addresses(memory, FIRST_PLACE, places, self.places)
+        settled = bound.tries >= TRIES  # asked before `attach` reads `brief`: a job keeps what it is told
+        self.attach(bound, places, lease, options)
         job = lease.job
-        settled = bound.tries >= TRIES  # asked before `brief` is read: a job keeps what it is told
-        # Whoever ends a run with options needs the GIL for it.
-        job.attach(
-            bound.table_address, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data
-        )
         if options is not None:
-            failed = _run_halting(job, bound.count, options)
+            failed = run_halting(job, bound.count, options)
         elif not settled:
             failed = _timed(job, bound)
         else:
             failed = job.run(0, bound.count)
             lease.attached = bound.token if LISTS else None
         if failed:
-            raise self.error(bound, memory, *job.failure, options)
+            raise self.error(bound, lease.memory, *job.failure, options)
+
+    def attach(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
+        """Tell the lease's job what it runs next."""
+        lease.attached = None
+        if lease.fits is not self.needs:
+            lease.fit(self.needs)
+        memory = lease.memory
+        memory[SCRATCH] = lease.address
+        write_addresses(memory, FIRST_PLACE, places, self.places)
+        # Whoever ends a run with options needs the GIL for it.
+        lease.job.attach(
+            bound.table_address, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data
+        )
 
     def error(
         self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int, options: RunOptions | None = None
@@ -164,8 +168,8 @@ def _timed(job: Job, bound: Bound) -> int:
     return failed
 
 
-def _run_halting(job: Job, count: int, options: RunOptions) -> int:
-    """Runs until `options.terminate` is set, from whatever thread."""
+def run_halting(job: Job, count: int, options: RunOptions, run: Callable[[int, int], int] | None = None) -> int:
+    """Runs until `options.terminate` is set, from whatever thread. `run` is called in place of the job's own."""
     halt, frame, thread = Halt(), own_frame(), get_native_id()
     job.watch(halt, frame)
 
@@ -176,6 +180,6 @@ def _run_halting(job: Job, count: int, options: RunOptions) -> int:
 
     try:
         with options.on_terminate(stop):
-            return job.run(0, count)
+            return (run or job.run)(0, count)
     finally:
         job.watch(Halt())  # the lease's next run may be another's

@@ -5,10 +5,14 @@
 
 import os
 
+from ort_lite.inference.schema import Schemas
 from ort_lite.inference.schema_text import SchemaFile
 
 FILES = [SchemaFile(os.path.join(os.path.dirname(__file__), name)) for name in ("onnxruntime.txt", "onnx.txt")]
 """Of two lines for one version of an operator, that of the earlier file counts."""
+
+traits = Schemas(FILES).traits
+"""(node) -> the traits of its operator."""
 
 _VALUES = "exporters wrote the attributes of Constant-12 in models of older opsets; what they mean is plain"
 
@@ -24,3 +28,8 @@ TOLERATED = {
 """What onnxruntime accepts although ONNX rules it out, and so do we: lines of onnxruntime.txt in the place of ONNX's, and rules of
 `ort_lite.inference.schema` and `ort_lite.graph.inline`.
 """
+
+
+def operators_with(trait: str, domain: str = "") -> list[str]:
+    """The operators of a domain of which a version states the trait, sorted."""
+    return sorted({op_type for file in FILES for op_type in file.operators_with(trait, domain)})

@@ -1,6 +1,7 @@
 """Writes `onnx.txt` from the installed onnx: `python -m ort_lite_transforms.schemas.generate`.
 
-Needed when onnx brings a new opset. `ort_lite.inference.schema_text` says what a line means.
+Needed when onnx brings a new opset. `ort_lite.inference.schema_text` says what a line means. Traits are written by hand, behind the
+lines of the file, which keep them.
 """
 
 import re
@@ -13,7 +14,7 @@ from ort_lite.dtypes import from_ort_name
 from ort_lite_transforms.schemas.limits import limit
 
 FILE = Path(__file__).with_name("onnx.txt")
-HEAD = "# Made from the schemas of package onnx: python -m ort_lite_transforms.schemas.generate"
+HEAD = "# Made from the schemas of package onnx, but for the traits: python -m ort_lite_transforms.schemas.generate"
 COMPLETE = ("", "ai.onnx.ml")
 """Domains in which an operator that onnx does not know is a mistake; the others are open."""
 _SHARED = 24  # characters from which a set of types gets a number
@@ -21,8 +22,9 @@ _SHARED = 24  # characters from which a set of types gets a number
 _Option = defs.OpSchema.FormalParameterOption
 
 
-def table(schemas: Iterable[defs.OpSchema]) -> str:
-    """The text of the file for the schemas: sets of types, then a section for each domain."""
+def table(schemas: Iterable[defs.OpSchema], text: str) -> str:
+    """The text of the file for the schemas: sets of types, then a section for each domain. The lines of `text` keep their traits."""
+    traits = _traits(text)
     ordered = sorted(schemas, key=lambda schema: (schema.domain, schema.name, schema.since_version))
     sets = {one for schema in ordered for one in map(_types, schema.type_constraints) if len(one) >= _SHARED}
     numbers = {one: f"@{number}" for number, one in enumerate(sorted(sets))}
@@ -31,7 +33,9 @@ def table(schemas: Iterable[defs.OpSchema]) -> str:
         own = [schema for schema in ordered if schema.domain == domain]
         limit = f" {max(schema.since_version for schema in own)}" if domain in COMPLETE else ""
         lines.append(f"[{domain or 'ai.onnx'}{limit}]")
-        lines.extend(line(schema, numbers) for schema in own)
+        lines.extend(
+            line(schema, numbers) + traits.get((domain, f"{schema.name}-{schema.since_version}"), "") for schema in own
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -47,6 +51,17 @@ def line(schema: defs.OpSchema, numbers: dict[str, str]) -> str:
     while not parts[-1]:
         parts.pop()
     return f"{schema.name}-{schema.since_version}{'!' * schema.deprecated} {' | '.join(parts)}"
+
+
+def _traits(text: str) -> dict[tuple[str, str], str]:
+    """Return the traits behind the lines of a file, with their bar, by domain and version: ("", "Clip-13")."""
+    found = {}
+    for section in text.split("\n[")[1:]:
+        head, *lines = section.splitlines()
+        name = head.rstrip("]").partition(" ")[0]
+        for schema, bar, traits in (one.partition(" ; ") for one in lines if " ; " in one):
+            found["" if name == "ai.onnx" else name, schema.partition(" ")[0].rstrip("!")] = bar + traits
+    return found
 
 
 def _operands(parameters: Sequence[defs.OpSchema.FormalParameter]) -> Iterator[str]:
@@ -77,4 +92,4 @@ def _kind(text: str) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(table(defs.get_all_schemas_with_history()), encoding="utf-8")
+    FILE.write_text(table(defs.get_all_schemas_with_history(), FILE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -7,24 +7,12 @@ which most sessions never have.
 """
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from ort_lite.errors import InvalidArgument, InvalidType
 
 VERBOSE, INFO, WARNING = 0, 1, 2
 _LEVELS = (10, 20, 30, 40, 50)  # of the module logging
-
-
-Span = Callable[..., AbstractContextManager[dict[str, Any]]]
-"""Called around some work that a profile or a trace shows: with its name, and facts by keyword; gives a dict for those known later."""
-
-
-@contextmanager
-def no_span(name: str, **facts: Any) -> Iterator[dict[str, Any]]:
-    """Nobody listens."""
-    yield facts
 
 
 def logger() -> Any:

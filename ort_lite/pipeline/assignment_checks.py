@@ -1,16 +1,44 @@
-"""Listed providers that are assigned no node: an error for those that are required, a warning for the others."""
+"""Checks of an assignment before it is compiled: what the session's config rules out, and listed providers that run no node."""
 
 from collections import Counter
 from collections.abc import Iterator
 
-from ort_lite.errors import ProviderError
+from ort_lite.errors import Fail, ModelRequiresCompilation, ProviderError
+from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
+from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment, Reason
 from ort_lite.plugins.selection import DEFAULT, WITHOUT_IT, Selection
+from ort_lite.provider.context_nodes import is_context
 
 _MOST = 3
 """Reasons that a message shows."""
 _WIDTH = 160
 """Characters of a reason that it shows."""
+
+
+def check_fallback(assignment: Assignment, options: SessionOptions) -> None:
+    """Raise Fail, naming each node on the default provider, where the session's config rules that out."""
+    if options.config(DISABLE_CPU_FALLBACK, "0") != "1":
+        return
+    left = [place.node for _, place in assignment.rows() if place.provider == DEFAULT]
+    if left:
+        lines = [f"  {node}: {assignment.why_not(node) or 'nobody else was asked'}" for node in left]
+        some = "a node" if len(left) == 1 else f"{len(left)} nodes"
+        raise Fail(f"{DISABLE_CPU_FALLBACK} is set, and {DEFAULT} would run {some}:\n" + "\n".join(lines))
+
+
+def check_compiled(assignment: Assignment, options: SessionOptions) -> None:
+    """Raise ModelRequiresCompilation where the session's config rules compiling out, kernels and the default provider aside."""
+    if options.config(DISABLE_COMPILE, "0") != "1":
+        return
+    from ort_lite.provider.kernels import KernelProvider
+
+    ready = [is_context(p.nodes[0]) or isinstance(p.provider, KernelProvider) for p in assignment.partitions]
+    left = [p for p, done in zip(assignment.partitions, ready, strict=True) if not done and p.provider.name != DEFAULT]
+    if left:
+        lines = [f"  {p.name}: {', '.join(map(str, p.nodes[:3]))}{', ...' if len(p.nodes) > 3 else ''}" for p in left]
+        why = "these partitions are not compiled (InferenceSession.save_compiled makes a model in which they are)"
+        raise ModelRequiresCompilation(f"{DISABLE_COMPILE} is set, and {why}:\n" + "\n".join(lines))
 
 
 def check_used(chosen: Selection, assignment: Assignment) -> list[str]:
@@ -56,4 +84,4 @@ def _more(count: int) -> Iterator[str]:
         yield f"and {count} more {'kind' if count == 1 else 'kinds'} of reasons"
 
 
-__all__ = ["check_used"]
+__all__ = ["check_compiled", "check_fallback", "check_used"]

@@ -1,0 +1,78 @@
+"""The events of one run: its steps, from whatever threads, and which of them need each other's results."""
+
+import threading
+from collections.abc import Sequence
+from time import perf_counter_ns
+from typing import Any, NamedTuple, Self
+
+from ort_lite.execute.execute import Step, call_step
+from ort_lite.execute.trace import STEP
+from ort_lite.log.events import RUN, Event, Link, Stream
+from ort_lite.provider.current import CURRENT, RECORDED, StepEvents
+
+
+class _Source(NamedTuple):
+    """The step that a value comes from."""
+
+    name: str
+    begin: int
+    end: int
+    thread: int
+    nbytes: int | None
+
+
+class RunEvents:
+    """Calls the steps of one run, inside of its `with`, and emits an event for each. Steps that share a slot do not overlap."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._kernels: list[tuple[Any, ...]] = []
+        """What StepEvents collects."""
+        self._begin = perf_counter_ns()
+        self._sources: dict[int, _Source] = {}
+        """By slot."""
+
+    def __enter__(self) -> Self:
+        RECORDED.count(1)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        end, emit = perf_counter_ns(), self._stream.emit
+        RECORDED.count(-1)
+        for name, start, stop, args, provider, thread in self._kernels:
+            emit(Event(name, start, stop, {**args, "provider": provider}, thread))
+        emit(Event(RUN, self._begin, end, {}, threading.get_native_id(), "Session"))
+
+    def step(self, step: Step, inputs: list[Any]) -> Sequence[Any]:
+        """As `call_step`. Inside, partitions of this thread find in CURRENT where their kernels go."""
+        begin = perf_counter_ns()
+        outer, CURRENT.events = CURRENT.events, StepEvents(self._kernels, step.provider)
+        try:
+            results = call_step(step, inputs)
+        finally:
+            CURRENT.events = outer
+        self.ran(step, begin, perf_counter_ns(), inputs, results)
+        return results
+
+    def ran(self, step: Step, begin: int, end: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Emit the event of a step, and for a copy one on the track of its route, which lasts from its begin on."""
+        thread, emit = threading.get_native_id(), self._stream.emit
+        found = {source for slot in step.inputs if (source := self._sources.get(slot)) is not None}
+        sources = sorted(found, key=lambda source: source[:4])
+        links = tuple(Link(f"{s.name} to {step.name}", max(s.end, s.begin + 1000) - 1000, s.thread) for s in sources)
+        args = {"op_name": step.name, "provider": step.provider}
+        emit(Event(step.name + STEP, begin, end, args, thread, "Step", links=links))
+        nbytes = _nbytes([*results[:1], *inputs[:1]])
+        if step.route:
+            begun = [source for source in sources if source.name == f"begin {step.name}"]  # as the Linker calls it
+            first = min((source.begin for source in begun), default=begin)
+            size = nbytes if nbytes is not None or not begun else begun[0].nbytes
+            about = {"route": step.route, "provider": step.provider, **({} if size is None else {"bytes": size})}
+            emit(Event(step.name, first, end, about, kind="Copy"))
+        for slot in step.outputs:
+            self._sources[slot] = _Source(step.name, begin, end, thread, nbytes)
+
+
+def _nbytes(values: Sequence[Any]) -> int | None:
+    """Return the size of the first value that states one."""
+    return next((size for value in values if isinstance(size := getattr(value, "nbytes", None), int)), None)
