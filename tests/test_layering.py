@@ -48,7 +48,6 @@ KEEPERS = {
     "onnx": (
         "ort_lite/serialization/proto.py",
         "ort_lite/testing/cases.py",
-        "ort_lite/testing/drawing/sketch.py",
         "ort_lite/testing/generator/functions.py",
         "ort_lite/testing/generator/proto.py",
         "ort_lite/testing/generator/reduction/protos.py",

@@ -28,6 +28,7 @@ def main(arguments: Namespace) -> None:
         atol=arguments.atol,
         case=arguments.case,
         speed=True,
+        save=arguments.save or None,
     )
     for path, write in ((arguments.html, html), (arguments.junit, junit)):
         if path:

@@ -13,7 +13,7 @@ Every check is a function of `ort_lite.testing.checks`; its docstring says what 
 tests are the models that the provider is tried on.
 """
 
-from ort_lite.testing.kit import Deviation, Drawings, Finding, Kit
+from ort_lite.testing.kit import Deviation, Finding, GeneratedModels, Kit
 from ort_lite.testing.report import CHECKS, Report, check_provider
 
-__all__ = ["CHECKS", "Deviation", "Drawings", "Finding", "Kit", "Report", "check_provider"]
+__all__ = ["CHECKS", "Deviation", "Finding", "GeneratedModels", "Kit", "Report", "check_provider"]

@@ -15,9 +15,8 @@ def html(report: Report) -> str:
     """One page that needs nothing besides."""
     checks = "".join(_check(name, found) for name, found in report.findings.items())
     passed = sum(not found for found in report.findings.values())
-    head = (
-        f"{passed} of {len(report.findings)} checks passed; {report.claimed} node tests and {report.drawn} drawn models claimed"
-    )
+    claimed = f"{report.claimed} node tests and {report.generated} generated models claimed"
+    head = f"{passed} of {len(report.findings)} checks passed; {claimed}"
     title = escape(report.provider)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head>\n'

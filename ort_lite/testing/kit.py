@@ -3,7 +3,6 @@
 import json
 import shlex
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
@@ -15,18 +14,15 @@ import numpy as np
 from ort_lite.compile.fusing import fusions_of
 from ort_lite.errors import OrtLiteError
 from ort_lite.options.options import SessionOptions
-from ort_lite.provider.provider import ExecutionProvider
+from ort_lite.provider.provider import Capability, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.compatible import InferenceSession
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
-from ort_lite.testing.drawing import sketches
-from ort_lite.testing.drawing.patterns import of_patterns
-from ort_lite.testing.drawing.schemas import varied
-from ort_lite.testing.drawing.sketch import Sketch
+from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
+from ort_lite.testing.sizes import resized
+from ort_lite.testing.steering import Steering
 
 CPU = "CPUExecutionProvider"
-MOST = 1000
-"""Sketches that a kit runs."""
 USUAL = (1e-3, 1e-5)
 """What most node tests allow."""
 OTHERS = frozenset({"Concat", "CumSum", "Gather", "Hardmax", "If", "NonZero", "TopK", "Unique"})
@@ -47,24 +43,33 @@ class Finding(Record):
         return f"{told}\n    {self.reproduce}" if self.reproduce else told
 
 
-class Drawings:
-    """The sketches of some operators and what the CPU provider makes of them: kits of several providers may share one.
+class GeneratedModels:
+    """Generated models, and what the CPU provider computes: kits of several providers may share one.
 
-    `case` leaves the sketch of that name alone.
+    `case` leaves the model of that name alone.
     """
 
-    def __init__(self, operators: Iterable[str] | None = None, case: str = "") -> None:
-        found = sketches(None if operators is None else frozenset(operators))
-        self.case, self.sketches = case, tuple(sketch for sketch in found if case in ("", sketch.name))
-        self._wanted: dict[Sketch, list[list[Any]]] = {}
+    def __init__(self, case: str = "") -> None:
+        self.case, self.cases = case, Cases()
+        self._expected: dict[GeneratedCase, list[list[Any]] | None] = {}
+        self._resized: dict[GeneratedCase, GeneratedCase | None] = {}
 
-    def wanted(self, sketch: Sketch) -> list[list[Any]]:
-        """The outputs of each run. What the CPU provider raises."""
-        if sketch not in self._wanted:
-            with quiet():
-                session = InferenceSession(_bytes(sketch.model), options(), providers=[CPU])
-            self._wanted[sketch] = [session.run(None, copied(feed)) for feed in sketch.feeds]
-        return self._wanted[sketch]
+    def expected(self, case: GeneratedCase) -> list[list[Any]] | None:
+        """The outputs of each run; None where the CPU provider does not run it."""
+        if case not in self._expected:
+            try:
+                session = reference(case.model)
+                with np.errstate(all="ignore"):
+                    self._expected[case] = [session.run(None, copied(feed)) for feed in case.feeds]
+            except OrtLiteError:
+                self._expected[case] = None
+        return self._expected[case]
+
+    def resized(self, case: GeneratedCase) -> GeneratedCase | None:
+        """The case with runs of other sizes; None where it has no others."""
+        if case not in self._resized:
+            self._resized[case] = resized(case, reference)
+        return self._resized[case]
 
 
 class Deviation(Record, eq=False):
@@ -76,11 +81,11 @@ class Deviation(Record, eq=False):
     reason: str
     where: Callable[..., Any]
 
-    def without(self, sketch: Sketch, feed: Mapping[str, Any], got: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
-        """What it gave, with what is wanted in the elements at which it may deviate. Of a sketch of one node."""
-        (row,) = sketch.rows
-        operands = {**sketch.constants, **feed}
-        mask = self.where(*(operands[name] for name in row.inputs if name))
+    def without(self, case: GeneratedCase, feed: Mapping[str, Any], got: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+        """The results, with the expected ones at the elements where it may deviate. The case has one node."""
+        (node,) = case.nodes
+        operands = {**case.constants, **feed}
+        mask = self.where(*(operands[name] for name in node.input if name))
         return [np.where(mask, b, a) if a.shape == b.shape else a for a, b in zip(got, wanted, strict=True)]
 
 
@@ -89,9 +94,9 @@ class Kit:
 
     `operators` limits ONNX's node tests to those of these operators. Results may differ by `rtol` and `atol` where that is more
     than a node test allows (1e-3 and 1e-5): for devices that compute in fewer bits. Sessions are made with
-    `use_deterministic_compute`, so that a device with a faster, not repeatable way does not take it. `drawings` are those of
-    another kit with the same operators, for whoever makes many. `known` has deviations by check (of drawn models) and
-    operator; one that does not occur is a finding too, so that the list shrinks with what is mended.
+    `use_deterministic_compute`, so that a device with a faster, not repeatable way does not take it. `models` are those of
+    another kit, for whoever makes many. `known` has deviations by check (of generated models) and operator; one that does not
+    occur is a finding too, so that the list shrinks with what is mended.
     """
 
     def __init__(
@@ -101,13 +106,13 @@ class Kit:
         *,
         rtol: float = 0.0,
         atol: float = 0.0,
-        drawings: Drawings | None = None,
+        models: GeneratedModels | None = None,
         known: Mapping[str, Mapping[str, Deviation]] | None = None,
     ) -> None:
         self.make = make
         self.known = known or {}
         self.operators = None if operators is None else frozenset(operators)
-        self._drawings = drawings
+        self._models = models
         self._rtol, self._atol = rtol, atol
         self._remembered: dict[Any, Any] = {}
 
@@ -160,40 +165,53 @@ class Kit:
             if keeps_shape(case) and case.operators[0] not in found:
                 row = in_a_row(case)
                 with suppress(OrtLiteError):  # it wants another rank
-                    expected = tuple(self.reference(row.model).run(None, copied(row.feed)))
+                    expected = tuple(reference(row.model).run(None, copied(row.feed)))
                     if expected[-1].shape == row.feed["v0"].shape:
                         found[case.operators[0]] = (case, row.replace(expected=expected))
         return found
 
     @cached_property
-    def drawings(self) -> Drawings:
-        return Drawings(self.operators) if self._drawings is None else self._drawings
+    def models(self) -> GeneratedModels:
+        return GeneratedModels() if self._models is None else self._models
+
+    @property
+    def generated(self) -> list[GeneratedCase]:
+        """Generated models of which it takes a node, and which the CPU provider runs."""
+        return [case for kind in KINDS for case in self.of_kind(kind)]
+
+    def of_kind(self, kind: str) -> list[GeneratedCase]:
+        """The generated models of a check."""
+        found = self._steering.draw(kind)
+        return [case for case in (*found, *(self._fused if kind == "graphs" else ())) if self.models.case in ("", case.name)]
 
     @cached_property
-    def more(self) -> tuple[Sketch, ...]:
-        """Sketches of this provider: of operators that no family has, with other attributes, and what its fusions look for."""
-        case, families = self.drawings.case, self.drawings.sketches
-        if case and families:
-            return ()
-        known = {operator for sketch in families for operator in sketch.operators}
-        found = [*varied(self.some, known), *of_patterns(fusions_of(self._asked))]
-        return tuple(sketch for sketch in found if case in ("", sketch.name))
+    def _steering(self) -> Steering:
+        return Steering(self.models.cases, self._candidates, self._taken_of, self.models.resized)
 
     @cached_property
-    def drawn(self) -> tuple[Sketch, ...]:
-        """The sketches of which it takes a node: of a provider that takes most operators, as many of each as leave MOST."""
-        found = [sketch for sketch in (*self.drawings.sketches, *self.more) if self.takes(sketch)]
-        if len(found) <= MOST:
-            return tuple(found)
-        turn: Counter[Any] = Counter()
-        order = {}
-        for sketch in found:
-            key = (sketch.kind, sketch.operators[0])
-            order[sketch] = turn[key]
-            turn[key] += 1
-        return tuple(sorted(found, key=order.__getitem__)[:MOST])
+    def _fused(self) -> list[GeneratedCase]:
+        """What its own fusions look for."""
+        return self._steering.of_patterns(fusions_of(self._asked))
 
-    def takes(self, case: Case | Sketch) -> tuple[str, ...]:
+    @property
+    def _candidates(self) -> list[tuple[str, str]]:
+        """Operators of which it may take nodes: those of `operators`, or of the node tests that it takes, or that it claims alone."""
+        every = self.models.cases.operators
+        if self.operators is not None:
+            return [(domain, name) for domain, name in every if name in self.operators]
+        taken = {operator for operators in self.taken.values() for operator in operators}
+        return [one for one in every if (not one[0] and one[1] in taken) or self._claims(one)]
+
+    def _claims(self, operator: tuple[str, str]) -> bool:
+        """Return True if it claims a node of the newest version with the usual types, of which nothing else is known."""
+        return any(isinstance(answer, Capability) for answer in self._asked.get_capability(self.models.cases.view(*operator)))
+
+    def _taken_of(self, case: GeneratedCase) -> tuple[str, ...]:
+        """The operators that it takes of a case that the CPU provider runs."""
+        taken = self.takes(case)
+        return taken if taken and self.models.expected(case) is not None else ()
+
+    def takes(self, case: Case | GeneratedCase) -> tuple[str, ...]:
         """The operators of the nodes that the provider is given."""
         from ort_lite import plan
 
@@ -221,13 +239,14 @@ class Kit:
         rtol, atol = USUAL if case is None else (case.rtol, case.atol)
         return compare(got, wanted, max(rtol, self._rtol), max(atol, self._atol))
 
-    def to_see(self, check: str, sketch: Sketch) -> str:
-        """The line that shows a sketch's result again."""
+    def to_see(self, check: str, case: GeneratedCase) -> str:
+        """The line that shows the result of a generated model again."""
         cls = type(self._asked)
         words = ["ort-lite", "check-provider", f"{cls.__module__}:{cls.__qualname__}"]
         given = self.make.keywords if isinstance(self.make, partial) else {}
         words += ["--options", json.dumps(given, default=str)] if given else []
-        return shlex.join([*words, "--only", check, "--case", sketch.name])
+        words += ["--operators", ",".join(sorted(self.operators))] if self.operators is not None else []
+        return shlex.join([*words, "--only", check, "--case", case.name])
 
     def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make()` gave the first time, for all checks."""
@@ -241,11 +260,6 @@ class Kit:
         with quiet():
             return InferenceSession(_bytes(model), options(), providers=[(given, {"on_compile_error": "raise"})], **how)
 
-    def reference(self, model: Any) -> InferenceSession:
-        """The CPU provider alone."""
-        with quiet():
-            return InferenceSession(_bytes(model), options(), providers=[CPU])
-
     def partitions(self, session: InferenceSession) -> list[Any]:
         """The provider's compiled partitions of a session that `session` made."""
         provider, prepared = self.provider_of(session), session._prepared
@@ -255,6 +269,12 @@ class Kit:
     def provider_of(self, session: InferenceSession) -> ExecutionProvider:
         """Its instance in a session that `session` made."""
         return next(iter(session._prepared.assignment.providers.values()))
+
+
+def reference(model: Any) -> InferenceSession:
+    """A session of the CPU provider alone."""
+    with quiet():
+        return InferenceSession(_bytes(model), options(), providers=[CPU])
 
 
 @contextmanager

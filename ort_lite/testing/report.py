@@ -4,14 +4,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.testing import checks
-from ort_lite.testing.kit import Drawings, Finding, Kit
+from ort_lite.testing.kit import Finding, GeneratedModels, Kit
 from ort_lite.testing.speed import Speed, speeds, table
 
 Check = Callable[[Kit], list[Finding]]
@@ -21,13 +24,13 @@ CHECKS: Mapping[str, Check] = MappingProxyType({check.__name__: check for check 
 
 
 class Report(Record):
-    """What each check found; `claimed` and `drawn` count the node tests of ONNX, and the kit's own models, of which the provider
+    """What each check found; `claimed` and `generated` count the node tests of ONNX, and the kit's own models, of which the provider
     takes a node.
     """
 
     provider: str
     claimed: int
-    drawn: int
+    generated: int
     findings: Mapping[str, tuple[Finding, ...]]
     speed: tuple[Speed, ...] = ()
 
@@ -43,14 +46,14 @@ class Report(Record):
     def as_dict(self) -> dict[str, Any]:
         found = {name: [_plain(finding) for finding in several] for name, several in self.findings.items()}
         speed = {one.subject: {"seconds": one.seconds, "cpu": one.cpu} for one in self.speed}
-        counts = {"claimed": self.claimed, "drawn": self.drawn}
+        counts = {"claimed": self.claimed, "generated": self.generated}
         return {"provider": self.provider, **counts, "score": self.score, "checks": found, "speed": speed}
 
     def to_json(self, indent: int | None = 2) -> str:
         return json.dumps(self.as_dict(), indent=indent)
 
     def __str__(self) -> str:
-        claimed = f"{self.claimed} node tests and {self.drawn} drawn models claimed"
+        claimed = f"{self.claimed} node tests and {self.generated} generated models claimed"
         lines = [f"{self.provider}: {self.score:.0%} of {len(self.findings)} checks passed; {claimed}"]
         lines += [str(finding) for several in self.findings.values() for finding in several]
         return "\n".join([*lines, *(table(self.speed) if self.speed else ())])
@@ -69,29 +72,46 @@ def check_provider(
     atol: float = 0.0,
     case: str = "",
     speed: bool = False,
+    save: str | Path | None = None,
     **options: Any,
 ) -> Report:
     """Every check, or those in `only`, on `provider(**options)`; minutes for a provider that takes most operators.
 
     `operators` limits the node tests to those of these operators; `rtol` and `atol` allow larger differences than a node test
-    does (see Kit). `case` is the name of the one drawn model to look at, `speed` adds times. Options of the provider that have such
-    a name go into a `functools.partial`. Raises InvalidArgument for a check or a case that there is not.
+    does (see Kit). `case` is the name of the one generated model to look at, `speed` adds times, and `save` is a folder for
+    generated models that fail. Options of the provider that have such a name go into a `functools.partial`. Raises
+    InvalidArgument for a check or a case that there is not.
     """
     for name in only or ():
         if name not in CHECKS:
             raise InvalidArgument(f"no check is called {name!r}; there are {', '.join(CHECKS)}")
-    kit = Kit(partial(provider, **options), operators, rtol=rtol, atol=atol, drawings=Drawings(operators, case))
-    if case and not kit.drawn:
-        raise InvalidArgument(f"no drawn model of which it takes a node is called {case!r}")
-    chosen = only if only is not None else {sketch.kind for sketch in kit.drawn} if case else CHECKS
+    kit = Kit(partial(provider, **options), operators, rtol=rtol, atol=atol, models=GeneratedModels(case))
+    if case and not kit.generated:
+        raise InvalidArgument(f"no generated model of which it takes a node is called {case!r}")
+    chosen = only if only is not None else {one.kind for one in kit.generated} if case else CHECKS
     findings = {name: tuple(run(check, kit)) for name, check in CHECKS.items() if name in chosen}
+    if save is not None:
+        _save(kit, findings, Path(save))
     return report_of(kit, findings, speed)
 
 
+def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> None:
+    """Write each generated model that failed as CHECK-N.onnx, and the inputs of its runs as CHECK-N.run-M.npz."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cases = {case.name: case for case in kit.generated}
+    for check, several in findings.items():
+        for number, case in enumerate(cases[finding.case] for finding in several if finding.case in cases):
+            path = folder / f"{check}-{number}"
+            path.with_name(f"{path.name}.onnx").write_bytes(case.model.SerializeToString())
+            for run, feed in enumerate(case.feeds):
+                arrays: dict[str, Any] = dict(feed)
+                np.savez(path.with_name(f"{path.name}.run-{run}.npz"), **arrays)
+
+
 def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool = False) -> Report:
-    """What the checks found, with what they were tried on; about one drawn model alone, no node test is asked about."""
-    claimed = 0 if kit.drawings.case else len(kit.claimed)
-    return Report(kit.make().name, claimed, len(kit.drawn), findings, speeds(kit) if speed else ())
+    """What the checks found, with what they were tried on; about one generated model alone, no node test is asked about."""
+    claimed = 0 if kit.models.case else len(kit.claimed)
+    return Report(kit.make().name, claimed, len(kit.generated), findings, speeds(kit) if speed else ())
 
 
 def run(check: Check, kit: Kit) -> list[Finding]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ort_lite.record import Record
 from ort_lite.testing.checks.tries import made, ran
-from ort_lite.testing.drawing.sketch import Sketch
-from ort_lite.testing.kit import Kit, copied
+from ort_lite.testing.generated import GeneratedCase
+from ort_lite.testing.kit import Kit, copied, reference
 
 RUNS = 5
 
@@ -28,29 +28,29 @@ class Speed(Record):
 
 
 def speeds(kit: Kit) -> tuple[Speed, ...]:
-    """Of the largest sketch of each operator that the provider takes alone; "all" sums them up. Where both run it."""
-    found = [speed for name, sketch in _largest(kit).items() for speed in _timed(kit, name, sketch)]
+    """Of the largest generated model of each operator that the provider takes alone; "all" sums them up. Where both run it."""
+    found = [speed for name, case in _largest(kit).items() for speed in _timed(kit, name, case)]
     if not found:
         return ()
     return (*found, Speed("all", sum(one.seconds for one in found), sum(one.cpu for one in found)))
 
 
-def _largest(kit: Kit) -> dict[str, Sketch]:
-    found: dict[str, Sketch] = {}
-    for sketch in sorted(kit.drawn, key=lambda one: one.size[2], reverse=True):
-        if len(sketch.rows) == 1 and len(sketch.feeds) == 1 and kit.takes(sketch) == sketch.operators:
-            found.setdefault(sketch.operators[0], sketch)
+def _largest(kit: Kit) -> dict[str, GeneratedCase]:
+    found: dict[str, GeneratedCase] = {}
+    for case in sorted(kit.generated, key=lambda one: one.size[2], reverse=True):
+        if len(case.nodes) == 1 and len(case.feeds) == 1 and kit.takes(case) == case.operators:
+            found.setdefault(case.operators[0], case)
     return dict(sorted(found.items()))
 
 
-def _timed(kit: Kit, name: str, sketch: Sketch) -> Iterator[Speed]:
-    sessions = [made(partial(kit.session, sketch.model)), made(partial(kit.reference, sketch.model))]
-    if not any(isinstance(one, Exception) or isinstance(ran(one, sketch.feeds[0]), Exception) for one in sessions):
-        yield Speed(name, *(median(_seconds(session, sketch) for _ in range(RUNS)) for session in sessions))
+def _timed(kit: Kit, name: str, case: GeneratedCase) -> Iterator[Speed]:
+    sessions = [made(partial(kit.session, case.model)), made(partial(reference, case.model))]
+    if not any(isinstance(one, Exception) or isinstance(ran(one, case.feeds[0]), Exception) for one in sessions):
+        yield Speed(name, *(median(_seconds(session, case) for _ in range(RUNS)) for session in sessions))
 
 
-def _seconds(session: Any, sketch: Sketch) -> float:
-    feed = copied(sketch.feeds[0])  # all kits of a process have the same sketches
+def _seconds(session: Any, case: GeneratedCase) -> float:
+    feed = copied(case.feeds[0])  # kits may share their models
     begin = perf_counter()
     session.run(None, feed)
     return perf_counter() - begin

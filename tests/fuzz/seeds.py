@@ -12,7 +12,7 @@ from tests.conformance.versions import models
 from tests.conformance.versions.cases import Case, Input
 from tests.conformance.versions.checking import plan
 from tests.conformance.versions.schemas import Key, schemas
-from tests.fuzz import microsoft
+from tests.fuzz import generated
 
 
 class Seed(NamedTuple):
@@ -35,7 +35,7 @@ def seeds() -> dict[Key, list[Seed]]:
     for key in schemas():
         if has_kernel(key):
             found[key] = sorted((Seed(key, one, dtype) for one, dtype in plan(key)), key=lambda seed: seed.dtype is not None)
-    for one in microsoft.CASES:
+    for one in generated.cases():
         found.setdefault((one.domain, one.op_type, 1), []).append(Seed((one.domain, one.op_type, 1), one, None))
     return {key: own for key, own in found.items() if own}
 

@@ -55,8 +55,10 @@ def test_a_test_run_meets_every_operator_version() -> None:
 
 
 def test_every_mutation_is_met() -> None:
-    told = {line.partition(":")[0] for number in SOME for line in mutant(number).story}
-    assert told == {mutation.__name__ for mutation in MUTATIONS}
+    missing, numbers = {mutation.__name__ for mutation in MUTATIONS}, iter(range(0, 60_000, 7))
+    while missing and (number := next(numbers, None)) is not None:
+        missing -= {line.partition(":")[0] for line in mutant(number).story}
+    assert not missing
 
 
 def test_small_numbers_keep_to_the_types_of_the_cases() -> None:

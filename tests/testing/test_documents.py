@@ -2,12 +2,15 @@
 
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from ort_lite import InferenceSession
 from ort_lite.__main__ import main
 from ort_lite.errors import InvalidArgument
 from ort_lite.testing import Finding, Report, check_provider
@@ -61,7 +64,7 @@ def test_junit_has_a_case_for_each_check() -> None:
 
 def test_a_report_ends_with_the_speed() -> None:
     lines = str(REPORT).splitlines()
-    assert lines[0] == "MyProvider: 50% of 2 checks passed; 5 node tests and 7 drawn models claimed"
+    assert lines[0] == "MyProvider: 50% of 2 checks passed; 5 node tests and 7 generated models claimed"
     assert [line.split() for line in lines[-2:]] == [["speed", "µs", "CPU", "µs", "ratio"], ["Abs", "20", "10", "2.00"]]
 
 
@@ -71,16 +74,21 @@ def test_speed_is_told_of_each_operator_and_of_all() -> None:
     assert report.speed[-1].seconds == sum(one.seconds for one in report.speed[:-1]) > 0
 
 
-def test_the_smallest_failure_is_shown_with_a_line_that_shows_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_smallest_failure_is_shown_with_a_line_that_shows_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     report = check_provider(BadProvider, operators=["Abs"], only=["attributes"], defect="is a little wrong")
     (finding,) = report.findings["attributes"]
-    assert finding.case == "Abs(1)"
+    assert finding.case.startswith("Abs(1), opset ")
     assert "output 0 differs: at (0,): got" in finding.text and "and so does" in finding.text
     assert finding.reproduce.startswith(f"ort-lite check-provider {BAD} --options ")
-    again = finding.reproduce.split("--options ")[1]
-    assert again == """'{"defect": "is a little wrong"}' --only attributes --case 'Abs(1)'"""
-    assert main(["check-provider", BAD, "--options", '{"defect": "is a little wrong"}', "--case", "Abs(1)"]) == 1
-    assert "attributes: Abs(1): output 0 differs" in capsys.readouterr().out
+    words = shlex.split(finding.reproduce)
+    assert words[-6:] == ["--operators", "Abs", "--only", "attributes", "--case", finding.case]
+    assert main([*words[1:], "--save", str(tmp_path / "failures")]) == 1
+    assert f"attributes: {finding.case}: output 0 differs" in capsys.readouterr().out
+    session = InferenceSession(tmp_path / "failures" / "attributes-0.onnx", providers=["CPUExecutionProvider"])
+    with np.load(tmp_path / "failures" / "attributes-0.run-0.npz") as feed:
+        assert session.run(None, dict(feed))[0].shape == (1,)
 
 
 def test_the_command_writes_all_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +106,10 @@ def test_the_command_writes_all_forms(tmp_path: Path, capsys: pytest.CaptureFixt
         ([BAD, "--options", "1"], "expected a JSON object"),
         ([BAD, "--options", "{"], "--options '{'"),
         ([BAD, "--only", "beauty"], "no check is called 'beauty'"),
-        ([BAD, "--operators", "Abs", "--case", "Nothing()"], "no drawn model of which it takes a node is called 'Nothing()'"),
+        (
+            [BAD, "--operators", "Abs", "--case", "Nothing()"],
+            "no generated model of which it takes a node is called 'Nothing()'",
+        ),
         (["NobodysExecutionProvider"], "no execution provider is called"),
     ],
 )
@@ -108,5 +119,5 @@ def test_what_the_command_cannot_do_it_says(arguments: list[str], message: str, 
 
 
 def test_an_unknown_case_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="no drawn model"):
+    with pytest.raises(InvalidArgument, match="no generated model"):
         check_provider(BadProvider, operators=["Abs"], case="Abs(1000000)")

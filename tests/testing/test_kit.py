@@ -99,17 +99,18 @@ class TestKnownDeviations:
         ]
 
     def test_are_findings_where_nobody_knows_them(self) -> None:
-        assert self.findings() == ["Ceil(10) of odd numbers: output 0 differs: at (0,): got 0.0, expected nan"]
+        (text,) = self.findings()
+        assert text.startswith("Ceil(") and "got 0.0, expected nan" in text
 
     def test_are_none_where_they_are_said(self) -> None:
         assert self.findings(Ceil=Deviation("NaN becomes 0", np.isnan)) == []
 
     def test_say_nothing_about_other_elements(self) -> None:
-        wrong = self.findings(Ceil=Deviation("infinities become 0", np.isinf))
-        assert "Ceil(10) of odd numbers: output 0 differs: at (0,): got 0.0, expected nan" in wrong
+        wrong, *_ = self.findings(Ceil=Deviation("infinities become 0", np.isinf))
+        assert "got 0.0, expected nan" in wrong
 
     def test_that_do_not_occur_are_findings(self) -> None:
-        text = "Abs: NaN becomes 1: known, but no drawn model shows it; take it off the list"
+        text = "Abs: NaN becomes 1: known, but no generated model shows it; take it off the list"
         known = {"Abs": Deviation("NaN becomes 1", np.isnan), "Ceil": Deviation("NaN becomes 0", np.isnan)}
         assert self.findings(**known) == [text]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ort_lite.testing.checks.answers import capability, contract
 from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances, outputs_owned, statelessness, threads
-from ort_lite.testing.checks.drawn import attributes, graphs, numbers, sizes
+from ort_lite.testing.checks.generated import attributes, graphs, numbers, sizes
 from ort_lite.testing.checks.handles import handles
 from ort_lite.testing.checks.interrupted import interrupted
 from ort_lite.testing.checks.memory import allocator, caches, release, transfer

@@ -31,10 +31,10 @@ def _problems(partition: Partition, compiled: Any, feed: Any) -> list[str]:
 
 def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
     yield from ((case.name, session, case.feed) for case, session in new_sessions(kit, len(kit.some)))
-    for sketch in [s for s in kit.drawn if s.kind == "graphs"][::4]:
-        session = made(partial(kit.session, sketch.model))
+    for case in kit.of_kind("graphs")[::4]:
+        session = made(partial(kit.session, case.model))
         if not isinstance(session, Exception):
-            yield sketch.name, session, sketch.feeds[0]
+            yield case.name, session, case.feeds[0]
 
 
 def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
 from ort_lite.testing.checks.tries import made, new_result, ran, session_with_constants, told
-from ort_lite.testing.kit import Finding, Kit
+from ort_lite.testing.kit import Finding, Kit, reference
 
 
 def claims(kit: Kit) -> list[Finding]:
@@ -50,14 +50,14 @@ def shapes(kit: Kit) -> list[Finding]:
     found = []
     for case in kit.some:
         model = cases.with_open_dimensions(case)
-        session, reference = made(partial(kit.session, model)), made(partial(kit.reference, model))
-        if isinstance(reference, Exception):
+        session, cpu = made(partial(kit.session, model)), made(partial(reference, model))
+        if isinstance(cpu, Exception):
             continue
         if isinstance(session, Exception):
             found.append(Finding("shapes", f"{case.name}, open dimensions", told(session)))
             continue
         for label, feed in (("as it is", case.feed), *cases.other_sizes(case)):
-            wanted = ran(reference, feed)
+            wanted = ran(cpu, feed)
             undefined = isinstance(wanted, Exception) or (label == "empty" and any(map(_has_nan, wanted)))
             text = None if undefined else _differs(kit, ran(session, feed), wanted, case)
             if text is not None:
@@ -76,7 +76,7 @@ def _numbers(kit: Kit, case: Case) -> list[Finding]:
     if feed is None or len(set(case.operators)) > 1:
         return []
     model = cases.with_rank_0(case)
-    wanted = made(lambda: kit.reference(model).run(None, feed))
+    wanted = made(lambda: reference(model).run(None, feed))
     text = None if isinstance(wanted, Exception) else _differs(kit, new_result(kit, model, feed), wanted, case)
     return [] if text is None else [Finding("shapes", f"{case.name}, 0-d", text)]
 
@@ -88,7 +88,7 @@ def groups(kit: Kit) -> list[Finding]:
     """
     found = []
     for label, model, feed in cases.of_several_nodes(kit.unary):
-        wanted: Sequence[Any] = kit.reference(model).run(None, feed)
+        wanted: Sequence[Any] = reference(model).run(None, feed)
         text = _differs(kit, _where_defined(new_result(kit, model, feed), wanted), wanted, kit.unary[0])
         if text is not None:
             found.append(Finding("groups", label, text))

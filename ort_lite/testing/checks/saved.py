@@ -1,8 +1,10 @@
 """Compiled models: what is saved runs in another instance, and what does not fit is refused."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,10 +13,10 @@ from ort_lite.errors import OrtLiteError
 from ort_lite.pipeline.context import NothingToSave
 from ort_lite.provider.context_nodes import BYTES, is_context
 from ort_lite.testing.checks.tries import made, ran, told
-from ort_lite.testing.drawing.sketch import Sketch
+from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Finding, Kit
 
-LARGEST = 8
+LARGEST, EACH = 16, 4
 
 
 def saved(kit: Kit) -> list[Finding]:
@@ -23,50 +25,51 @@ def saved(kit: Kit) -> list[Finding]:
     """
     found: list[Finding] = []
     with TemporaryDirectory() as folder:
-        for k, sketch in enumerate(_with_most(kit)):
-            session = made(partial(kit.session, sketch.model))
-            if isinstance(session, Exception) or isinstance(ran(session, sketch.feeds[0]), Exception):
+        for k, case in enumerate(_with_most(kit)):
+            session = made(partial(kit.session, case.model))
+            if isinstance(session, Exception) or isinstance(ran(session, case.feeds[0]), Exception):
                 continue  # a finding of `graphs` or `attributes`
             path = Path(folder, f"{k}.onnx")
             error = made(partial(session.save_compiled, path))
             if isinstance(error, NothingToSave):
                 return found
-            told_of = [told(error)] if isinstance(error, Exception) else _loaded(kit, sketch, session, path)
-            found += [Finding("saved", sketch.name, text, kit.to_see("saved", sketch)) for text in told_of]
+            told_of = [told(error)] if isinstance(error, Exception) else _loaded(kit, case, session, path)
+            found += [Finding("saved", case.name, text, kit.to_see("saved", case)) for text in told_of]
     return found + [Finding("saved", "", text) for text in _versions(kit)]
 
 
-def _with_most(kit: Kit) -> list[Sketch]:
-    """Of the sketches that it takes whole those with most constants and nodes, one for each first operator."""
-    found: dict[str, Sketch] = {}
-    for sketch in sorted(kit.drawn, key=lambda one: (-len(one.constants), -len(one.rows))):
-        if kit.takes(sketch) == sketch.operators or set(sketch.operators) <= set(kit.takes(sketch)):
-            found.setdefault(sketch.operators[0], sketch)
-    return list(found.values())[:LARGEST]
+def _with_most(kit: Kit) -> list[GeneratedCase]:
+    """Those of the models that it takes whole with most constants, attributes and nodes, a few for each first operator."""
+    found: defaultdict[str, list[GeneratedCase]] = defaultdict(list)
+    for case in sorted(kit.generated, key=lambda one: (-len(one.constants), -one.size[1], -len(one.nodes))):
+        first = found[case.operators[0]]
+        if len(first) < EACH and set(case.operators) <= set(kit.takes(case)):
+            first.append(case)
+    return [*chain(*found.values())][:LARGEST]
 
 
-def _loaded(kit: Kit, sketch: Sketch, session: Any, path: Path) -> Iterator[str]:
-    wanted = [ran(session, feed) for feed in sketch.feeds]
+def _loaded(kit: Kit, case: GeneratedCase, session: Any, path: Path) -> Iterator[str]:
+    wanted = [ran(session, feed) for feed in case.feeds]
     provider = kit.make()
     again = made(partial(kit.session, str(path), provider))
     if isinstance(again, Exception):
         yield f"saved, another instance refuses it: {told(again)}"
         return
-    yield from _same(kit, sketch, again, wanted, "saved and loaded")
+    yield from _same(kit, case, again, wanted, "saved and loaded")
     for name in ("device_id",) if "device_id" in provider.get_options() else ():
         other = made(partial(kit.make, **{name: 1}))
         elsewhere = other if isinstance(other, Exception) else made(partial(kit.session, str(path), other))
         if not isinstance(elsewhere, Exception):
-            yield from _same(kit, sketch, elsewhere, wanted, f"loaded with {name}=1")
+            yield from _same(kit, case, elsewhere, wanted, f"loaded with {name}=1")
         elif not isinstance(elsewhere, OrtLiteError):
             yield f"loaded with {name}=1: {told(elsewhere)}; expected CompileError"
     session.close()
-    yield from _same(kit, sketch, again, wanted, "when the session that saved it is closed")
+    yield from _same(kit, case, again, wanted, "when the session that saved it is closed")
     yield from _broken(kit, again)
 
 
-def _same(kit: Kit, sketch: Sketch, session: Any, wanted: list[Any], when: str) -> Iterator[str]:
-    for feed, right in zip(sketch.feeds, wanted, strict=True):
+def _same(kit: Kit, case: GeneratedCase, session: Any, wanted: list[Any], when: str) -> Iterator[str]:
+    for feed, right in zip(case.feeds, wanted, strict=True):
         got = ran(session, feed)
         text = told(got) if isinstance(got, Exception) else kit.differs(got, right)
         if text is not None:

@@ -29,13 +29,17 @@ Propose = Callable[[Draw], None]
 """Adds a node to the draft by its recipe."""
 
 
-def patterns_of(transforms: Iterable[Transform], layouts: bool = False) -> dict[str, tuple[Pattern, ...]]:
-    """The patterns of each transform that has some with operators of public domains. With `layouts` those of channels-last
-    operators too, which models have as ONNX's own.
+def patterns_of(transforms: Iterable[Transform], of_provider: bool = False) -> dict[str, tuple[Pattern, ...]]:
+    """The patterns of each transform that has some with operators of public domains.
+
+    `of_provider`: the transforms are a provider's fusions. Patterns of channels-last operators have ONNX's own instead, and what
+    the fusions make is in turn what they match.
     """
     rules = {one.name: one.patterns for one in transforms if isinstance(one, LocalRule)}
-    if layouts:
+    if of_provider:
         rules = {name: tuple(map(_without_layout, patterns)) for name, patterns in rules.items()}
+        matched = [pattern for patterns in rules.values() for pattern in patterns if _is_public(pattern)]
+        rules = {name: tuple(new for old in patterns for new in _unfused(old, matched)) for name, patterns in rules.items()}
     found = {name: tuple(filter(_is_public, patterns)) for name, patterns in rules.items()}
     return {name: patterns for name, patterns in found.items() if patterns}
 
@@ -47,19 +51,38 @@ def operators_of(pattern: Pattern) -> set[str]:
 
 
 def _without_layout(pattern: Pattern) -> Pattern:
-    def plain(operands: Sequence[Operand]) -> tuple[Operand, ...]:
-        return tuple(_without_layout(one) if isinstance(one, Pattern) else one for one in operands)
+    domain = "" if pattern.domain == NHWC_DOMAIN else pattern.domain
+    return _with_inner(pattern.replace(domain=domain), _without_layout)
 
-    return pattern.replace(
-        domain="" if pattern.domain == NHWC_DOMAIN else pattern.domain,
-        operands=plain(pattern.operands),
-        orders=tuple(order.replace(operands=plain(order.operands)) for order in pattern.orders),
-    )
+
+def _unfused(pattern: Pattern, matched: Iterable[Pattern]) -> list[Pattern]:
+    """The pattern, with each of the matched ones where it has an operator of a provider's own: any of them may become it."""
+    if _is_public(pattern) or not _is_public_node(pattern):
+        return [pattern]
+
+    def unfused(one: Pattern) -> Pattern:
+        return _with_inner(pattern, lambda inner: inner if _is_public(inner) else one)
+
+    return list(map(unfused, matched))
+
+
+def _with_inner(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
+    """The pattern with other inner ones."""
+
+    def changed(operands: Sequence[Operand]) -> tuple[Operand, ...]:
+        return tuple(change(one) if isinstance(one, Pattern) else one for one in operands)
+
+    orders = tuple(order.replace(operands=changed(order.operands)) for order in pattern.orders)
+    return pattern.replace(operands=changed(pattern.operands), orders=orders)
 
 
 def _is_public(pattern: Pattern) -> bool:
     inner = all(_is_public(operand) for operand in pattern.operands if isinstance(operand, Pattern))
-    return inner and "*" not in pattern.op_types and pattern.domain in ("", "com.microsoft")
+    return inner and _is_public_node(pattern)
+
+
+def _is_public_node(pattern: Pattern) -> bool:
+    return "*" not in pattern.op_types and pattern.domain in ("", "com.microsoft")
 
 
 class PatternDraft:
@@ -204,4 +227,6 @@ class PatternDraft:
         forms = [shape, (), shape[-1:]]
         if len(shape) > 1:
             forms.append((shape[1], *(1,) * (len(shape) - 2)))
+        if self._draft.plain:
+            forms += [shape] * len(forms)  # fusions of a sum most often want it so
         return self._rng.choice(forms)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import sys
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +9,7 @@ import pytest
 from ort_lite_accelerator import AcceleratorExecutionProvider
 from ort_lite_accelerator.operators import SINCE
 
-from ort_lite.testing import CHECKS, Drawings, Kit
+from ort_lite.testing import CHECKS, GeneratedModels, Kit
 
 
 def _beside(name: str) -> ModuleType:
@@ -26,18 +25,18 @@ pytestmark = pytest.mark.slow
 planted = _beside("planted_bugs")
 
 
-@cache
-def drawings(operators: tuple[str, ...]) -> Drawings:
-    """What the CPU provider makes of the sketches is the same for all bugs of these operators."""
-    return Drawings(operators)
+@pytest.fixture(scope="module")
+def models() -> GeneratedModels:
+    """Models, and what the CPU provider computes, are the same for all bugs."""
+    return GeneratedModels()
 
 
 @pytest.mark.parametrize("name", planted.BUGS)
-def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_is_found(name: str, models: GeneratedModels, monkeypatch: pytest.MonkeyPatch) -> None:
     check, operators, plant = planted.BUGS[name]
     planted.widen(monkeypatch)
     provider = plant(monkeypatch) or AcceleratorExecutionProvider
-    found = CHECKS[check](Kit(provider, operators, drawings=drawings(operators)))
+    found = CHECKS[check](Kit(provider, operators, models=models))
     assert found, f"{check} did not find: {name.replace('_', ' ')}"
     assert all(finding.check == check for finding in found)
 
@@ -46,9 +45,11 @@ WHERE = sorted({(bug.check, bug.operators) for bug in planted.BUGS.values()})
 
 
 @pytest.mark.parametrize(("check", "operators"), WHERE, ids=[f"{check}-{'-'.join(names)}" for check, names in WHERE])
-def test_without_a_bug_nothing_is_found(check: str, operators: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_bug_nothing_is_found(
+    check: str, operators: tuple[str, ...], models: GeneratedModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     planted.widen(monkeypatch)
-    assert CHECKS[check](Kit(AcceleratorExecutionProvider, operators, drawings=drawings(operators))) == []
+    assert CHECKS[check](Kit(AcceleratorExecutionProvider, operators, models=models)) == []
 
 
 def test_there_are_bugs_of_all_kinds() -> None:

@@ -13,23 +13,32 @@ from ort_lite.graph import Value
 from ort_lite.provider import Partition
 from ort_lite.provider.empty_outputs import hollow
 from ort_lite.provider.export import partition_model
+from ort_lite_openvino.rewrites import rewrite
 
 _INT32 = np.iinfo(np.int32)
 
 
 def compile_partition(core: Any, partition: Partition, device: str, config: Mapping[str, Any]) -> "CompiledModel":
     """Raises what OpenVINO raises, and CompileError where its model has other outputs than the partition."""
-    exported = partition_model(partition)
+    exported = partition_model(partition, rewrite)
     model = core.read_model(exported.data)
     for operation in model.get_ops():
         kind = operation.get_type_name()
-        if kind == "Divide":  # as it stands: a product with 1 / y makes 0.99999994 of 49 / 49
-            operation.get_rt_info()["nonconvertable_divide_0"] = True
+        if kind == "Divide":
+            _keep_divide(operation)
         elif kind == "Add":
             _settle_bias(operation)
     return CompiledModel(
         partial(core.compile_model, model, device, dict(config)), partition, exported.inputs, model.is_dynamic()
     )
+
+
+def _keep_divide(divide: Any) -> None:
+    """Keep a quotient as it is: a product with 1 / y makes 0.99999994 of 49 / 49. But OpenVINO fuses the quotient of a constant and
+    a product of matrices with its operands exchanged, if it is kept.
+    """
+    if divide.input_value(0).get_node().get_type_name() != "Constant":
+        divide.get_rt_info()["nonconvertable_divide_0"] = True
 
 
 def _settle_bias(add: Any) -> None:
@@ -60,7 +69,8 @@ class CompiledModel:
         self._inputs = _ports(compiled, names)
         self._wide = [(k, partition.inputs[k]) for k, _ in self._inputs if partition.inputs[k].dtype == "int64"]
         outputs = [_output(port, value) for port, value in zip(compiled.outputs, partition.outputs, strict=True)]
-        self._outputs = [None for _ in outputs] if _hands_on(compiled) else outputs
+        self._handed_on = _handed_on(compiled)
+        self._outputs = [None for _ in outputs] if self._handed_on else outputs
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         if (empty := self._hollow(inputs)) is not None:
@@ -76,9 +86,16 @@ class CompiledModel:
             if result is not None:
                 request.set_output_tensor(k, openvino.Tensor(result, shared_memory=True))
         self._run(request)
-        outputs = [request.get_output_tensor(k).data.copy() if r is None else r for k, r in enumerate(results)]
+        outputs = [self._output(request, k) if result is None else result for k, result in enumerate(results)]
         pool.idle.append(request)
         return outputs
+
+    def _output(self, request: Any, k: int) -> Array:
+        """A copy of an output. One that is an input comes from there: OpenVINO may hold what an earlier run had in its place."""
+        port = self._handed_on.get(k)
+        tensor = request.get_output_tensor(k) if port is None else request.get_input_tensor(port)
+        copy: Array = tensor.data.copy()
+        return copy
 
     def _run(self, request: Any) -> None:
         """After a run that failed, all requests of the compiled model are of no use: they fail, or give what was left over."""
@@ -132,10 +149,14 @@ def _ports(compiled: Any, names: Sequence[str]) -> list[tuple[int, int]]:
     return sorted(found.items())
 
 
-def _hands_on(compiled: Any) -> bool:
-    """Whether an output is an input. OpenVINO then fills no array that it was given for it, and may write to the input."""
-    results = [node for node in compiled.get_runtime_model().get_ops() if node.get_type_name() == "Result"]
-    return any(node.input_value(0).get_node().get_type_name() == "Parameter" for node in results)
+def _handed_on(compiled: Any) -> dict[int, int]:
+    """Numbers of outputs that are inputs, with those of the inputs. Where there are any, OpenVINO fills no array that it was given for
+    an output, and may write to the input.
+    """
+    model = compiled.get_runtime_model()
+    inputs = {node.get_friendly_name(): k for k, node in enumerate(model.get_parameters())}
+    sources = [result.input_value(0).get_node() for result in model.get_results()]
+    return {k: inputs[node.get_friendly_name()] for k, node in enumerate(sources) if node.get_type_name() == "Parameter"}
 
 
 def _output(port: Any, value: Value) -> tuple[tuple[int, ...], np.dtype[Any]] | None:

@@ -39,8 +39,25 @@ def dropout(node: Node) -> Why | None:
     return ("attribute", "training_mode is true, takes false") if training else None
 
 
-def arg_extreme(node: Node) -> Why | None:
+def not_scalar(node: Node) -> Why | None:
     return None if _shape(node, 0) else ("shape", "a scalar, takes one dimension or more")
+
+
+def hard_sigmoid(node: Node) -> Why | None:
+    """OpenVINO takes the default for a 0."""
+    return _not_zero(node, "alpha", "beta")
+
+
+def selu(node: Node) -> Why | None:
+    """OpenVINO takes the default for a 0."""
+    return _not_zero(node, "alpha", "gamma")
+
+
+def _not_zero(node: Node, *names: str) -> Why | None:
+    for name in names:
+        if node.attr(name, 1.0) == 0:
+            return "attribute", f"{name} is 0, takes another number"
+    return None
 
 
 def top_k(node: Node) -> Why | None:
@@ -88,7 +105,32 @@ def slope(node: Node) -> Why | None:
 
 def one_hot(node: Node) -> Why | None:
     """OpenVINO counts the values, off and on, while it reads the model."""
-    return _fixed(node, 2)
+    return not_scalar(node) or _fixed(node, 2)
+
+
+def _open_image(node: Node) -> Why | None:
+    """An image that may be empty, as it is known when the model runs."""
+    value = node.inputs[0]
+    if value is None or all(isinstance(dim, int) for dim in _shape(node, 0)[2:]):
+        return None
+    return "shape", f"{value.name!r} may be an empty image, which it computes otherwise; takes a fixed size"
+
+
+def global_max_pool(node: Node) -> Why | None:
+    """Of nothing the largest is -infinity; OpenVINO gives the smallest float."""
+    return _open_image(node)
+
+
+def conv_integer(node: Node) -> Why | None:
+    """A window that lies in the padding gives 0; OpenVINO reads other memory if there is nothing but padding."""
+    padded = any(node.attr("pads", ())) or node.attr("auto_pad", "NOTSET").startswith("SAME")
+    return weights(node) or (_open_image(node) if padded else None)
+
+
+def matmul_integer(node: Node) -> Why | None:
+    """Without a zero point OpenVINO keeps a dimension of the product with a vector."""
+    zero_points = _given(node, 2) or _given(node, 3)
+    return None if zero_points or len(_shape(node, 0)) > 1 else ("shape", "a vector without a zero point, takes a matrix")
 
 
 def batch_norm(node: Node) -> Why | None:
@@ -114,8 +156,11 @@ def attention(node: Node) -> Why | None:
 
 
 def grid_sample(node: Node) -> Why | None:
+    """OpenVINO reads other memory if the image has no elements."""
     rank = len(_shape(node, 0))
-    return None if rank == 4 else ("shape", f"{rank} dimensions, takes 4")
+    if rank != 4:
+        return "shape", f"{rank} dimensions, takes 4"
+    return _open_image(node)
 
 
 _COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn")
@@ -134,6 +179,10 @@ def resize(node: Node) -> Why | None:
 
 
 def roi_align(node: Node) -> Why | None:
+    """Boxes of no area have no samples if their number depends on the area, and are 0; OpenVINO divides by 0."""
+    default = "half_pixel" if node.version >= 16 else "output_half_pixel"
+    if node.attr("coordinate_transformation_mode", default) == "half_pixel" and not node.attr("sampling_ratio", 0):
+        return "attribute", "sampling_ratio is 0 with half_pixel, takes a number of samples"
     return _attributes(node, mode="avg")
 
 

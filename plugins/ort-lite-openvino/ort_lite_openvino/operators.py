@@ -102,11 +102,13 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
     [
         # element by element
         *_all(
-            "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu "
-            "Log Mish Reciprocal Relu Round Selu Shrink Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
+            "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSwish IsInf IsNaN LeakyRelu "
+            "Log Mish Reciprocal Relu Round Shrink Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
             "ThresholdedRelu",
             Operator(FLOATS),
         ),
+        *_all("HardSigmoid", Operator(FLOATS, check=limits.hard_sigmoid)),
+        *_all("Selu", Operator(FLOATS, check=limits.selu)),
         *_all("Celu", Operator(frozenset({"float32"}))),
         *_all("PRelu", Operator(FLOATS, check=limits.slope)),
         *_all("Abs Add Max Mean Min Mul Neg Sign Sub Sum", Operator(NUMBERS)),
@@ -125,7 +127,7 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
             Operator(NUMBERS, fixed=(1,)),
         ),
         *_all("ReduceMax ReduceMin", Operator(INTEGERS, fixed=(1,))),  # of infinities alone: the largest float
-        *_all("ArgMax ArgMin", Operator(FLOATS | {"int32"}, check=limits.arg_extreme)),
+        *_all("ArgMax ArgMin", Operator(FLOATS | {"int32"}, check=limits.not_scalar)),
         *_all("LogSoftmax", Operator(FLOATS)),
         *_all("Softmax", Operator(FLOATS, check=limits.softmax)),
         *_all("CumSum", Operator(NUMBERS, fixed=(1,))),
@@ -133,7 +135,8 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
         # layers
         *_all("Conv ConvTranspose", Operator(FLOATS, check=limits.weights)),
         *_all("Gemm MatMul", Operator(FLOATS)),
-        *_all("GlobalAveragePool GlobalMaxPool", Operator(FLOATS)),
+        *_all("GlobalAveragePool", Operator(FLOATS)),
+        *_all("GlobalMaxPool", Operator(FLOATS, check=limits.global_max_pool)),
         *_all("AveragePool LpPool", Operator(FLOATS, check=limits.pool)),
         *_all("MaxPool", Operator(FLOATS, check=limits.pool)),
         *_all("BatchNormalization", Operator(FLOATS, check=limits.batch_norm)),
@@ -142,7 +145,8 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
             "RMSNormalization",
             Operator(FLOATS, check=limits.one_output),
         ),
-        *_all("GRU LSTM RNN", Operator(FLOATS, beside=(4,), check=limits.recurrent)),
+        *_all("LSTM RNN", Operator(FLOATS, beside=(4,), check=limits.recurrent)),
+        *_all("GRU", Operator(frozenset({"float32"}), beside=(4,), check=limits.recurrent)),
         *_all("Attention", Operator(FLOATS, beside=(3, 6), check=limits.attention)),
         *_all("RotaryEmbedding", Operator(FLOATS, beside=(3,))),
         *_all("Einsum", Operator(FLOATS)),
@@ -156,8 +160,9 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
         *_all("Compress", Operator(DATA)),
         *_all("Reshape", Operator(DATA, beside=(1,))),
         *_all("Split", Operator(DATA, fixed=(1,), check=limits.split)),
-        *_all("Squeeze Tile Unsqueeze", Operator(DATA, fixed=(1,))),
-        *_all("Slice", Operator(DATA, beside=(1, 2), fixed=(3, 4))),
+        *_all("Squeeze Unsqueeze", Operator(DATA, fixed=(1,))),
+        *_all("Tile", Operator(DATA, fixed=(1,), check=limits.not_scalar)),
+        *_all("Slice", Operator(DATA, beside=(1, 2), fixed=(3, 4), check=limits.not_scalar)),
         *_all("Pad", Operator(DATA, beside=(1, 2), fixed=(3,), check=limits.pad)),
         *_all("ScatterElements ScatterND", Operator(DATA, beside=(1,))),
         *_all("SpaceToDepth", Operator(DATA, check=limits.space_to_depth)),
@@ -169,8 +174,8 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
         *_all("DequantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.dequantize)),
         *_all("QuantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.quantize)),
         *_all("DynamicQuantizeLinear", Operator(FLOATS, check=limits.dynamic_quantize)),
-        *_all("ConvInteger", Operator(BYTES, check=limits.weights)),
-        *_all("MatMulInteger", Operator(BYTES)),
+        *_all("ConvInteger", Operator(BYTES, check=limits.conv_integer)),
+        *_all("MatMulInteger", Operator(BYTES, check=limits.matmul_integer)),
         *_all("QLinearConv QLinearMatMul", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2, 4, 5, 6, 7))),
         *_all("Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),
     ]

@@ -70,6 +70,15 @@ FUSED = [
     "(uint8[3,4] x, uint8[3,4] z) => (uint8[3,4] y)"
     "<float s = {0.1}, uint8 o = {7}> { y = com.microsoft.QLinearMul(x, s, o, z, s, o, s, o) }",
 ]
+NARROW = [
+    *(
+        text.replace("float[", "float16[")
+        for text in FUSED
+        if "<float" not in text and "uint8" not in text and "microsoft" in text
+    ),
+    "(float16[9,2,4] x, float16[1,12,4] w, float16[1,12,3] r) => (float16[9,1,2,3] y) { y = LSTM<hidden_size = 3>(x, w, r) }",
+    "(float16[9,2,4] x, float16[1,9,4] w, float16[1,9,3] r) => (float16[9,1,2,3] y) { y = GRU<hidden_size = 3>(x, w, r) }",
+]
 EDGES = [
     (
         18,
@@ -127,14 +136,15 @@ def compared(made: bytes, feeds: dict[str, Array] | None = None) -> None:
     expected = ort_lite.InferenceSession(made, options, providers=["CPUExecutionProvider"]).run(None, feeds)
     for a, b in zip(session.run(None, feeds), expected, strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=2**-10 if a.dtype == np.float16 else 1e-5, atol=1e-5)
 
 
 def _random(rng: np.random.Generator, value: Any) -> Array:
     shape = [size if isinstance(size, int) else 3 for size in value.shape]
     if "uint8" in value.type:
         return rng.integers(0, 60, shape).astype(np.uint8)
-    return rng.standard_normal(shape).astype(np.float32)
+    dtypes = {"tensor(float16)": np.float16, "tensor(double)": np.float64}
+    return rng.standard_normal(shape).astype(dtypes.get(value.type, np.float32))
 
 
 @pytest.mark.parametrize(("opset", "text"), OLDER, ids=[f"{text.split('= ')[-1][:20]}{opset}" for opset, text in OLDER])
@@ -150,6 +160,25 @@ def test_edges_of_their_attributes(opset: int, text: str) -> None:
 @pytest.mark.parametrize("text", FUSED, ids=lambda text: text.split("y = ")[1].split("(")[0][:40])
 def test_operators_without_a_node_case(text: str) -> None:
     compared(model(text))
+
+
+@pytest.mark.parametrize("text", NARROW, ids=lambda text: text.split("y = ")[1].split("(")[0][:40])
+def test_16_bits_are_rounded_once(text: str) -> None:
+    compared(model(text, 22))
+
+
+def test_statistics_of_double_precision_are_single() -> None:
+    node = "{ y, m, i = com.microsoft.SkipLayerNormalization(x, s, g) }"
+    compared(
+        model(f"(double[2,3,4] x, double[2,3,4] s, double[4] g) => (double[2,3,4] y, float[2,3,1] m, float[2,3,1] i) {node}")
+    )
+
+
+def test_products_with_moved_batches_are_declined() -> None:
+    text = "(float[4,2,3] x, float[2,3,5] z) => (float[2,4,5] y) { y = com.microsoft.FusedMatMul<transBatchA = 1>(x, z) }"
+    plan = ort_lite.plan(model(text), [XLAExecutionProvider, "CPUExecutionProvider"])
+    (verdicts,) = plan.verdicts().values()
+    assert str(verdicts[XLAExecutionProvider.name]) == "declined attribute: transBatchA is not supported"
 
 
 @pytest.mark.parametrize(("op_type", "gates", "attributes"), RECURRENT)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from ort_lite_xla.along import except_axis, pointwise
+from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.registry import FLOATS, NUMBERS, Array, Op, lowering
 
 MICROSOFT = "com.microsoft"
@@ -62,6 +63,7 @@ ACTIVATIONS = {
 }
 
 
+@in_float32
 def _attributes(op: Op, x: Array) -> Array:
     """An operator whose parameters are its attributes alpha, beta or gamma. Spec: the operator's own page."""
     defaults = PARAMETERS[op.node.op_type]
@@ -98,6 +100,7 @@ def prelu(op: Op, x: Array, slope: Array) -> Array:
 
 @lowering("Gelu", since=20, types=FLOATS, along=pointwise)
 @lowering("Gelu", domain=MICROSOFT, types=FLOATS, along=pointwise)
+@in_float32
 def gelu(op: Op, x: Array) -> Array:
     """x * (1 + erf(x / sqrt 2)) / 2, or the formula with tanh. Spec: ONNX Gelu-20."""
     return jax.nn.gelu(x, approximate=op.attr("approximate", "none") == "tanh")
@@ -105,6 +108,7 @@ def gelu(op: Op, x: Array) -> Array:
 
 @lowering("FastGelu", domain=MICROSOFT, types=FLOATS, along=pointwise)
 @lowering("BiasGelu", domain=MICROSOFT, types=FLOATS, along=pointwise)
+@in_float32
 def gelu_of_sum(op: Op, x: Array, bias: Array = None) -> Array:
     """Gelu(x + bias); FastGelu is the formula with tanh. Spec: onnxruntime com.microsoft BiasGelu-1, FastGelu-1."""
     return jax.nn.gelu(x if bias is None else x + bias, approximate=op.node.op_type == "FastGelu")

@@ -10,6 +10,7 @@ from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, only_first
 from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
 from ort_lite_xla.operators.integers import centred, of_integers, per_filter
+from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, strides_of
 from ort_lite_xla.registry import FLOATS, Array, Mask, Op, lowering
 
@@ -58,6 +59,7 @@ def _first_and_sum(dims: Dims) -> list[Mask]:
 
 
 @lowering("FusedConv", domain=MICROSOFT, types=FLOATS, check=_known_activation, along=_first_and_sum)
+@in_float32
 def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
     """An activation of Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
     y = _biased(convolved(op, x, w), b)

@@ -3,9 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 
+from ort_lite.graph import Node
 from ort_lite_xla import along
 from ort_lite_xla.along import Dims, Mixed
 from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
+from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.registry import FLOATS, Array, Mask, Op, lowering
 
 WIDE = FLOATS | {"int32", "int64", "uint32", "uint64"}
@@ -17,7 +19,13 @@ def matmul(op: Op, a: Array, b: Array) -> Array:
     return jnp.matmul(a, b)
 
 
-@lowering("FusedMatMul", domain=MICROSOFT, types=FLOATS)
+def _plain_batch(node: Node) -> str | None:
+    moved = [name for name in ("transBatchA", "transBatchB") if node.attr(name, 0)]
+    return f"{moved[0]} is not supported" if moved else None
+
+
+@lowering("FusedMatMul", domain=MICROSOFT, types=FLOATS, check=_plain_batch)
+@in_float32
 def fused_matmul(op: Op, a: Array, b: Array) -> Array:
     """alpha * A * B, either with its last two dimensions exchanged. Spec: onnxruntime com.microsoft FusedMatMul-1."""
     a = jnp.swapaxes(a, -1, -2) if op.attr("transA", 0) else a
@@ -41,6 +49,7 @@ def gemm(op: Op, a: Array, b: Array, c: Array = None) -> Array:
     along=along.gemm,
     check=lambda node: None if node.attr("activation") in PARAMETERS else f"activation {node.attr('activation')!r}",
 )
+@in_float32
 def fused_gemm(op: Op, a: Array, b: Array, c: Array = None) -> Array:
     """An activation of Gemm. Spec: onnxruntime com.microsoft FusedGemm-1."""
     given = [op.attr(name) for name in ("activation_alpha", "activation_beta")]

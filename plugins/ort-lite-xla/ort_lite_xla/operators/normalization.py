@@ -9,6 +9,7 @@ from jax import lax
 from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, from_axis, only_first, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
+from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.registry import BOOL, FLOATS, Array, Mask, Op, lowering
 
 
@@ -85,6 +86,7 @@ def _summed(dims: Dims) -> list[Mask]:
 
 
 @lowering("SkipLayerNormalization", domain=MICROSOFT, types=FLOATS, along=_summed)
+@in_float32
 def skip_layer_normalization(
     op: Op, x: Array, skip: Array, scale: Array, shift: Array = None, bias: Array = None
 ) -> tuple[Array, Array, Array, Array]:
@@ -92,7 +94,8 @@ def skip_layer_normalization(
     total = x + skip if bias is None else x + skip + bias
     y, mean, inverse = _standard(_wide(total), (x.ndim - 1,), op.attr("epsilon", 1e-12))
     scaled = y.astype(x.dtype) * scale
-    return (scaled if shift is None else scaled + shift), mean, inverse, total
+    statistics = (part.astype(jnp.float32) for part in (mean, inverse))
+    return (scaled if shift is None else scaled + shift), *statistics, total
 
 
 @lowering("LpNormalization", since=1, types=FLOATS)

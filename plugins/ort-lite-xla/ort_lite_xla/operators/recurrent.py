@@ -8,6 +8,7 @@ from jax import lax
 
 from ort_lite.graph import Node
 from ort_lite_xla.operators.activations import PARAMETERS, activate
+from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.registry import FLOATS, Array, Op, lowering
 
 State = tuple[Array, ...]
@@ -97,6 +98,7 @@ def _recurrent_bias(b: Array, way: int, gates: int, hidden: int) -> Array:
 
 
 @lowering("RNN", since=7, types=TYPES, check=_plain_activations)
+@in_float32
 def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
     """h = f(x W + h R + b). Spec: ONNX RNN-22."""
     hidden = r.shape[-1]
@@ -113,6 +115,7 @@ def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
 
 
 @lowering("GRU", since=7, types=TYPES, check=_plain_activations)
+@in_float32
 def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
     """Gates z, r, h in this order; the reset gate before or after the product with R. Spec: ONNX GRU-22."""
     hidden = r.shape[-1]
@@ -139,6 +142,7 @@ def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
 
 
 @lowering("LSTM", since=7, types=TYPES, check=_plain_activations)
+@in_float32
 def lstm(
     op: Op,
     x: Array,

@@ -1,0 +1,93 @@
+"""Generated models, run by the provider and by the CPU provider: the smallest failure of each operator is shown."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ort_lite.testing.checks.tries import made, ran, told
+from ort_lite.testing.generated import GeneratedCase
+from ort_lite.testing.kit import Finding, Kit
+
+NAMED = 2
+"""Other failures of the same operators that are named."""
+
+
+def attributes(kit: Kit) -> list[Finding]:
+    """Each operator with every attribute varied: the result is that of the CPU provider, type and shape included."""
+    return _of_kind(kit, "attributes")
+
+
+def numbers(kit: Kit) -> list[Finding]:
+    """NaN, infinities, zeros, denormals and large numbers come out as they do of the CPU provider."""
+    return _of_kind(kit, "numbers")
+
+
+def graphs(kit: Kit) -> list[Finding]:
+    """A few nodes that a device may fuse or lay out anew: with other readers in the middle, values read twice, constants."""
+    return _of_kind(kit, "graphs")
+
+
+def sizes(kit: Kit) -> list[Finding]:
+    """One session serves other sizes in each run, of any dimension, and those that it had before."""
+    return _of_kind(kit, "sizes")
+
+
+def _of_kind(kit: Kit, kind: str) -> list[Finding]:
+    failed: defaultdict[tuple[str, ...], list[tuple[GeneratedCase, str]]] = defaultdict(list)
+    deviated: set[str] = set()
+    for case in kit.of_kind(kind):
+        if (text := _failure(kit, case, deviated)) is not None:
+            failed[case.operators].append((case, text))
+    return [*(_smallest(kit, kind, several) for several in failed.values()), *_mended(kit, kind, deviated)]
+
+
+def _failure(kit: Kit, case: GeneratedCase, deviated: set[str]) -> str | None:
+    """What is wrong with the first run that is. Operators that deviate as is known are added to `deviated`."""
+    expected = kit.models.expected(case)
+    session: Any = made(partial(kit.session, case.model))
+    if isinstance(session, Exception):
+        return f"it claims {', '.join(kit.takes(case))}, and then: {told(session)}"
+    for k, (feed, right) in enumerate(zip(case.feeds, expected or (), strict=True)):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of overflow and empty means, which ONNX allows
+            got = ran(session, feed)
+        text = told(got) if isinstance(got, Exception) else _difference(kit, case, feed, got, right, deviated)
+        if text is not None:
+            return text if len(case.feeds) == 1 else f"run {k + 1}: {text}"
+    return None
+
+
+def _difference(
+    kit: Kit, case: GeneratedCase, feed: Mapping[str, Any], got: list[Any], right: list[Any], deviated: set[str]
+) -> str | None:
+    """What differs in elements at which the provider is not known to deviate."""
+    text, operator = kit.differs(got, right), case.operators[0]
+    known = kit.known.get(case.kind, {}).get(operator) if len(case.nodes) == 1 else None
+    if text is None or known is None:
+        return text
+    other = kit.differs(known.without(case, feed, got, right), right)
+    if other != text:
+        deviated.add(operator)
+    return other
+
+
+def _mended(kit: Kit, kind: str, deviated: Collection[str]) -> Iterator[Finding]:
+    """Known deviations that no model shows. A kit that looks at one model, or at other operators, cannot tell."""
+    if kit.models.case:
+        return
+    for operator, known in kit.known.get(kind, {}).items():
+        if operator not in deviated and (kit.operators is None or operator in kit.operators):
+            yield Finding(kind, operator, f"{known.reason}: known, but no generated model shows it; take it off the list")
+
+
+def _smallest(kit: Kit, kind: str, failed: list[tuple[GeneratedCase, str]]) -> Finding:
+    (case, text), *others = sorted(failed, key=lambda pair: pair[0].size)
+    if others:
+        named = "; ".join(other.name for other, _ in others[:NAMED])
+        more = len(others) - NAMED
+        text += f" (and so does {named}{f'; {more} more' if more > 0 else ''})"
+    return Finding(kind, case.name, text, kit.to_see(kind, case))

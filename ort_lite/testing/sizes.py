@@ -1,0 +1,112 @@
+"""Runs of several sizes in one session: a case with other sizes along two of its axes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import OrtLiteError
+from ort_lite.inference.annotate import annotate
+from ort_lite.plugins import shape_rules
+from ort_lite.serialization.load import load
+from ort_lite.testing.generated import GeneratedCase
+
+Feed = Mapping[str, Array]
+Axes = Sequence[tuple[str, int]]
+"""Axes of inputs whose sizes change together."""
+RESIZINGS = 2
+"""Axes, or groups of them, that change."""
+
+
+def resized(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase | None:
+    """The case with runs of other sizes, of empty ones too, and of the first one again. Returns None where no size may change.
+
+    `session(model)` makes a session that says which sizes are valid.
+    """
+    (feed,) = case.feeds
+    if any(array.size == 0 for array in feed.values()):  # nothing says then whether other sizes are valid
+        return None
+    names = {name: [f"{name}_{axis}" for axis in range(array.ndim)] for name, array in feed.items()}
+    reference = session(_declared(case.model, names))
+    found: list[Feed] = []
+    changed = 0
+    for axes in _groups(feed, Random(case.name)):
+        valid = [other for other in _variants(feed, axes) if _fits(case.model, other) and _runs(reference, other)]
+        if len(valid) >= 2:
+            found += valid
+            changed += 1
+        if changed == RESIZINGS:
+            break
+    if not found:
+        return None
+    feeds = (found[0], feed, *found[1:], found[0])
+    shapes = ", ".join(" ".join("x".join(map(str, array.shape)) or "0-d" for array in one.values()) for one in feeds)
+    model = _declared(case.model, {name: _dims([one[name].shape for one in feeds]) for name in feed})
+    return case.replace(name=f"{case.name}, runs of {shapes}", kind="sizes", model=model, feeds=feeds)
+
+
+def _groups(feed: Feed, rng: Random) -> Iterator[Axes]:
+    """Each axis alone, and all axes of its size; but those of vectors of integers, which are shapes and axes."""
+    tensors = {name: array for name, array in feed.items() if array.ndim > 1 or array.dtype.kind not in "iu"}
+    every = [(name, axis) for name, array in tensors.items() for axis in range(array.ndim)]
+    rng.shuffle(every)
+    for name, axis in every:
+        yield [(name, axis)]
+        alike = [(other, k) for other, k in every if feed[other].shape[k] == feed[name].shape[axis]]
+        if len(alike) > 1:
+            yield alike
+
+
+def _variants(feed: Feed, axes: Axes) -> Iterator[Feed]:
+    """The feed with other sizes along the axes: its elements again, from another one on."""
+    name, axis = axes[0]
+    size = feed[name].shape[axis]
+    for shift, other in enumerate((1, size + 3, size + 1, 0), 1):
+        if other != size and (other or len(axes) == 1):
+            index = (np.arange(other) + shift) % size
+            changed = dict(feed)
+            for name, axis in axes:
+                changed[name] = changed[name].take(index, axis)
+            yield changed
+
+
+def _fits(model: Any, feed: Feed) -> bool:
+    """Return True if the shape rules accept these sizes."""
+    declared = _declared(model, {name: array.shape for name, array in feed.items()})
+    try:
+        annotate(load(declared.SerializeToString()).graph, shape_rules())
+    except OrtLiteError:
+        return False
+    return True
+
+
+def _runs(session: Any, feed: Feed) -> bool:
+    """Return True if the CPU provider runs these sizes. NaN of an empty mean is left open by ONNX."""
+    try:
+        with np.errstate(all="ignore"):
+            results = session.run(None, dict(feed))
+    except Exception:  # noqa: BLE001  # whatever says that these sizes do not fit
+        return False
+    empty = any(array.size == 0 for array in feed.values())
+    return not (empty and any(array.dtype.kind in "fc" and np.isnan(array).any() for array in results))
+
+
+def _dims(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Sizes that change are named after all of theirs: those that change alike are equal."""
+    return [each[0] if len(set(each)) == 1 else "n" + "_".join(map(str, each)) for each in zip(*shapes, strict=True)]
+
+
+def _declared(model: Any, dims: Mapping[str, Sequence[Any]]) -> Any:
+    """The model with other declarations of its inputs' sizes."""
+    declared = type(model)()
+    declared.CopyFrom(model)
+    for value in declared.graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, dims[value.name], strict=True):
+            dim.Clear()
+            if isinstance(size, int):
+                dim.dim_value = size
+            else:
+                dim.dim_param = size
+    return declared
