@@ -42,12 +42,11 @@ if TYPE_CHECKING:
         OrtHardwareDeviceType,
     )
     from ort_lite.compat.global_threads import set_global_thread_pool_sizes
-    from ort_lite.compat.session_options import SessionOptions
     from ort_lite.compat.switch import install_as_onnxruntime
     from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
     from ort_lite.options.chosen import OrtExecutionProviderDevicePolicy
     from ort_lite.options.context_data import OrtEpContextData, OrtEpContextDataBuffer
-    from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions
+    from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
     from ort_lite.partition.cost.cost_model import CostModel
     from ort_lite.partition.cost.strategy import CostStrategy
     from ort_lite.partition.placement import PlacementRule, place
@@ -160,7 +159,7 @@ _HOME = {
     "RunOptions": "options.options",
     "SerializeOptions": "serialization.parse_options",
     "SessionIOBinding": "session.session_io_binding",
-    "SessionOptions": "compat.session_options",
+    "SessionOptions": "options.options",
     "SparseTensor": "tensors.sparse",
     "TensorBufferOptions": "serialization.parse_options",
     "Verification": "verification.settings",

@@ -4,10 +4,10 @@ from typing import Any
 
 from ort_lite.backend.backend_rep import OrtLiteBackendRep, apply_options
 from ort_lite.compat.api import get_device
-from ort_lite.compat.session_options import SessionOptions
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
 from ort_lite.options.chosen import OrtExecutionProviderDevicePolicy
+from ort_lite.options.options import SessionOptions
 from ort_lite.serialization.proto import pb, serialize
 from ort_lite.session.compatible import InferenceSession
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from ort_lite.compat.session_options import SessionOptions
 from ort_lite.errors import RuntimeException
-from ort_lite.options.options import RunOptions
+from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.session.compatible import InferenceSession
 
 RUN_OPTIONS = frozenset({"log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches"})

@@ -109,28 +109,16 @@ OWN_KEYS = frozenset(
 ort_lite.native.missing.
 """
 
-_DOCUMENTED_IN_RUNS = frozenset(
-    {"qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run", "qnn.rpc_control_latency", "qnn.lora_config"}
-)
+_DOCUMENTED_IN_RUNS = frozenset({
+    "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run", "qnn.rpc_control_latency", "qnn.lora_config",
+})  # fmt: skip
 """Runs' entries that onnxruntime documents, and that its packages for CPUs do not read."""
 
 ACTING = OWN_KEYS | {
-    DISABLE_CPU_FALLBACK,
-    DISABLE_COMPILE,
-    DISABLED_OPTIMIZERS,
-    CONTEXT_ENABLE,
-    CONTEXT_PATH,
-    CONTEXT_EMBED,
-    INITIALIZERS_FOLDER,
-    OPTIMIZED_BESIDE,
-    OPTIMIZED_LEAST,
-    CPU_ARENA,
-    ENVIRONMENT,
-    LAYERS_BY_NAME,
-    RECORD_ASSIGNMENT,
-    LOAD_FORMAT,
-    SAVE_FORMAT,
-}
+    DISABLE_CPU_FALLBACK, DISABLE_COMPILE, DISABLED_OPTIMIZERS, CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED, INITIALIZERS_FOLDER,
+    OPTIMIZED_BESIDE, OPTIMIZED_LEAST, CPU_ARENA, ENVIRONMENT, LAYERS_BY_NAME, RECORD_ASSIGNMENT,
+    LOAD_FORMAT, SAVE_FORMAT,
+}  # fmt: skip
 """Sessions' entries that have an effect, beside those of providers."""
 
 ACTING_IN_RUNS = frozenset({SHRINK, DISABLE_SYNC})

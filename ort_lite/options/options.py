@@ -4,12 +4,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import index
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
+from ort_lite import errors
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, RunTerminated, hint
-from ort_lite.options.chosen import Chosen, Delegate, OrtExecutionProviderDevicePolicy
+from ort_lite.options.adapting import TakesAdapters
+from ort_lite.options.chosen import ChoosesProviders
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
-from ort_lite.options.context_data import ReadContext, reader
+from ort_lite.options.context_data import ReadsContexts
 from ort_lite.options.enums import NamedNumber
 
 MAX_TIMEOUT = 1e9
@@ -54,7 +56,9 @@ class _Checked:
         if not name.startswith("_"):
             default = getattr(type(self), name, None)
             if default is None or callable(default) or isinstance(default, property):
-                raise AttributeError(f"{type(self).__name__} has no option {name!r}{hint(name, _options_of(type(self)))}")
+                raise AttributeError(
+                    f"{type(self).__name__} has no option {name!r}{hint(name, list(type(self).__annotations__))}"
+                )
             try:
                 value = _converted(value, type(default), name)
             except InvalidArgument:
@@ -66,15 +70,6 @@ class _Checked:
             if name.endswith("_num_threads") and not -_INT32 <= value < _INT32:
                 raise InvalidType(f"{type(self).__name__}.{name}: got {value}, expected a 32-bit integer")
         object.__setattr__(self, name, value)
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Take defaults for what the pickle of an older version lacks."""
-        vars(self).update({**vars(type(self)()), **state})
-
-
-def _options_of(kind: type) -> list[str]:
-    """Return the names of all options, those of base classes too."""
-    return [name for each in kind.__mro__ for name in vars(each).get("__annotations__", ())]
 
 
 def _converted(value: Any, kind: type, name: str) -> Any:
@@ -113,7 +108,7 @@ class MemoryAccount(Protocol):
         """The session's pool of arenas of one kind."""
 
 
-class SessionOptions(_Checked):
+class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
     """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
 
     intra_op_num_threads 0 leaves the number to the provider; providers use fewer threads than it says where more do not help.
@@ -142,9 +137,6 @@ class SessionOptions(_Checked):
     use_per_session_threads: bool = True
 
     def __init__(self) -> None:
-        self._chosen: tuple[Chosen, ...] = ()
-        self._policy: OrtExecutionProviderDevicePolicy | Delegate | None = None
-        self._context_reader: tuple[ReadContext, int] | None = None
         self._config: dict[str, str] = {}
         self._dims_by_name: dict[str, int] = {}
         self._dims_by_denotation: dict[str, int] = {}
@@ -158,9 +150,9 @@ class SessionOptions(_Checked):
         """A pickle belongs to no session, and nobody there cancels its loading."""
         return {**vars(self), "_account": None, "_load_cancellation": Flag()}
 
-    def copy(self) -> Self:
+    def copy(self) -> "SessionOptions":
         """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
-        made = type(self)()
+        made = SessionOptions()
         for name, value in vars(self).items():
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
         made._account = None
@@ -282,37 +274,19 @@ class SessionOptions(_Checked):
         """Values by the names of initialisers, and bytes by those of files."""
         return dict(self._external_arrays), dict(self._external_files)
 
-    @property
-    def chosen_providers(self) -> tuple[Chosen, ...]:
-        """The providers that the options name themselves, in order. A session that is given `providers` does not look at them."""
-        return self._chosen
-
-    @property
-    def provider_policy(self) -> OrtExecutionProviderDevicePolicy | Delegate | None:
-        """What chooses a provider where none is named; None: nothing does."""
-        return self._policy
-
-    def has_providers(self) -> bool:
-        """Return True if these options say which providers run the model."""
-        return bool(self._chosen) or self._policy is not None
-
-    def context_reader(self) -> Callable[[str], bytes] | None:
-        """What gives a context of a compiled model by its name; None: files beside the model do."""
-        return None if self._context_reader is None else reader(*self._context_reader)
+    def register_custom_ops_library(self, path: str) -> None:
+        """Raises NotImplemented: libraries of operators for onnxruntime's C interface are not loaded."""
+        raise errors.NotImplemented(
+            f"register_custom_ops_library({os.fspath(path)!r}): libraries for onnxruntime's C interface are not loaded; write the "
+            f"operators as a provider (docs/writing-a-provider.md, `ort_lite.provider.kernels`), in a package or by register_provider()"
+        )
 
     @property
     def initializers(self) -> Mapping[str, Any]:
         return dict(self._initializers)
 
 
-class Adapter(Protocol):
-    """What `LoraAdapter` is: parameters by name."""
-
-    @property
-    def parameters(self) -> Mapping[str, Any]: ...
-
-
-class RunOptions(_Checked):
+class RunOptions(TakesAdapters, _Checked):
     """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled; `timeout`, in
     seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
 
@@ -328,7 +302,6 @@ class RunOptions(_Checked):
     timeout: float = 0.0
 
     def __init__(self) -> None:
-        self._adapters: tuple[Adapter, ...] = ()
         self._config: dict[str, str] = {}
         self._stops: list[Callable[[], None]] = []
         self._exceeded = 0.0
@@ -395,32 +368,6 @@ class RunOptions(_Checked):
     def get_run_config_entry(self, key: str) -> str:
         """Raises InvalidArgument when it was not set."""
         return _entry(self._config, key, "run")
-
-    def add_active_adapter(self, adapter: Adapter) -> None:
-        """Runs with these options are fed the adapter's parameters too: inputs, or initialisers that a feed may replace.
-
-        Raises InvalidArgument for what is no LoraAdapter, or one into which nothing was loaded.
-        """
-        if not hasattr(adapter, "parameters"):
-            raise InvalidArgument(f"add_active_adapter: got {adapter!r}, expected a LoraAdapter")
-        _ = adapter.parameters
-        self._adapters = (*self._adapters, adapter)
-
-    @property
-    def has_adapters(self) -> bool:
-        return bool(self._adapters)
-
-    def adapted(self, feed: Mapping[str, Any]) -> dict[str, Any]:
-        """The feed with the parameters of the adapters. Raises InvalidArgument for a name that is fed twice."""
-        whole = dict(feed)
-        for adapter in self._adapters:
-            for name, value in adapter.parameters.items():
-                if name in whole:
-                    raise InvalidArgument(
-                        f"parameter {name!r} of an active adapter is fed already, by the caller or by another adapter; feed it once"
-                    ).about(input=name)
-                whole[name] = value
-        return whole
 
 
 def _add_new(known: dict[str, Any], given: Mapping[str, Any], who: str) -> None:

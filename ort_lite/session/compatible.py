@@ -5,12 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
-from ort_lite.compat.session_options import SessionOptions
 from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.graph.model import Model
 from ort_lite.options import config_keys
-from ort_lite.options import options as core
-from ort_lite.options.options import RunOptions
+from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.provider.provider import CPU
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session.session import Session
@@ -35,12 +33,12 @@ class InferenceSession(Session):
     def __init__(
         self,
         path_or_bytes: ModelSource | Model,
-        sess_options: core.SessionOptions | None = None,
+        sess_options: SessionOptions | None = None,
         providers: "Sequence[selection.ProviderEntry] | None" = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(path_or_bytes, sess_options or SessionOptions(), providers, provider_options, **kwargs)
+        super().__init__(path_or_bytes, sess_options, providers, provider_options, **kwargs)
         self._sess_options_initial = sess_options
 
     # Running

@@ -1,6 +1,5 @@
 """SessionOptions and RunOptions."""
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -155,25 +154,3 @@ def test_a_copy_is_independent() -> None:
 def test_free_dimensions_are_not_negative() -> None:
     with pytest.raises(InvalidArgument, match="free dimension 'N': got -1, expected 0 or more"):
         SessionOptions().add_free_dimension_override_by_name("N", -1)
-
-
-def test_options_that_programs_set_know_those_that_sessions_read() -> None:
-    options = ort_lite.SessionOptions()
-    assert isinstance(options, SessionOptions)
-    with pytest.raises(
-        AttributeError, match=r"SessionOptions has no option 'enable_profile'; did you mean 'enable_profiling'\?"
-    ):
-        options.enable_profile = True
-    options.add_provider("CPUExecutionProvider", {})
-    assert [each.name for each in options.copy().chosen_providers] == ["CPUExecutionProvider"]
-    assert not SessionOptions().has_providers()
-
-
-def test_an_older_pickle_has_defaults_for_what_it_lacks() -> None:
-    options, run_options = ort_lite.SessionOptions(), RunOptions()
-    options.logid = run_options.logid = "older"
-    for each, newer in ((options, "_chosen"), (run_options, "_adapters")):
-        del vars(each)[newer]
-    read, read_run = pickle.loads(pickle.dumps((options, run_options)))
-    assert (read.logid, read.chosen_providers) == ("older", ())
-    assert (read_run.logid, read_run.has_adapters) == ("older", False)
