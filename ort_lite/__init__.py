@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from ort_lite.serialization.tensors import tensors as model_tensors
     from ort_lite.session.adapters import AdapterFormat, LoraAdapter
     from ort_lite.session.assigned import OrtEpAssignedNode, OrtEpAssignedSubgraph
-    from ort_lite.session.compatible import InferenceSession
     from ort_lite.session.copying import copy_tensors
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.measure import measure_costs
@@ -94,6 +93,7 @@ if TYPE_CHECKING:
     )
     from ort_lite.session.ort_value import OrtValue
     from ort_lite.session.ort_value_vector import OrtValueVector
+    from ort_lite.session.session import InferenceSession
     from ort_lite.session.session_io_binding import SessionIOBinding
     from ort_lite.session.verify import verify
     from ort_lite.tensors.cvm import (
@@ -124,7 +124,7 @@ _HOME = {
     "Explanation": "pipeline.explanation",
     "GraphOptimizationLevel": "options.options",
     "IOBinding": "session.io_binding",
-    "InferenceSession": "session.compatible",
+    "InferenceSession": "session.session",
     "LoraAdapter": "session.adapters",
     "ModelCompiler": "session.model_compiler",
     "ModelMetadata": "session.metadata",

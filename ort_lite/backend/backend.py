@@ -9,7 +9,7 @@ from ort_lite.errors import RuntimeException
 from ort_lite.options.chosen import OrtExecutionProviderDevicePolicy
 from ort_lite.options.options import SessionOptions
 from ort_lite.serialization.proto import pb, serialize
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 SESSION_OPTIONS = frozenset(
     {

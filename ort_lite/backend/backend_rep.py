@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from ort_lite.errors import RuntimeException
 from ort_lite.options.options import RunOptions, SessionOptions
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 RUN_OPTIONS = frozenset({"log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches"})
 """Those that may be given; what writes files or ends runs may not."""

@@ -23,7 +23,7 @@ from ort_lite.commands.benchmark.rivals import Model, Rival, rival
 from ort_lite.commands.feeds import dims_of, feeds_of, lengths
 from ort_lite.commands.printing import print_json, print_text
 from ort_lite.errors import InvalidArgument, OrtLiteError, told
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 
 def main(arguments: Namespace) -> None:

@@ -12,7 +12,7 @@ from ort_lite.graph.model import Model
 from ort_lite.partition.assignment import COLUMNS, Assignment
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.preparation import Arguments, prepare_until
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 
 def main(arguments: Namespace) -> None:

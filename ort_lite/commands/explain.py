@@ -6,7 +6,7 @@ from ort_lite.commands import model
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.options.config_keys import CREATION_TRACE
 from ort_lite.pipeline.creation import COLUMNS
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 
 def main(arguments: Namespace) -> None:

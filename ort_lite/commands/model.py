@@ -5,7 +5,7 @@ from argparse import Namespace
 from ort_lite.commands.pairs import pairs
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 _LEVELS = {
     "disable": GraphOptimizationLevel.ORT_DISABLE_ALL,

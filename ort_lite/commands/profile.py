@@ -14,7 +14,7 @@ from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import SessionOptions
 from ort_lite.pipeline.node_times import Line
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 
 def main(arguments: Namespace) -> None:

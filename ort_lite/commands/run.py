@@ -11,7 +11,7 @@ from ort_lite.commands import model
 from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.dtypes import from_numpy, ort_name
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 
 def main(arguments: Namespace) -> None:

@@ -9,7 +9,7 @@ from ort_lite.commands.benchmark.rivals import rival
 from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.errors import InvalidArgument, VerificationError, told
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 from ort_lite.session.verify import keeping
 from ort_lite.verification.compare import DEFAULTS, TensorReport, Tolerance, compare
 from ort_lite.verification.report import Report

@@ -11,7 +11,7 @@ from ort_lite.commands import model
 from ort_lite.commands.feeds import dims_of, feeds_of, lengths
 from ort_lite.commands.printing import print_text
 from ort_lite.errors import OrtLiteError
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 from ort_lite.view.view import View
 
 GIVEN = ("feeds", "input", "value", "shape", "dim")

@@ -16,7 +16,7 @@ from ort_lite.memory.arenas import CACHE_LINE, Bytes, aligned_bytes
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.provider.abilities import has_machine_image
 from ort_lite.record import Record
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 
 def node_tuple(node: Node) -> tuple[str, list[str], list[str], dict[str, Any]]:

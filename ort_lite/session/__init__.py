@@ -1,5 +1,5 @@
 """What a user calls: InferenceSession, and what it is made of."""
 
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 __all__ = ["InferenceSession"]

@@ -21,8 +21,8 @@ from ort_lite.serialization.origins import Origins
 from ort_lite.serialization.parse_options import SerializeOptions
 from ort_lite.serialization.proto import pb, serialize
 from ort_lite.serialization.save import save, to_proto
-from ort_lite.session.compatible import InferenceSession
 from ort_lite.session.ort_value import OrtValue
+from ort_lite.session.session import InferenceSession
 
 
 class OrtCompileApiFlags(IntFlag):

@@ -1,11 +1,11 @@
-"""Session: load, run, explain, close. `session_state` makes what it calls, and keeps `run` short."""
+"""InferenceSession: what a user calls; `session_state` makes what it calls, and keeps `run` short."""
 
 import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
@@ -21,8 +21,9 @@ from ort_lite.pipeline.preparation import Arguments, arguments_of
 from ort_lite.pipeline.prepare import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.ask import ask
-from ort_lite.provider.provider import Device, ExecutionProvider
+from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.serialization.source import ModelSource
+from ort_lite.session.compatible import Compatible
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
@@ -31,12 +32,15 @@ if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
     from ort_lite.pipeline.creation import CreationTrace
     from ort_lite.pipeline.explanation import Explanation
+    from ort_lite.plugins.ep_devices import OrtEpDevice
+    from ort_lite.session.io_binding import IOBinding
+    from ort_lite.session.ort_value import OrtValue
     from ort_lite.verification.report import Report
     from ort_lite.verification.settings import Verification
     from ort_lite.view.view import View
 
 
-class Session:
+class InferenceSession(Compatible):
     """A model, ready to run. `run` may be called from many threads at once.
 
     `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
@@ -74,8 +78,9 @@ class Session:
         if self._profiler is not None:
             weakref.finalize(self, self._profiler.write_left)
         self._changing, self._told = locks.lock(), threading.local()
-        self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
-        """As it was given; None: the session was made of something else."""
+        self._sess_options_initial = sess_options
+        if isinstance(path_or_bytes, (str, os.PathLike)):
+            self._model_path = os.fspath(path_or_bytes)
 
     # Running
 
@@ -137,6 +142,44 @@ class Session:
         run = partial(ready.run_other, names, feed, options)
         return ready.verifier.run(checks, run, lambda report: setattr(self._told, "report", report))
 
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, "OrtValue"],
+        run_options: RunOptions | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> list["OrtValue"]:
+        """As `run`, with OrtValues in and out; neither side is copied. Values on a device are read there, where their reader is.
+
+        Outputs are on the CPU; `io_binding` keeps them elsewhere.
+        """
+        from ort_lite.session.ort_value import OrtValue
+
+        feed = {name: value.value() if value.device_tensor is None else value for name, value in input_dict_ort_values.items()}
+        return [OrtValue(value) for value in self.run(output_names, feed, run_options, timeout=timeout)]
+
+    def io_binding(self) -> "IOBinding":
+        """A new IOBinding for this session."""
+        from ort_lite.session.io_binding import IOBinding
+
+        return IOBinding(self)
+
+    def run_with_iobinding(
+        self, iobinding: "IOBinding", run_options: RunOptions | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Runs on what is bound; results are in `iobinding.get_outputs()` and in the memory that outputs are bound to.
+
+        A run that is ended may have written a part of these. `timeout`: as of `run`.
+        """
+        if timeout is None:
+            iobinding.run(run_options)
+            return
+        from ort_lite.options.deadline import limited
+
+        with limited(run_options, timeout) as own:
+            iobinding.run(own)
+
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """See `Ready.run_into`; None as well where the feed overrides initialisers, and once the session is closed."""
         state = self._state
@@ -168,6 +211,21 @@ class Session:
     def _devices(self) -> dict[Device, ExecutionProvider]:
         """Devices of the session's providers, the CPU too; of several on one the first."""
         return {provider.device: provider for provider in reversed(self._state.selection.providers)}
+
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> "OrtValue":
+        """A tensor of zeros, on a device in memory of the session's own provider there. It may outlive the session.
+
+        Raises InvalidArgument for a device on which the session has none.
+        """
+        from ort_lite.session.io_binding import provider_of
+        from ort_lite.session.ort_value import OrtValue
+        from ort_lite.tensors.device_tensor import device_named
+
+        device = device_named(device_type, device_id)
+        zeros = OrtValue.ortvalue_from_shape_and_type(shape, element_type)
+        return zeros if device == CPU else OrtValue.on(provider_of(self._devices(), device), zeros.numpy())
 
     @property
     def verification(self) -> "Report | None":
@@ -249,7 +307,7 @@ class Session:
 
         return made_again, parts(type(self), self._kept, self._state.options, self._arguments, self._own_params)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "InferenceSession":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -278,6 +336,12 @@ class Session:
     def get_modelmeta(self) -> ModelMetadata:
         return self._state.metadata
 
+    def get_input_epdevices(self) -> "list[OrtEpDevice | None]":
+        """The device that reads each input, in order; None for an input that nobody reads."""
+        from ort_lite.session.ep_devices import input_devices
+
+        return input_devices(self._prepared)
+
     def get_providers(self) -> list[str]:
         """Names in order of preference."""
         return list(dict.fromkeys(provider.name for provider in self._state.selection.providers))
@@ -298,7 +362,7 @@ class Session:
         self,
         feeds: Mapping[str, Any] | None = None,
         *,
-        other: "Session | None" = None,
+        other: "InferenceSession | None" = None,
         profile: "str | os.PathLike[str] | None" = None,
     ) -> "View":
         """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`.

@@ -10,7 +10,7 @@ from ort_lite.options.options import SessionOptions
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins.selection import ProviderEntry
 from ort_lite.serialization.source import ModelSource
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 from ort_lite.verification.report import Report
 from ort_lite.verification.settings import PARTITION, Verification
 

@@ -16,7 +16,7 @@ from ort_lite.errors import OrtLiteError
 from ort_lite.options.options import SessionOptions
 from ort_lite.provider.provider import Capability, ExecutionProvider
 from ort_lite.record import Record
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
 from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
 from ort_lite.testing.sizes import resized

@@ -11,7 +11,7 @@ from ort_lite.commands.benchmark.blocks import Run
 from ort_lite.commands.benchmark.operator import operator_model
 from ort_lite.options.options import SessionOptions
 from ort_lite.record import Record
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 VECTORS = (
     "avx2",

@@ -11,7 +11,7 @@ from ort_lite.commands.desk.jobs import Job
 from ort_lite.commands.desk.wish import Wish
 from ort_lite.commands.feeds import dims_of, feeds_of, lengths
 from ort_lite.commands.run import summary
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 
 
 def done(job: Job, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.session.compatible import InferenceSession
+from ort_lite.session.session import InferenceSession
 from ort_lite.testing.generator.reduction.graphs import Feeds, copy, reads, replace
 from ort_lite.testing.generator.reduction.protos import array_of, declaration, output
 
