@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ort_lite
-from ort_lite.commands.compiling import Shown
 from ort_lite.native.progress import heard_by
+from ort_lite.tools.cli.compiling import Shown
 
 WORDS = Path(__file__).parent / "data" / "minilm" / "vocab.txt"
 LONGEST = 256

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from ort_lite.commands.parser import command_parser
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OrtLiteError
+from ort_lite.tools.cli.parser import command_parser
 
 _INTERRUPTED = 130
 _GIVEN = InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OSError
@@ -20,12 +20,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     list.
     """
     arguments = command_parser().parsed(argv)
-    command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
+    command = import_module(f"ort_lite.tools.cli.{arguments.command.replace('-', '_')}")
     if arguments.command == "exec":
         done: int = command.main(arguments)  # returns only if the command cannot run
         return done
-    from ort_lite.commands.compiling import Shown
     from ort_lite.native.progress import heard_by
+    from ort_lite.tools.cli.compiling import Shown
 
     try:
         with heard_by(Shown()):

@@ -240,7 +240,7 @@ class VerificationError(OrtLiteError):
     """A partition gives other results than the CPU provider does from the same inputs (`run(..., verify="partition")`).
 
     `index` is the tensor's worst element, None where the tensors cannot be compared; `node` the first bad node, "" where none was
-    found; `report` everything that was found (see `ort_lite.verification`).
+    found; `report` everything that was found (see `ort_lite.tools.verify`).
     """
 
     def __init__(

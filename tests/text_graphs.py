@@ -14,9 +14,9 @@ import onnxruntime
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import Attr, Graph, Model, Node, TensorType, Value, clone_node
+from ort_lite.load.load import load
+from ort_lite.load.save import to_proto
 from ort_lite.plugins import plugins
-from ort_lite.serialization.load import load
-from ort_lite.serialization.save import to_proto
 from ort_lite.shapes import evaluate as size_of
 from ort_lite.shapes import symbols
 from ort_lite.transform import GraphPass, LocalRule, Transform

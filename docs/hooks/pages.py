@@ -9,7 +9,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from ort_lite.commands import parser as command_line
+from ort_lite.tools.cli import parser as command_line
 
 WIDTH = 80
 DECISIONS = "Choices that others may question: the context, what was chosen, what was rejected, what was measured."

@@ -1,6 +1,6 @@
 """Programs that import onnxruntime get ort_lite: what answers their imports.
 
-The modules that they get are the files of the folder ort_lite/onnxruntime. Those that are onnxruntime's own Python code
+The modules that they get are the files of the folder ort_lite/compat/onnxruntime. Those that are onnxruntime's own Python code
 (quantization, transformers, tools, ...) come from an installed onnxruntime, whose native library is never loaded: they import
 `onnxruntime` in their turn, which is ort_lite.
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution, DistributionFinder
 
 NAME = "onnxruntime"
-FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), NAME)
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME)
 """The files of the modules that are served."""
 _OWN_CODE = frozenset({"quantization", "transformers", "tools"})
 """Packages of onnxruntime that are Python alone, and in every installation of it."""
@@ -79,7 +79,7 @@ class Finder:
 
 
 def _own(fullname: str) -> ModuleSpec | None:
-    """Of a file of the folder ort_lite/onnxruntime."""
+    """Of a file of the folder ort_lite/compat/onnxruntime."""
     base = os.path.join(FOLDER, *fullname.split(".")[1:])
     package = os.path.join(base, "__init__.py")
     if os.path.isfile(package):

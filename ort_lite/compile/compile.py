@@ -5,7 +5,6 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.incidents import Incidents
@@ -17,6 +16,7 @@ from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.log.events import Span, no_span
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.partition.borders import transfers_of

@@ -1,4 +1,4 @@
-"""Partitions that are compiled already: those of EPContext nodes, which `ort_lite.pipeline.context` writes."""
+"""Partitions that are compiled already: those of EPContext nodes, which `ort_lite.session.context` writes."""
 
 from collections.abc import Sequence
 from typing import Any, cast

@@ -2,7 +2,7 @@
 
 Complete events ("ph": "X") have categories Session, Step (a partition or a copy), Kernel and Copy, and Creation for what happens inside
 of the stages that make a session. In the file each node of a run has an event of category Node as well, where onnxruntime's readers
-look for it: these repeat what Step and Kernel say (`ort_lite.pipeline.node_events`). Times are in microseconds since the session began.
+look for it: these repeat what Step and Kernel say (`ort_lite.session.node_events`). Times are in microseconds since the session began.
 Beside them there are metadata ("M"): names of threads and of tracks of devices; and flows ("s", "f"): from a step of a run to those
 that read what it made. They have a "dur" of 0, since readers of profiles expect one. Events of a thread, and of a track, lie inside of
 each other or apart.
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
+from ort_lite.load.files import read_json, write_file
 from ort_lite.log.events import RUN, Event
 from ort_lite.record import Record
-from ort_lite.serialization.files import read_json, write_file
 
 KINDS = ("Session", "Creation", "Step", "Kernel", "Node", "Copy")
 """From the outside in: of events that look as long, begun at once, the outer one comes first."""

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.record import Record
 from ort_lite.shapes.dims import Shape
 

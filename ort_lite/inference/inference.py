@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 from typing import Any
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
@@ -21,6 +20,7 @@ from ort_lite.inference.rules import (
     kinds,
 )
 from ort_lite.inference.schema import check_declared
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.shapes.dims import symbol, symbols
 from ort_lite.shapes.expr import Dim
 

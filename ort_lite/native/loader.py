@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
 from ort_lite.native import elf, linking, packs
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.compilers import llvm
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.missing import WAIT, check_compiler, compiler_lacks

@@ -18,9 +18,9 @@ from functools import partial
 from time import sleep
 from typing import IO, TYPE_CHECKING, Any
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import KernelCompileError, RuntimeException
 from ort_lite.native import cache, siblings
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.claims import Claims
 from ort_lite.native.compilers import warn_if_unverified
 from ort_lite.native.cpu import Target

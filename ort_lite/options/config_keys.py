@@ -44,7 +44,7 @@ OPTIMIZED_LEAST = "session.optimized_model_external_initializers_min_size_in_byt
 CPU_ARENA, ENVIRONMENT = "session.enable_cpu_mem_arena", "session.use_env_allocators"
 
 LAYERS_BY_NAME = "session.name_based_layer_assignment"
-"""A session's entry: nodes to devices by parts of their names (see ort_lite.partition.layer_assignment)."""
+"""A session's entry: nodes to devices by parts of their names (see ort_lite.compat.layer_assignment)."""
 
 LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_format"
 """Sessions' entries: "ONNX", the only one that there is here; "ORT", onnxruntime's own, is an error."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from ort_lite.checkpoint import begin_stage, checked_by
 from ort_lite.errors import DeadlineExceeded, ModelLoadCanceled
+from ort_lite.native.checkpoint import begin_stage, checked_by
 from ort_lite.options.options import SessionOptions
 
 

@@ -7,11 +7,11 @@ from operator import index
 from typing import Any, Protocol
 
 from ort_lite import errors
+from ort_lite.compat.active_adapters import TakesAdapters
+from ort_lite.compat.chosen import ChoosesProviders
+from ort_lite.compat.context_data import ReadsContexts
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, RunTerminated, hint
-from ort_lite.options.adapting import TakesAdapters
-from ort_lite.options.chosen import ChoosesProviders
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
-from ort_lite.options.context_data import ReadsContexts
 from ort_lite.options.enums import NamedNumber
 
 MAX_TIMEOUT = 1e9

@@ -96,7 +96,7 @@ def _layer_rules(
     setting = "" if options is None else options.config(LAYERS_BY_NAME, "")
     if options is None or not setting:
         return [], []
-    from ort_lite.partition.layer_assignment import layer_rules
+    from ort_lite.compat.layer_assignment import layer_rules
 
     rules, remarks = layer_rules(setting, providers)
     for remark in remarks:

@@ -6,7 +6,7 @@ topological order; a group is known by its smallest member.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ort_lite.checkpoint import checkpoint
+from ort_lite.native.checkpoint import checkpoint
 
 
 class Quotient:

@@ -101,6 +101,6 @@ class PutsOff(Protocol):
 
 
 class HasMachineImage(Protocol):
-    """What `ort_lite.machine` steps through: the partition's instructions over one piece of memory, for these inputs."""
+    """What `ort_lite.tools.machine` steps through: the partition's instructions over one piece of memory, for these inputs."""
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> Any: ...

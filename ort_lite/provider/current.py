@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ort_lite.checkpoint import checked_by
 from ort_lite.memory import locks
+from ort_lite.native.checkpoint import checked_by
 from ort_lite.options.options import RunOptions
 
 

@@ -7,11 +7,11 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Graph, Node, Value, clone_node
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType, Type
+from ort_lite.load.proto import serialize, similar_operator
+from ort_lite.load.save import to_proto
 from ort_lite.provider.provider import Partition
 from ort_lite.provider.subgraph import subgraph
 from ort_lite.record import Record
-from ort_lite.serialization.proto import serialize, similar_operator
-from ort_lite.serialization.save import to_proto
 from ort_lite.shapes.dims import symbol
 
 

@@ -10,10 +10,10 @@ function for each operator and nothing to compile derives from `ort_lite.provide
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.log.events import Event
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.record import Record, field
 

@@ -10,18 +10,18 @@ import numpy as np
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph.model import Model
+from ort_lite.load.spans import span_of
 from ort_lite.memory.account import Account
 from ort_lite.options.config_keys import SHRINK
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.abilities import holds_memory, trims
 from ort_lite.provider.ask import ask, ask_made, shown
 from ort_lite.provider.provider import CPU, ExecutionProvider
-from ort_lite.serialization.spans import span_of
 from ort_lite.transform.contract import all_graphs
 
 if TYPE_CHECKING:
-    from ort_lite.pipeline.prepare import Prepared
     from ort_lite.provider.compiled import Holdings
+    from ort_lite.session.prepare import Prepared
 
 
 def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.model import Model
+from ort_lite.load.source import ModelSource
 from ort_lite.options.options import SessionOptions
-from ort_lite.pipeline.preparation import Arguments
 from ort_lite.plugins.selection import ProviderEntry
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import ExecutionProvider
-from ort_lite.serialization.source import ModelSource
+from ort_lite.session.preparation import Arguments
 
 Parts = tuple[type[Any], ModelSource | Model, SessionOptions, Arguments]
 

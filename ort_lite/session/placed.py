@@ -18,10 +18,10 @@ from ort_lite.log.events import Stream
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.borders import can_copy, copies, transfers_of
-from ort_lite.pipeline.prepare import Prepared
 from ort_lite.provider.ask import shown, who
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.session.device_values import fetched, put
+from ort_lite.session.prepare import Prepared
 from ort_lite.session.ready import Ready
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device
 

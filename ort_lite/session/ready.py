@@ -11,12 +11,12 @@ from ort_lite.log.events import Stream
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
-from ort_lite.pipeline.prepare import Prepared
 from ort_lite.provider.current import CURRENT, as_in
+from ort_lite.session.prepare import Prepared
 
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
-    from ort_lite.verification.watch import Verifier
+    from ort_lite.tools.verify.watch import Verifier
 
 
 class Ready:

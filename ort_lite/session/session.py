@@ -7,37 +7,37 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ort_lite.compat.inference_session import Compatible
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.graph.model import Model
+from ort_lite.load.source import ModelSource
 from ort_lite.log.events import Stream
 from ort_lite.memory import locks
 from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
 from ort_lite.options.creation import creating
 from ort_lite.options.options import RunOptions, SessionOptions
-from ort_lite.pipeline.opening import Params, source_to_keep
-from ort_lite.pipeline.preparation import Arguments, arguments_of
-from ort_lite.pipeline.prepare import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
-from ort_lite.serialization.source import ModelSource
-from ort_lite.session.compatible import Compatible
 from ort_lite.session.metadata import ModelMetadata, NodeArg
+from ort_lite.session.opening import Params, source_to_keep
+from ort_lite.session.preparation import Arguments, arguments_of
+from ort_lite.session.prepare import Prepared
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
 
 if TYPE_CHECKING:
+    from ort_lite.compat.ep_devices import OrtEpDevice
+    from ort_lite.compat.io_binding import IOBinding
+    from ort_lite.compat.ort_value import OrtValue
     from ort_lite.execute.profiling import Profiler
-    from ort_lite.pipeline.creation import CreationTrace
-    from ort_lite.pipeline.explanation import Explanation
-    from ort_lite.plugins.ep_devices import OrtEpDevice
-    from ort_lite.session.io_binding import IOBinding
-    from ort_lite.session.ort_value import OrtValue
-    from ort_lite.verification.report import Report
-    from ort_lite.verification.settings import Verification
-    from ort_lite.view.view import View
+    from ort_lite.session.creation import CreationTrace
+    from ort_lite.session.explanation import Explanation
+    from ort_lite.tools.verify.report import Report
+    from ort_lite.tools.verify.settings import Verification
+    from ort_lite.tools.view.view import View
 
 
 class InferenceSession(Compatible):
@@ -96,7 +96,7 @@ class InferenceSession(Compatible):
         """The outputs by name, all in the model's order for None. Arrays that are returned are the caller's.
 
         `verify`: "partition" or a Verification: each partition of another provider runs on the CPU provider as well, from the
-        same inputs (see `ort_lite.verification`). `timeout`: seconds, after which the run is ended; that of the options may be less.
+        same inputs (see `ort_lite.tools.verify`). `timeout`: seconds, after which the run is ended; that of the options may be less.
         Raises InvalidArgument for a feed or name that does not fit, RuntimeException naming node and provider, VerificationError
         where a partition is off, DeadlineExceeded after the timeout, Cancelled where `RunOptions.terminate` was set.
         """
@@ -133,8 +133,8 @@ class InferenceSession(Compatible):
             ready, feed = _override(state, feed, options)
         if isinstance(ready, Closed):
             return ready.run(names, feed, options)
-        from ort_lite.verification.settings import settings
-        from ort_lite.verification.watch import Verifier
+        from ort_lite.tools.verify.settings import settings
+        from ort_lite.tools.verify.watch import Verifier
 
         checks = settings(verify)
         if ready.verifier is None:
@@ -154,14 +154,14 @@ class InferenceSession(Compatible):
 
         Outputs are on the CPU; `io_binding` keeps them elsewhere.
         """
-        from ort_lite.session.ort_value import OrtValue
+        from ort_lite.compat.ort_value import OrtValue
 
         feed = {name: value.value() if value.device_tensor is None else value for name, value in input_dict_ort_values.items()}
         return [OrtValue(value) for value in self.run(output_names, feed, run_options, timeout=timeout)]
 
     def io_binding(self) -> "IOBinding":
         """A new IOBinding for this session."""
-        from ort_lite.session.io_binding import IOBinding
+        from ort_lite.compat.io_binding import IOBinding
 
         return IOBinding(self)
 
@@ -219,8 +219,8 @@ class InferenceSession(Compatible):
 
         Raises InvalidArgument for a device on which the session has none.
         """
-        from ort_lite.session.io_binding import provider_of
-        from ort_lite.session.ort_value import OrtValue
+        from ort_lite.compat.io_binding import provider_of
+        from ort_lite.compat.ort_value import OrtValue
         from ort_lite.tensors.device_tensor import device_named
 
         device = device_named(device_type, device_id)
@@ -233,7 +233,7 @@ class InferenceSession(Compatible):
         return getattr(self._told, "report", None)
 
     def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:
-        """Writes a model in which partitions that providers can save are compiled already (see `ort_lite.pipeline.context`), in the
+        """Writes a model in which partitions that providers can save are compiled already (see `ort_lite.session.context`), in the
         model's file or, without `embed`, in files of their own beside it.
 
         A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions or one fails to,
@@ -242,7 +242,7 @@ class InferenceSession(Compatible):
         prepared = self._state.prepared
         if prepared is None:
             raise RuntimeException("the session is closed")
-        from ort_lite.pipeline.context import save_with_contexts, with_contexts
+        from ort_lite.session.context import save_with_contexts, with_contexts
 
         made = with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions)
         save_with_contexts(made, os.fspath(path), embed)
@@ -338,7 +338,7 @@ class InferenceSession(Compatible):
 
     def get_input_epdevices(self) -> "list[OrtEpDevice | None]":
         """The device that reads each input, in order; None for an input that nobody reads."""
-        from ort_lite.session.ep_devices import input_devices
+        from ort_lite.compat.input_devices import input_devices
 
         return input_devices(self._prepared)
 
@@ -371,14 +371,14 @@ class InferenceSession(Compatible):
         planned. With `profile` times are read from a file that `end_profiling` wrote. `other`: a session to compare with, of the same
         model. Raises InvalidArgument for a file that is no profile, and what a run raises.
         """
-        from ort_lite.session.viewing import Origin, view_of
+        from ort_lite.tools.view.viewing import Origin, view_of
 
         origin = Origin(self._kept, self._arguments, self._own_params)
         view = view_of(self, origin, feeds, profile)
         return view if other is None else view.beside(other.view(feeds))
 
     def _repr_html_(self) -> str:
-        from ort_lite.session.notebook import html_of
+        from ort_lite.tools.view.notebook import html_of
 
         title = os.path.basename(self._model_path or "") or self.get_modelmeta().graph_name or "model"
         return html_of(title, self.explain(), self._state.inputs, self._state.outputs)

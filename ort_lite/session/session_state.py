@@ -8,38 +8,38 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
-from ort_lite.checkpoint import begin_stage
 from ort_lite.compile import lifecycle
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.declared import merged_outputs
+from ort_lite.load.files import words
+from ort_lite.load.source import ModelSource
 from ort_lite.log.events import Span, Stream, no_span
 from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
+from ort_lite.native.checkpoint import begin_stage
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment, label_of
-from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.preparation import Arguments, load_model, open_account
-from ort_lite.pipeline.prepare import Prepared, prepare
-from ort_lite.pipeline.simplify import saved_form
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
 from ort_lite.provider.current import checked_by_run
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
-from ort_lite.serialization.files import words
-from ort_lite.serialization.source import ModelSource
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
+from ort_lite.session.opening import Params, save_optimized
+from ort_lite.session.preparation import Arguments, load_model, open_account
+from ort_lite.session.prepare import Prepared, prepare
 from ort_lite.session.ready import Closed, Ready
+from ort_lite.session.simplify import saved_form
 
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
-    from ort_lite.pipeline.creation import CreationReport, CreationTrace
-    from ort_lite.pipeline.explanation import Explanation
+    from ort_lite.session.creation import CreationReport, CreationTrace
+    from ort_lite.session.explanation import Explanation
 
 
 class SessionState(Record):
@@ -72,7 +72,7 @@ class SessionState(Record):
             assert self.explained is not None
             return self.explained
         notes = (*self.selection.notes, *self.prepared.incidents)
-        from ort_lite.pipeline.explanation import Explanation
+        from ort_lite.session.explanation import Explanation
 
         return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts(failures))
 
@@ -186,8 +186,8 @@ def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments)
     """What raises Fail where a file that weights are mapped from has changed; None where none are, as by default."""
     if not isinstance(source, Model) and (given.parse_options is None or not given.parse_options.no_copy):
         return None
-    from ort_lite.serialization.mapped import checks
-    from ort_lite.serialization.tensors import tensors
+    from ort_lite.load.mapped import checks
+    from ort_lite.load.tensors import tensors
 
     return checks(span.owner for slot in tensors(model) if (span := slot.span) is not None)
 
@@ -196,7 +196,7 @@ def _collect(
     providers: Sequence[ExecutionProvider], assignment: Assignment, events: Stream, profiler: "Profiler", since: int
 ) -> None:
     """Add what providers recorded, and the events of nodes, to a profile that ends."""
-    from ort_lite.pipeline.node_events import node_events
+    from ort_lite.session.node_events import node_events
 
     try:
         lifecycle.collect_events(providers, events)
@@ -220,7 +220,7 @@ def _reported(options: SessionOptions, events: Stream) -> "Iterator[tuple[Creati
     if not wanted and not events.subscribers:
         yield None, no_span
         return
-    from ort_lite.pipeline.creation import CreationReport
+    from ort_lite.session.creation import CreationReport
 
     report = CreationReport(options)
     events.subscribe(report)
@@ -253,7 +253,7 @@ def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: Ses
 
     Raises InvalidArgument where no path is given and the model comes from no file, or both are the same.
     """
-    from ort_lite.pipeline.context import NothingToSave, save_with_contexts, with_contexts
+    from ort_lite.session.context import NothingToSave, save_with_contexts, with_contexts
 
     own = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
     stem, ending = os.path.splitext(os.fsdecode(own))

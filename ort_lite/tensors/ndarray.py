@@ -9,7 +9,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
-from ort_lite.serialization.spans import ByteSpan, span_of
+from ort_lite.load.spans import ByteSpan, span_of
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import CPU, check_size, code_of, type_of
 from ort_lite.tensors.values import element_type_of

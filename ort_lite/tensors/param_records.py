@@ -14,9 +14,9 @@ import numpy as np
 
 from ort_lite.dtypes import Array, DType
 from ort_lite.errors import InvalidArgument, InvalidParams
+from ort_lite.load.files import read_named, write_file
+from ort_lite.load.spans import Backing, ByteSpan
 from ort_lite.record import Record
-from ort_lite.serialization.files import read_named, write_file
-from ort_lite.serialization.spans import Backing, ByteSpan
 from ort_lite.tensors.dltensor import CPU, check_size, check_type, code_of, type_of
 
 LIST_MAGIC, TENSOR_MAGIC = 0xF7E58D4F05049CB7, 0xDD5E40F096B4A13F

@@ -9,8 +9,8 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.errors import OrtLiteError
 from ort_lite.inference.annotate import annotate
+from ort_lite.load.load import load
 from ort_lite.plugins import shape_rules
-from ort_lite.serialization.load import load
 from ort_lite.testing.generated import GeneratedCase
 
 Feed = Mapping[str, Array]

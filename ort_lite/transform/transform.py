@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
@@ -20,6 +19,7 @@ from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.log.events import Span, no_span
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.record import Record
 from ort_lite.transform.budget import OverBudget
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform, names_of

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import ort_lite
-from ort_lite.commands.benchmark.blocks import quietest
-from ort_lite.commands.feeds import random
 from ort_lite.errors import OrtLiteError
+from ort_lite.tools.cli.benchmark.blocks import quietest
+from ort_lite.tools.cli.feeds import random
 from tests.models.light_models import FOLDER
 
 CPU = "CPUExecutionProvider"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ort_lite.commands.benchmark.comparison import NOISE
+from ort_lite.tools.cli.benchmark.comparison import NOISE
 from tests.benchmarks.record import DECIMALS, RECORD, Measurement
 from tests.benchmarks.rows import row_names
 from tests.benchmarks.summary import SLOWER, Comparison, CpuSummary, by_cpu, comparison, cpu_summaries

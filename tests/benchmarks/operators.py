@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.commands.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.dtypes import FLOATS, Array, is_dtype, to_numpy
 from ort_lite.record import Record
+from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, shape_of
 from tests.benchmarks.rows import Row
 
 TABLE = Path(__file__).with_suffix(".txt")

@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 import ort_lite
-from ort_lite.commands.bench import lines
-from ort_lite.commands.benchmark.comparison import Result, compared
-from ort_lite.commands.benchmark.machine import cores, cpu
-from ort_lite.commands.benchmark.rivals import RIVALS, Rival, rival
 from ort_lite.errors import told
+from ort_lite.tools.cli.bench import lines
+from ort_lite.tools.cli.benchmark.comparison import Result, compared
+from ort_lite.tools.cli.benchmark.machine import cores, cpu
+from ort_lite.tools.cli.benchmark.rivals import RIVALS, Rival, rival
 from tests.benchmarks.document import PAGES, performance, regenerate
 from tests.benchmarks.operators import operator_names, operators
 from tests.benchmarks.record import DECIMALS, RECORD, Measurement, merge, read, rounded, write

@@ -1,6 +1,6 @@
 """A document by hand, whose numbers are known: a chain of nodes in two stages, an arena, a run, and another session beside it."""
 
-from ort_lite.view.document import FORMAT, Arena, Document, Event, Placement, Stage, Timeline, Value
+from ort_lite.tools.view.document import FORMAT, Arena, Document, Event, Placement, Stage, Timeline, Value
 
 CPU, SAMPLE = "CPUExecutionProvider", "SampleExecutionProvider"
 FLOATS: Value = {"type": "float32[4]", "dtype": "float32", "shape": [4], "bytes": 16}

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from ort_lite.commands.desk import desk_page
-from ort_lite.commands.desk.server import DeskServer
+from ort_lite.tools.cli.desk import desk_page
+from ort_lite.tools.playground.server import DeskServer
 from tests.browser.pages import HOSTILE, hostile
 from tests.browser.test_page import IN_THEMES, grave
-from tests.desk.served import ENDLESS, served, write
+from tests.tools.playground.served import ENDLESS, served, write
 
 
 @pytest.fixture(scope="module")

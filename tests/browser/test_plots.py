@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from ort_lite.view.page import page_of
+from ort_lite.tools.view.page import page_of
 from tests.browser.plotted import plotted
 
 OpenTab = Callable[[str], Page]

@@ -9,9 +9,9 @@ import onnxruntime
 import pytest
 
 import ort_lite
+from ort_lite.compat.adapter_file import AdapterFile, adapter_bytes, read_adapter_bytes
 from ort_lite.dtypes import Array
 from ort_lite.errors import Fail, InvalidArgument, InvalidParams, NoSuchFile
-from ort_lite.tensors.adapter_file import AdapterFile, adapter_bytes, read_adapter_bytes
 
 MODEL = onnx.parser.parse_model(
     '<ir_version: 10, opset_import: ["" : 21]> g (float[N] x, float[N] a) => (float[N] y) { y = Add(x, a) }'

@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 import pytest
 
-from ort_lite import backend, datasets
-from ort_lite.datasets.make import EXAMPLES
+from ort_lite.compat import backend, datasets
+from ort_lite.compat.datasets.make import EXAMPLES
 from ort_lite.errors import NoSuchFile
-from ort_lite.serialization.proto import serialize
+from ort_lite.load.proto import serialize
 
 
 def test_examples_are_what_the_script_makes() -> None:

@@ -107,7 +107,8 @@ def test_libraries_that_are_none(library: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", list(ort_lite.OrtExecutionProviderDevicePolicy))
 def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     """With devices of all three kinds; those of a provider that is not for everybody are left alone."""
-    from ort_lite.plugins import ep_devices, plugins
+    from ort_lite.compat import ep_devices
+    from ort_lite.plugins import plugins
 
     places = {"gpu": Device("cuda"), "npu": Device("tpu")}
     listed = [
@@ -126,8 +127,8 @@ def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePoli
 
 def test_onnxs_backend_prepares_a_session_for_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the CPU that of a session without a list; for another kind of device one with a provider that is installed for it."""
-    from ort_lite import backend
-    from ort_lite.plugins import ep_devices, plugins
+    from ort_lite.compat import backend, ep_devices
+    from ort_lite.plugins import plugins
 
     file = tmp_path / "library.py"
     file.write_text(LIBRARY)

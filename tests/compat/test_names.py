@@ -18,7 +18,7 @@ import onnxruntime
 import pytest
 
 import ort_lite
-from ort_lite.datasets import get_example
+from ort_lite.compat.datasets import get_example
 from tests.compat.record_names import described, recorded
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def differences(record: dict[str, Any]) -> Iterator[str]:
     for module, names in record.items():
         if module == "version":
             continue
-        ours = import_module(module.replace("onnxruntime", "ort_lite.onnxruntime", 1))
+        ours = import_module(module.replace("onnxruntime", "ort_lite.compat.onnxruntime", 1))
         for name, wanted in names.items():
             if not hasattr(ours, name):
                 yield f"{module}.{name}: missing"

@@ -19,8 +19,8 @@ from ort_lite.dtypes import DType, from_ort_name
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.options import SessionOptions
-from ort_lite.pipeline.settle import settle
 from ort_lite.plugins.selection import Selection
+from ort_lite.session.settle import settle
 from ort_lite_cpu.operators import FAMILIES, STRING_FAMILIES
 from ort_lite_cpu.provider import CPUExecutionProvider
 from ort_lite_cpu.registry import ANY, find

@@ -16,11 +16,11 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Attr, Model, Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.inference.annotate import annotate
+from ort_lite.load.load import load
 from ort_lite.options import SessionOptions
-from ort_lite.pipeline.settle import settle
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import Selection
-from ort_lite.serialization.load import load
+from ort_lite.session.settle import settle
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep
 from ort_lite_cpu.lowering.values import Values

@@ -16,8 +16,8 @@ from ort_lite.dtypes import from_ort_name, to_onnx
 from ort_lite.errors import InvalidGraph
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.form import check_form
+from ort_lite.load.load import load
 from ort_lite.plugins import plugins
-from ort_lite.serialization.load import load
 from ort_lite_cpu.operators import FAMILIES
 from tests.conformance.versions.cases import Case
 from tests.conformance.versions.checking import own_type

@@ -20,9 +20,9 @@ from onnx.reference import ReferenceEvaluator
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Inference, Info, ShapeRules
+from ort_lite.load.load import load
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.plugins import shape_rules
-from ort_lite.serialization.load import load
 from ort_lite.shapes import symbol
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import segment

@@ -22,14 +22,14 @@ TAKEN_AS_DONE = {
     r"pip install dist/ort_lite-.*": "the tests' environment has it; check-wheels installs wheels into a fresh one",
     r"python3 -m venv \.venv|source \.venv/bin/activate|pip install \"?\.(\[examples\])?\"?": "the tests run in one",
     r"pip install onnxruntime": "the tests' environment has it",
-    r"ort-lite desk .*": "serves until somebody stops it: tests/desk",
+    r"ort-lite desk .*": "serves until somebody stops it: tests/tools/playground",
     r"python examples/.*": "tests/examples",
     r"pip install torch optimum-onnx .*": "torch is large: make test-optimum installs it",
     r"(ort-lite exec )?python examples/hugging_face\.py folder": "make test-optimum runs it",
     r"ort-lite exec classify\.py": "downloads a model",
     r"optimum-cli export .*": "downloads a model",
     r"make .*": "the Makefile makes this environment; .ci/run has them",
-    r"ort-lite bench (?!.*--seconds).*": "measures for seconds, beside a rival that may not be there: tests/framework/test_bench.py",
+    r"ort-lite bench (?!.*--seconds).*": "measures for seconds, beside a rival that may not be there: tests/tools/cli/test_bench.py",
 }
 """Commands, as whole texts, that are not run, and why."""
 

@@ -6,9 +6,9 @@ from functools import cache
 from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Model, Node
 from ort_lite.options import SessionOptions
-from ort_lite.pipeline.settle import settle
 from ort_lite.plugins import fusions, shape_rules, transforms
 from ort_lite.plugins.selection import Selection
+from ort_lite.session.settle import settle
 from ort_lite.testing.generator import Generator, Target, recipes, targets
 from ort_lite.testing.generator.patterns import patterns_of
 from ort_lite.transform.patterns import Pattern

@@ -16,9 +16,9 @@ import ort_lite
 from ort_lite import GraphOptimizationLevel, InferenceSession
 from ort_lite.dtypes import from_numpy, ort_name
 from ort_lite.graph.inline import inline_functions
+from ort_lite.load.load import load
+from ort_lite.load.save import to_proto
 from ort_lite.options.config_keys import ROUNDING
-from ort_lite.serialization.load import load
-from ort_lite.serialization.save import to_proto
 from tests.generated.comparison import Mismatch, identical, mismatches
 from tests.generated.conditioning import Conditioning
 from tests.generated.configurations import configurations

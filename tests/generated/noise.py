@@ -12,9 +12,9 @@ from ort_lite.graph import Graph, Node, Value
 from ort_lite.graph.inline import inline_functions
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.inference.annotate import annotate
+from ort_lite.load.load import load
 from ort_lite.plugins import shape_rules
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
-from ort_lite.serialization.load import load
 from tests.generated.comparison import EPSILON
 from tests.operator_traits import traits_of
 

@@ -16,12 +16,12 @@ import pytest
 from onnx import TensorProto, helper, parser
 
 import ort_lite
-from ort_lite.checkpoint import checked_by, checkpoint
 from ort_lite.errors import DeadlineExceeded, ModelLoadCanceled
 from ort_lite.native import loader
-from ort_lite.pipeline.composite import CompositeProvider
+from ort_lite.native.checkpoint import checked_by, checkpoint
 from ort_lite.provider import Capability, CompiledPartition, GraphView, Partition, Rejection
-from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
+from ort_lite.session.composite import CompositeProvider
+from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
 
 LATE = 3.0
 """Seconds after its deadline in which a creation must end on a busy machine: 1 on an idle one."""

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData
-from ort_lite.serialization import external, files
+from ort_lite.load import external, files
 from tests.hostile.model_folders import (
     CPU,
     W,

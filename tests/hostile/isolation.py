@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import ort_lite
-from ort_lite.serialization.proto import pb
-from tests.framework.models import proto
+from ort_lite.load.proto import pb
+from tests.load.models import proto
 
 PAYLOAD = "\"]); __import__('os').system('touch PWNED') # \n'''"
 """A name of a node, a value, a graph and a domain."""

@@ -14,9 +14,9 @@ import onnx
 
 import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
+from ort_lite.load import source
 from ort_lite.native import cache, packs, private, upkeep
 from ort_lite.partition.cost.cost_model import CostModel
-from ort_lite.serialization import source
 from tests.hostile.model_folders import CPU, W, folder_of_its_own, open_session, put_external, refused
 
 
@@ -99,7 +99,7 @@ def json_that_nests_deep_is_refused() -> None:
 
 
 def _feed(path: Path) -> Any:
-    from ort_lite.commands.feeds import feeds_of
+    from ort_lite.tools.cli.feeds import feeds_of
 
     arguments = Namespace(feeds=None, input=[f"x={path}"], value=[], shape=[], dim=[], seed=0)
     with folder_of_its_own() as folder:
@@ -107,7 +107,7 @@ def _feed(path: Path) -> Any:
 
 
 def _archive(path: Path) -> Any:
-    from ort_lite.commands.feeds import feeds_of
+    from ort_lite.tools.cli.feeds import feeds_of
 
     arguments = Namespace(feeds=str(path), input=[], value=[], shape=[], dim=[], seed=0)
     with folder_of_its_own() as folder:
@@ -115,7 +115,7 @@ def _archive(path: Path) -> Any:
 
 
 def _strings(path: Path) -> Any:
-    from ort_lite.commands.feeds import feeds_of
+    from ort_lite.tools.cli.feeds import feeds_of
 
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (string[N] x) => (string[N] y) { y = Identity(x) }'

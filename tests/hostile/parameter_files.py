@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 import ort_lite
+from ort_lite.compat.adapter_file import read_adapter_bytes
 from ort_lite.errors import InvalidParams
-from ort_lite.tensors.adapter_file import read_adapter_bytes
 from tests.hostile.model_folders import (
     W,
     folder_of_its_own,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ort_lite.errors import InvalidProtobuf
-from ort_lite.serialization.load import load
+from ort_lite.load.load import load
 from tests.hostile.files import FILES
 
 

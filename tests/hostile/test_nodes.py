@@ -6,8 +6,8 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.form import check_form
+from ort_lite.load.load import load
 from ort_lite.plugins import plugins
-from ort_lite.serialization.load import load
 from tests.hostile.building import node_case
 from tests.hostile.nodes import LOAD
 

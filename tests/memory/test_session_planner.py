@@ -16,7 +16,7 @@ from ort_lite.memory.planning.packing import LIMIT
 from ort_lite.memory.planning.plan import MemoryPlan
 from ort_lite.memory.planning.planner import PLANNERS, MemoryPlanner
 from ort_lite.plugins import Registry, plugins
-from tests.framework.models import proto
+from tests.load.models import proto
 
 KEY = "ort_lite.memory_planner"
 TEXT = """main (float[N, 32] x) => (float[N, 32] y, float[N, 1] z) {

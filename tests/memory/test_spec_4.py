@@ -15,14 +15,14 @@ from onnx import numpy_helper
 
 import ort_lite
 from ort_lite.dtypes import Array
+from ort_lite.load.spans import span_of
 from ort_lite.memory.arenas import Bytes, ConstantArena, PersistentArena, aligned_empty
 from ort_lite.memory.environment import ENVIRONMENT
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition
-from ort_lite.serialization.spans import span_of
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.program import Program
 from tests.cpu.steps import segment_runs
-from tests.framework.models import proto
+from tests.load.models import proto
 
 THREADS = 16
 

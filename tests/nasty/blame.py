@@ -15,12 +15,11 @@ import ort_lite
 from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import shape_rule
-from ort_lite.pipeline.composite import CompositeProvider
 from ort_lite.plugins import plugins
 from ort_lite.provider import ExecutionProvider, Partition, ProfileEvent, Resource
+from ort_lite.session.composite import CompositeProvider
 from ort_lite.transform import Rewriter, graph_pass
-from tests.framework.numpy_provider import NumpyProvider, evaluate
-from tests.framework.test_device_inputs import CRATE, Transfer
+from tests.execute.test_device_inputs import CRATE, Transfer
 from tests.nasty.cases import (
     NASTY,
     Case,
@@ -40,6 +39,7 @@ from tests.nasty.cases import (
 )
 from tests.nasty.devices import crate
 from tests.nasty.rules import WAYS
+from tests.provider.numpy_provider import NumpyProvider, evaluate
 
 ERRORS: dict[str, Exception] = {
     "theirs": OSError("bus"),

@@ -11,8 +11,8 @@ import numpy as np
 import ort_lite
 from ort_lite.errors import OrtLiteError
 from ort_lite.provider import CompiledPartition, Device, Partition
-from tests.framework.models import proto
-from tests.framework.numpy_provider import FUNCTIONS, NumpyProvider, OtherDevice, evaluate
+from tests.load.models import proto
+from tests.provider.numpy_provider import FUNCTIONS, NumpyProvider, OtherDevice, evaluate
 
 NASTY = "NastyExecutionProvider"
 X = np.array([1, -2, 3], np.float32)

@@ -9,8 +9,7 @@ import numpy as np
 import ort_lite
 from ort_lite.errors import CompileError, InvalidGraph
 from ort_lite.provider import Partition
-from tests.framework.models import proto
-from tests.framework.numpy_provider import evaluate
+from tests.load.models import proto
 from tests.nasty.cases import (
     MODELS,
     NASTY,
@@ -28,6 +27,7 @@ from tests.nasty.cases import (
     table,
     wanted,
 )
+from tests.provider.numpy_provider import evaluate
 
 ERRORS: dict[str, BaseException] = {
     "os": OSError("bus"),

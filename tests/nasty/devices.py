@@ -7,8 +7,7 @@ import numpy as np
 
 from ort_lite.errors import InvalidGraph, OutOfMemory
 from ort_lite.provider import CPU, Device
-from tests.framework.numpy_provider import BoxTransfer, OtherDevice
-from tests.framework.test_device_inputs import CRATE, Crate, Transfer
+from tests.execute.test_device_inputs import CRATE, Crate, Transfer
 from tests.nasty.cases import (
     NASTY,
     Case,
@@ -26,6 +25,7 @@ from tests.nasty.cases import (
     wanted,
 )
 from tests.nasty.computing import WRONG
+from tests.provider.numpy_provider import BoxTransfer, OtherDevice
 
 BOX = Device("box")
 MODELS = {"open": "open", "last": "last", "two": "two"}

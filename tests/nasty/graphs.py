@@ -8,7 +8,6 @@ import numpy as np
 
 from ort_lite.graph import Graph
 from ort_lite.provider import Capability, GraphView, Partition
-from tests.framework.numpy_provider import evaluate
 from tests.nasty.cases import (
     NASTY,
     Case,
@@ -26,6 +25,7 @@ from tests.nasty.cases import (
     table,
     wanted,
 )
+from tests.provider.numpy_provider import evaluate
 
 WHO = rf"{NASTY}_\d+ \({NASTY}\)"
 

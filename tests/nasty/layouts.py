@@ -8,8 +8,8 @@ import numpy as np
 from ort_lite.graph import Node
 from ort_lite.provider import Capability, GraphView, Partition
 from ort_lite.transform import NHWC_DOMAIN
-from tests.framework.test_layout import _evaluate
 from tests.nasty.cases import NASTY, Case, Table, crossed, nasty, ran, table
+from tests.partition.test_layout import _evaluate
 
 POOLS = "MaxPool GlobalAveragePool"
 Takes = Callable[[Node], bool]

@@ -10,8 +10,8 @@ import onnx
 import ort_lite
 from ort_lite.errors import InvalidGraph, NoDevice
 from ort_lite.provider import Partition
-from tests.framework.numpy_provider import FUNCTIONS, evaluate
 from tests.nasty.cases import NASTY, Case, Table, crossed, feeds, nasty, options, raises, says, session, table, wanted
+from tests.provider.numpy_provider import FUNCTIONS, evaluate
 
 ERRORS = {"os": OSError("bus"), "ours": InvalidGraph("ours"), "stop": StopIteration(), "device": NoDevice("gone")}
 

@@ -7,7 +7,6 @@ from typing import Any
 import ort_lite
 from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError, ProviderError
 from ort_lite.provider import Partition
-from tests.framework.numpy_provider import evaluate
 from tests.nasty.cases import (
     NASTY,
     Case,
@@ -25,6 +24,7 @@ from tests.nasty.cases import (
     table,
     wanted,
 )
+from tests.provider.numpy_provider import evaluate
 from tests.threads import join
 
 ERRORS: dict[str, BaseException] = {

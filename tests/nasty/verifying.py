@@ -7,7 +7,7 @@ import numpy as np
 
 import ort_lite
 from ort_lite.provider import Device
-from tests.framework.models import proto
+from tests.load.models import proto
 from tests.nasty.cases import (
     MODELS,
     NASTY,

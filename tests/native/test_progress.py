@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 import ort_lite
-from ort_lite.commands.compiling import Shown
 from ort_lite.native import progress
 from ort_lite.native.progress import Logged, Progress, Tell, heard_by, piece
 from ort_lite.provider import CompiledPartition, Partition
-from tests.framework.numpy_provider import CpuStandIn
+from ort_lite.tools.cli.compiling import Shown
+from tests.provider.numpy_provider import CpuStandIn
 
 
 class Clock:

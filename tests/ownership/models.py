@@ -8,8 +8,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Model
-from ort_lite.serialization.tensor_slot import TensorSlot
-from ort_lite.serialization.tensors import tensors
+from ort_lite.load.tensor_slot import TensorSlot
+from ort_lite.load.tensors import tensors
 
 W = np.arange(1024, dtype=np.float32)  # 4096 bytes
 SMALL = np.array([1.0, 2.0], np.float32)

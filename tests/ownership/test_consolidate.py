@@ -10,10 +10,10 @@ import pytest
 import ort_lite
 from ort_lite import SerializeOptions, TensorBufferOptions, span_of
 from ort_lite.graph import Model
+from ort_lite.load.spans import Backing
+from ort_lite.load.tensors import tensors
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation, TensorBinding
 from ort_lite.memory.planning.requests import ArenaRole
-from ort_lite.serialization.spans import Backing
-from ort_lite.serialization.tensors import tensors
 from tests.ownership.models import W, constant, everywhere, inline, model, raw, slot
 
 PLACES = [

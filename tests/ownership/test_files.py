@@ -22,7 +22,7 @@ LINUX = pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="reside
 
 
 class TestPlaces:
-    """Beside tests/framework/test_external.py, which has what is refused."""
+    """Beside tests/load/test_external.py, which has what is refused."""
 
     def test_a_download_cache_links_model_and_data_into_a_sibling_folder(self, tmp_path: Path) -> None:
         snapshot = hub(tmp_path, link_model=True)

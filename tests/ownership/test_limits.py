@@ -16,9 +16,9 @@ import ort_lite
 from ort_lite import ParseOptions
 from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError
 from ort_lite.graph import TensorType
-from ort_lite.serialization.tensor_slot import TensorSlot
-from ort_lite.serialization.tensors import tensors
-from tests.framework.models import NESTED, proto
+from ort_lite.load.tensor_slot import TensorSlot
+from ort_lite.load.tensors import tensors
+from tests.load.models import NESTED, proto
 from tests.ownership.models import W, constant, everywhere, inline, model, put_external, raw
 
 

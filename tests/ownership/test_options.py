@@ -8,7 +8,7 @@ from ort_lite import ParseOptions, SerializeOptions, TensorBufferOptions
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Model
-from ort_lite.serialization.spans import ByteSpan, span_of
+from ort_lite.load.spans import ByteSpan, span_of
 from tests.ownership.models import SMALL, W, constant, inline, model, raw
 
 

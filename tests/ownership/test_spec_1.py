@@ -19,7 +19,7 @@ from ort_lite import ByteSpan, span_of
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Model
-from ort_lite.serialization.tensors import tensors
+from ort_lite.load.tensors import tensors
 from tests.ownership.models import W, constant, everywhere, inline, model, put_external, put_inline, raw
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import ort_lite
 from ort_lite import IOBinding, NDArray, OrtValue
+from ort_lite.compat import io_binding
 from ort_lite.errors import InvalidArgument
-from ort_lite.session import io_binding
-from tests.framework.models import proto
+from tests.load.models import proto
 
 ADD = proto("main (float[N] a, float[N] b) => (float[N] s, float[N] d) { s = Add(a, b) d = Sub(a, b) }")
 A, B = np.arange(4, dtype=np.float32), np.ones(4, np.float32)

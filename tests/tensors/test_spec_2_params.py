@@ -15,7 +15,7 @@ from ort_lite import CVMLoadParamsDict, CVMSaveParamsDict, NDArray, ParseOptions
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidParams, NoSuchFile
 from ort_lite.tensors.container import Container
-from tests.framework.models import proto
+from tests.load.models import proto
 from tests.ownership.models import W, inline
 
 DATA = Path(__file__).parents[1] / "data" / "params"

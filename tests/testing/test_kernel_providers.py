@@ -10,7 +10,7 @@ from ort_lite.graph import Node
 from ort_lite.provider import DataTransfer, Device
 from ort_lite.provider.kernels import Kernel, KernelProvider, KernelRegistry
 from ort_lite.testing import CHECKS, Kit
-from tests.framework.numpy_provider import Box, BoxTransfer
+from tests.provider.numpy_provider import Box, BoxTransfer
 
 pytestmark = pytest.mark.slow
 FLOAT = {"float32"}

@@ -6,8 +6,8 @@ import pytest
 
 from ort_lite.graph import Graph, Node
 from ort_lite.inference.annotate import annotate
+from ort_lite.load.load import load
 from ort_lite.plugins import plugins
-from ort_lite.serialization.load import load
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_transforms.layout_conversion import ChannelsLast
 from ort_lite_transforms.schemas import operators_with

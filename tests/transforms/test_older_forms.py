@@ -13,7 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, Model, Node, TensorType, Value
 from ort_lite.options import GraphOptimizationLevel
 from ort_lite_transforms.older_forms import older_form
-from tests.framework.test_context import Saving
+from tests.session.test_context import Saving
 from tests.text_graphs import model as parsed
 
 IMAGES = """(float[N,3,6,6] x, float[4,3,3,3] w1, float[4] s, float[4] b, float[4] m, float[4] v, float[4,4,1,1] w2, float[5,4] w3)

@@ -18,9 +18,9 @@ from ort_lite.inference.form import check_form
 from ort_lite.inference.schema import Schemas, shown
 from ort_lite.inference.schema_text import OpSchema, SchemaFile
 from ort_lite.inference.traits import parse_traits
+from ort_lite.load.load import load
 from ort_lite.partition.cost.work import operations, sizes_for
 from ort_lite.plugins import plugins
-from ort_lite.serialization.load import load
 from ort_lite.transform.transform import transform
 from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
 from ort_lite_transforms.schemas import FILES, TOLERATED
@@ -72,7 +72,7 @@ UNDECLARED = {
     "sparse tensors are not there": "SparseToDenseMatMul",
     "a sample of onnxruntime's": "SampleOp",
     "docs/migrating-from-onnxruntime.md says what to use instead": "WhisperBeamSearch",
-    "a compiled partition, see ort_lite/pipeline/context.py": "EPContext",
+    "a compiled partition, see ort_lite/session/context.py": "EPContext",
 }
 """Operators of com.microsoft that onnxruntime has and that are not declared, by the reason."""
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, itemsize
 from ort_lite.graph import Graph, Node
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.transform import Done, Rewriter, graph_pass
 from ort_lite.transform.budget import stored_bytes
 from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable, is_view

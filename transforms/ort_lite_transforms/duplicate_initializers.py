@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, Value
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.digest import digest
 from ort_lite.transform import Rewriter, all_graphs, graph_pass
 from ort_lite.transform.budget import stored_bytes

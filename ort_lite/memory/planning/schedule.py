@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.memory.planning.live import max_live
+from ort_lite.native.checkpoint import checkpoint
 
 Tensor = Hashable
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.load.files import read_json, write_file
 from ort_lite.partition.assignment import Assignment, Copy, label_of
 from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider, Overhead, Partition
 from ort_lite.record import Record, field
-from ort_lite.serialization.files import read_json, write_file
 
 _FORMAT = "ort-lite-costs-1"
 

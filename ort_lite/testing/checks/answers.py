@@ -71,8 +71,8 @@ def _problems(kit: Kit, case: Case) -> list[str]:
 
 def _view(case: Case) -> GraphView:
     from ort_lite.inference.annotate import annotate
+    from ort_lite.load.load import load
     from ort_lite.plugins import plugins
-    from ort_lite.serialization.load import load
 
     model, rules = load(case.model.SerializeToString()), plugins.shape_rules()
     annotate(model.graph, rules)

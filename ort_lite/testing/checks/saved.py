@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ort_lite.errors import OrtLiteError
-from ort_lite.pipeline.context import NothingToSave
 from ort_lite.provider.context_nodes import BYTES, is_context
+from ort_lite.session.context import NothingToSave
 from ort_lite.testing.checks.tries import made, ran, told
 from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Finding, Kit

@@ -13,8 +13,8 @@ import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.inference import ShapeRules
+from ort_lite.load.load import load
 from ort_lite.provider import GraphView, Rejection
-from ort_lite.serialization.load import load
 from tests.threads import join
 
 LAYERS = (

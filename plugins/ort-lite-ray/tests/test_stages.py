@@ -10,8 +10,8 @@ from ort_lite_ray.stages import _bounds, stages
 
 from ort_lite.errors import ProviderError
 from ort_lite.inference import ShapeRules
+from ort_lite.load.load import load
 from ort_lite.provider import ExecutionProvider, Partition
-from ort_lite.serialization.load import load
 
 TEXT = (
     "(float[64,64] x) => (float[64,64] z, float[64,64] s) <float[64,64] w>"

@@ -96,8 +96,8 @@ def test_other_element_types_are_declined() -> None:
 def test_operators_that_broadcast_by_attributes_are_declined() -> None:
     made = SampleExecutionProvider()
     from ort_lite.inference import ShapeRules
+    from ort_lite.load.load import load
     from ort_lite.provider import GraphView, Rejection
-    from ort_lite.serialization.load import load
 
     graph = load(model("(float[N] x) => (float[N] y) { a = Add(x, x)  y = Neg(a) }", opset=6)).graph
     answers = [a for a in made.get_capability(GraphView(graph, rules=ShapeRules(()))) if isinstance(a, Rejection)]

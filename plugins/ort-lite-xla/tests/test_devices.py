@@ -19,7 +19,7 @@ from ort_lite_xla.registry import Op, find
 
 import ort_lite
 from ort_lite.dtypes import Array
-from ort_lite.serialization.load import load
+from ort_lite.load.load import load
 
 XLA = XLAExecutionProvider.name
 

@@ -11,8 +11,8 @@ from ort_lite_xla import XLAExecutionProvider
 import ort_lite
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
 from ort_lite.graph.released import Released
+from ort_lite.load.load import load
 from ort_lite.provider import GraphView
-from ort_lite.serialization.load import load
 from ort_lite_cpu import CPUExecutionProvider
 from tests.threads import join
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import DType, itemsize, to_numpy
 from ort_lite.errors import NodeFailure
 from ort_lite.graph import Node
 from ort_lite.inference import Info
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.extents import Extent, contract
 from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec

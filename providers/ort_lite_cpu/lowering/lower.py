@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.errors import Fail, OrtLiteError, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node, SequenceType, Value
 from ort_lite.graph.released import check_there
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor

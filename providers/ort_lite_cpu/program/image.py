@@ -1,4 +1,4 @@
-"""A Program over one piece of memory, for `ort_lite.machine`: the same instructions, with all they touch in one array.
+"""A Program over one piece of memory, for `ort_lite.tools.machine`: the same instructions, with all they touch in one array.
 
 Constants lie at absolute addresses, which descriptors hold: here they are copied, and the descriptors point at the copies.
 """
@@ -13,11 +13,11 @@ import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.errors import InvalidArgument
-from ort_lite.machine.image import MachineInstruction, Region, TableEntry, entry_of, store
 from ort_lite.memory.arenas import CACHE_LINE, Bytes
 from ort_lite.memory.planning.planner import MemoryPlanner
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.memory.pool import ScratchPool
+from ort_lite.provider.machine_image import MachineInstruction, Region, TableEntry, entry_of, store
 from ort_lite.shapes import substitute
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
@@ -69,7 +69,7 @@ def _reordered(program: Runnable, order: Sequence[int]) -> SegmentRun:
 
 
 class ProgramImage:
-    """See `ort_lite.machine.image.Image`. Laid out as constants, inputs, other places, scratch; made by an ordinary run."""
+    """See `ort_lite.provider.machine_image.Image`. Laid out as constants, inputs, other places, scratch; made by an ordinary run."""
 
     def __init__(self, program: Runnable, steps: Sequence[SegmentRun | HostStep], inputs: Sequence[Any]) -> None:
         self._program, self._steps, self._given = program, steps, list(inputs)

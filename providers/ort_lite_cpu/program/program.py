@@ -175,7 +175,7 @@ class Program:
         return made
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:
-        """What `ort_lite.machine` steps through."""
+        """What `ort_lite.tools.machine` steps through."""
         from ort_lite_cpu.program.image import machine_image
 
         special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))

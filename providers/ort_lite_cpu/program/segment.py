@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.checkpoint import checkpoint
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import KernelMissing, said
 from ort_lite.graph import Node
 from ort_lite.memory.planning.schedule import reordered
+from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.cpu import host
 from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec

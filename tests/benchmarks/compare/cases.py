@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import ort_lite
-from ort_lite.commands.feeds import lengths, random
 from ort_lite.record import Record
+from ort_lite.tools.cli.feeds import lengths, random
 from tests.benchmarks.compare.sides import ROOT
 from tests.benchmarks.operators import operators
 from tests.benchmarks.rows import Row, rows
@@ -18,7 +18,7 @@ from tests.benchmarks.rows import Row, rows
 SHIPPED = (
     "examples/data/wine/wine.onnx",
     "examples/digits/digits_cnn.onnx",
-    "ort_lite/datasets/logreg_iris.onnx",
+    "ort_lite/compat/datasets/logreg_iris.onnx",
 )
 """Models of the repository that are more than one operator, and take random feeds."""
 SILERO = "tests/data/silero/silero_vad.onnx"

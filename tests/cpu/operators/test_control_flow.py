@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
-from ort_lite.machine import Machine
+from ort_lite.tools.machine import Machine
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, ramp
 from tests.threads import join

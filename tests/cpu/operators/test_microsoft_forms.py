@@ -10,7 +10,7 @@ from onnx import helper
 
 import ort_lite
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.serialization.load import load
+from ort_lite.load.load import load
 from ort_lite_cpu.registry import find_native
 from tests.conformance.operator_table import MICROSOFT
 from tests.cpu.check import check_op, ints, ramp, run_op

@@ -7,7 +7,7 @@ import pytest
 
 from ort_lite.errors import ShapeInferenceError
 from ort_lite.inference import Inference, Info
-from ort_lite.serialization.load import load
+from ort_lite.load.load import load
 from tests.transforms.shapes.checking import ALL, scalar, tensor, text, unknown
 
 

@@ -12,7 +12,7 @@ from onnx.backend.test.case import node as node_cases
 from ort_lite.dtypes import from_numpy
 from ort_lite.graph import OptionalType, SequenceType, TensorType, Value
 from ort_lite.inference import Inference, Info, constant_info
-from ort_lite.serialization.load import load
+from ort_lite.load.load import load
 from ort_lite.shapes import substitute
 from tests.transforms.shapes.checking import ALL, symbolic
 

@@ -1,0 +1,76 @@
+"""Adapters by onnxruntime's names: what writes and reads their files, and what runs take (`RunOptions.add_active_adapter`)."""
+
+import os
+from collections.abc import Mapping
+
+from ort_lite.compat.adapter_file import FORMAT_VERSION, LARGEST, AdapterFile, adapter_bytes, read_adapter_bytes
+from ort_lite.compat.ort_value import OrtValue
+from ort_lite.errors import Fail
+from ort_lite.load.files import read_named, write_file
+
+
+class AdapterFormat:
+    """Parameters by name, with the version of the adapter and of the model that it is for."""
+
+    def __init__(self, adapter: AdapterFile | None = None) -> None:
+        held = AdapterFile(0, 0, {}) if adapter is None else adapter
+        self._format, self._adapter_version, self._model_version = held.format_version, held.adapter_version, held.model_version
+        self._parameters = {name: OrtValue(array) for name, array in held.parameters.items()}
+
+    @staticmethod
+    def read_adapter(file_path: str | os.PathLike[str]) -> "AdapterFormat":
+        """What a file has. Raises NoSuchFile, InvalidParams for a file that is no adapter, and Fail for one that cannot be read."""
+        return AdapterFormat(_read(file_path))
+
+    def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
+        """Writes a file. Raises InvalidArgument for a parameter of an element type that adapter files lack."""
+        arrays = {name: value.numpy() for name, value in self._parameters.items()}
+        write_file(file_path, adapter_bytes(AdapterFile(self._adapter_version, self._model_version, arrays)))
+
+    def get_format_version(self) -> int:
+        return self._format
+
+    def set_adapter_version(self, adapter_version: int) -> None:
+        self._adapter_version = int(adapter_version)
+
+    def get_adapter_version(self) -> int:
+        return self._adapter_version
+
+    def set_model_version(self, model_version: int) -> None:
+        self._model_version = int(model_version)
+
+    def get_model_version(self) -> int:
+        return self._model_version
+
+    def set_parameters(self, params: Mapping[str, OrtValue]) -> None:
+        self._parameters = dict(params)
+
+    def get_parameters(self) -> dict[str, OrtValue]:
+        """They share the memory of what was read."""
+        return dict(self._parameters)
+
+
+class LoraAdapter:
+    """An adapter that runs can be given; `Load` reads it."""
+
+    def __init__(self) -> None:
+        self._file: AdapterFile | None = None
+
+    def Load(self, file_path: str | os.PathLike[str]) -> None:
+        """Reads a file. Raises NoSuchFile, InvalidParams for a file that is no adapter, and Fail for one that cannot be read."""
+        self._file = _read(file_path)
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """Arrays by name. Raises Fail before anything was loaded."""
+        if self._file is None:
+            raise Fail("the LoraAdapter is empty: call its Load(path) before a run is given it")
+        return self._file.parameters
+
+
+def _read(path: str | os.PathLike[str]) -> AdapterFile:
+    """Raises NoSuchFile, Fail for a file that cannot be read, InvalidParams for one that is no adapter."""
+    return read_adapter_bytes(read_named(path, f"the adapter {os.fspath(path)!r}", LARGEST))
+
+
+__all__ = ["FORMAT_VERSION", "AdapterFormat", "LoraAdapter"]

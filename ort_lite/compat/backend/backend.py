@@ -1,0 +1,97 @@
+"""The class of ONNX's backend API. What it takes of the package onnx is found when it is called."""
+
+from typing import Any
+
+from ort_lite.compat.api import get_device
+from ort_lite.compat.backend.backend_rep import OrtLiteBackendRep, apply_options
+from ort_lite.compat.chosen import OrtExecutionProviderDevicePolicy
+from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.errors import RuntimeException
+from ort_lite.load.proto import pb, serialize
+from ort_lite.options.options import SessionOptions
+from ort_lite.session.session import InferenceSession
+
+SESSION_OPTIONS = frozenset(
+    {
+        "enable_cpu_mem_arena",
+        "enable_mem_pattern",
+        "enable_mem_reuse",
+        "execution_mode",
+        "execution_order",
+        "graph_optimization_level",
+        "inter_op_num_threads",
+        "intra_op_num_threads",
+        "log_severity_level",
+        "log_verbosity_level",
+        "logid",
+        "use_deterministic_compute",
+        "use_per_session_threads",
+    }
+)
+"""Those that may be given; what writes files may not."""
+
+
+_POLICIES = {
+    "GPU": OrtExecutionProviderDevicePolicy.PREFER_GPU,
+    "NPU": OrtExecutionProviderDevicePolicy.PREFER_NPU,
+}
+
+
+def _kind(device: str) -> str:
+    return "GPU" if device == "CUDA" else device
+
+
+class OrtLiteBackend:
+    """Models go in as paths, bytes, ModelProtos, sessions or what `prepare` returned."""
+
+    @classmethod
+    def is_compatible(cls, model: Any, device: str | None = None, **kwargs: Any) -> bool:
+        """Whether models run on the device; None is the default one."""
+        return cls.supports_device(get_device() if device is None else device)
+
+    @classmethod
+    def is_opset_supported(cls, model: Any) -> tuple[bool, str]:
+        """Every released opset is. What else a model imports, loading it says."""
+        return True, ""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether a provider of `get_available_providers()` has such a device: CPU, GPU or CUDA, NPU."""
+        from ort_lite.compat.ep_devices import get_ep_devices
+        from ort_lite.plugins.plugins import available_providers
+
+        name = _kind(device)
+        announced = set(available_providers())
+        return any(each.device.type.name == name for each in get_ep_devices() if each.ep_name in announced)
+
+    @classmethod
+    def prepare(cls, model: Any, device: str | None = None, **kwargs: Any) -> OrtLiteBackendRep:
+        """A session, behind `run`. Keywords are SessionOptions of `SESSION_OPTIONS`. For another device than the CPU the session has
+        the provider that `SessionOptions.set_provider_selection_policy` chooses for it.
+
+        Raises RuntimeException, a RuntimeError, for other options and for a device that no provider has; and what sessions raise.
+        """
+        if isinstance(model, OrtLiteBackendRep):
+            return model
+        if isinstance(model, InferenceSession):
+            return OrtLiteBackendRep(model)
+        if device is not None and not cls.supports_device(device):
+            raise RuntimeException(f"incompatible device: expected {device!r}, got {get_device()!r}")
+        options = apply_options(SessionOptions(), kwargs, SESSION_OPTIONS)
+        if device is not None and (policy := _POLICIES.get(_kind(device))) is not None:
+            options.set_provider_selection_policy(policy)
+        source = serialize(model) if isinstance(model, pb.ModelProto) else model
+        return OrtLiteBackendRep(InferenceSession(source, options))
+
+    @classmethod
+    def run_model(cls, model: Any, inputs: Any, device: str | None = None, **kwargs: Any) -> list[Any]:
+        """The outputs. Keywords go to `prepare` and to `run`."""
+        return cls.prepare(model, device, **kwargs).run(inputs, **kwargs)
+
+    @classmethod
+    def run_node(cls, node: Any, inputs: Any, device: str | None = None, outputs_info: Any = None, **kwargs: Any) -> Any:
+        """Raises NotImplemented, a NotImplementedError, as in onnxruntime: put the node into a model."""
+        raise NotSupported("run_node: it is much more efficient to run a whole model than every node by itself; use run_model")
+
+
+__all__ = ["SESSION_OPTIONS", "OrtLiteBackend"]

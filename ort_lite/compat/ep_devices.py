@@ -1,0 +1,295 @@
+"""The devices that providers are for, as onnxruntime lists them; which of them a policy prefers; providers that come by a path."""
+
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from ort_lite import log
+from ort_lite.compat.allocators import OrtDeviceMemoryType, OrtMemoryInfo
+from ort_lite.compat.chosen import Chosen, OrtExecutionProviderDevicePolicy
+from ort_lite.compat.devices import (
+    OrtCompiledModelCompatibility,
+    OrtDeviceEpIncompatibilityReason,
+    OrtDeviceVendorId,
+    OrtHardwareDevice,
+    OrtHardwareDeviceType,
+    hardware_type,
+)
+from ort_lite.errors import Fail, InvalidArgument, NoDevice, OrtLiteError, ProviderError, told
+from ort_lite.memory import locks
+from ort_lite.options.options import SessionOptions
+from ort_lite.plugins import plugins
+from ort_lite.provider.ask import ask
+from ort_lite.provider.provider import API_VERSION, CPU, Device, ExecutionProvider
+from ort_lite.record import Record
+
+DEFAULT = "CPUExecutionProvider"
+MAX_SELECTIONS = 8
+"""Devices that a delegate may choose, as in onnxruntime."""
+_VENDORS = {"GenuineIntel": ("Intel", OrtDeviceVendorId.INTEL), "AuthenticAMD": ("AMD", OrtDeviceVendorId.AMD)}
+_PREFERRED = {
+    OrtExecutionProviderDevicePolicy.DEFAULT: OrtHardwareDeviceType.CPU,
+    OrtExecutionProviderDevicePolicy.PREFER_CPU: OrtHardwareDeviceType.CPU,
+    OrtExecutionProviderDevicePolicy.PREFER_NPU: OrtHardwareDeviceType.NPU,
+    OrtExecutionProviderDevicePolicy.PREFER_GPU: OrtHardwareDeviceType.GPU,
+    OrtExecutionProviderDevicePolicy.MAX_PERFORMANCE: OrtHardwareDeviceType.GPU,
+    OrtExecutionProviderDevicePolicy.MAX_EFFICIENCY: OrtHardwareDeviceType.NPU,
+    OrtExecutionProviderDevicePolicy.MIN_OVERALL_POWER: OrtHardwareDeviceType.NPU,
+}
+_LIBRARIES = (".so", ".dll", ".dylib", ".pyd")
+
+
+class OrtSyncStream:
+    """onnxruntime's, for programs that name it: providers here order their own work, and hand out no stream."""
+
+    def get_handle(self) -> int:
+        raise ProviderError("ort_lite's providers have no streams to hand out: copies that do not block are theirs alone")
+
+
+class OrtEpDevice(Record):
+    """A device together with a provider that is for it."""
+
+    ep_name: str
+    ep_vendor: str
+    ep_metadata: Mapping[str, str]
+    ep_options: Mapping[str, str]
+    device: OrtHardwareDevice
+    place: Device = CPU
+    instance_options: Mapping[str, Any] = MappingProxyType({})
+    """What an instance for this device is made with."""
+
+    def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None:
+        """That of the device's memory; None for one that it does not have."""
+        if memory_type != OrtDeviceMemoryType.DEFAULT or self.place == CPU:
+            return None
+        return OrtMemoryInfo(self.place.kind, device_id=self.place.id)
+
+    def create_sync_stream(self) -> OrtSyncStream:
+        """Raises ProviderError: providers here order their own work."""
+        raise ProviderError(
+            f"{self.ep_name} on {self.place} has no stream to hand out; session.run and IOBinding wait for what they start"
+        )
+
+
+def get_ep_devices() -> list[OrtEpDevice]:
+    """The devices of this machine that an installed or registered provider is for; the CPU provider's is the last.
+
+    A provider that cannot say its devices costs a warning. Imports every installed provider.
+    """
+    return [found for name in _names() for found in _devices_of(name)]
+
+
+def _names() -> list[str]:
+    """Those of `get_available_providers()` first, in order of preference, and the default provider last."""
+    names = dict.fromkeys((*plugins.available_providers(), *plugins.installed_providers()))
+    return [*(name for name in names if name != DEFAULT), DEFAULT]
+
+
+def _devices_of(name: str) -> list[OrtEpDevice]:
+    try:
+        cls = plugins.provider(name)
+        found = ask(cls, "supported_devices", label=name) or ({CPU: {}} if cls.device == CPU else {})
+    except NoDevice:
+        return []
+    except OrtLiteError as error:
+        log.warn(log.WARNING, f"{name} has not said its devices: {error}")
+        return []
+    origin = plugins.origin(name)
+    vendor = origin.partition(" ")[0]
+    about = MappingProxyType({"version": origin.partition(" ")[2] or "0", "api_version": str(cls.api_version)})
+    return [
+        OrtEpDevice(name, vendor, about, {key: str(value) for key, value in options.items()}, _hardware(place), place, options)
+        for place, options in found.items()
+    ]
+
+
+def _hardware(place: Device) -> OrtHardwareDevice:
+    """What is known of a device: of the CPU who made it, of others their kind."""
+    if place.kind == "cpu":
+        name, vendor = _cpu_vendor()
+        return OrtHardwareDevice(OrtHardwareDeviceType.CPU, int(vendor), name, place.id)
+    return OrtHardwareDevice(hardware_type(place.kind), 0, "", place.id, MappingProxyType({"kind": place.kind}))
+
+
+def _cpu_vendor() -> tuple[str, OrtDeviceVendorId]:
+    if platform.machine().lower() in ("arm64", "aarch64"):
+        return "ARM", OrtDeviceVendorId.ARM
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            words = file.read(4096)
+    except OSError:  # another system than Linux
+        words = platform.processor()
+    return next((found for word, found in _VENDORS.items() if word in words), ("", OrtDeviceVendorId.NONE))
+
+
+def get_hardware_devices() -> list[OrtHardwareDevice]:
+    """The devices of `get_ep_devices`, each once; the CPU first."""
+    return list({_key(each.device): each.device for each in reversed(get_ep_devices())}.values())
+
+
+def _key(device: OrtHardwareDevice) -> tuple[int, int, str]:
+    return int(device.type), device.device_id, device.metadata.get("kind", "")
+
+
+def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device: OrtHardwareDevice) -> dict[str, Any]:
+    """Why a provider cannot use a device: `reasons_bitmask` (0: it can), `notes`, `error_code`.
+
+    Raises ProviderError for a provider that is not installed.
+    """
+    plugins.provider(ep_name)
+    if any(_key(each.device) == _key(hardware_device) for each in _devices_of(ep_name)):
+        return {"reasons_bitmask": 0, "notes": None, "error_code": 0}
+    note = f"{ep_name} lists no device of type {hardware_device.type.name} with number {hardware_device.device_id}"
+    return {"reasons_bitmask": int(OrtDeviceEpIncompatibilityReason.DEVICE_INCOMPATIBLE), "notes": note, "error_code": 0}
+
+
+def get_model_compatibility_for_ep_devices(
+    ep_devices: Sequence[OrtEpDevice], compatibility_info: str
+) -> OrtCompiledModelCompatibility:
+    """Whether a compiled model that says `compatibility_info` of the provider of these devices can be used by what is installed.
+
+    The provider's `check_compatibility` says it. Raises InvalidArgument for devices of several providers, or of none.
+    """
+    names = {device.ep_name for device in ep_devices}
+    if len(names) != 1:
+        raise InvalidArgument(f"got devices of {len(names)} execution providers, expected those of one")
+    name = names.pop()
+    if name == DEFAULT:
+        return OrtCompiledModelCompatibility.EP_NOT_APPLICABLE
+    from ort_lite.plugins.selection import create
+
+    provider = create(name, dict(ep_devices[0].instance_options))
+    why = ask(provider, "check_compatibility", compatibility_info, label=name)
+    return OrtCompiledModelCompatibility.EP_UNSUPPORTED if why else OrtCompiledModelCompatibility.EP_SUPPORTED_OPTIMAL
+
+
+# Which providers options ask for
+
+
+def chosen_by(options: SessionOptions, model_metadata: Mapping[str, str]) -> list[Chosen]:
+    """The providers that the options name, or that their policy chooses now."""
+    policy = options.provider_policy
+    if options.chosen_providers or policy is None:
+        return list(options.chosen_providers)
+    devices = get_ep_devices()
+    if isinstance(policy, OrtExecutionProviderDevicePolicy):
+        announced = set(plugins.available_providers())
+        fitting = (d for d in devices if d.device.type == _PREFERRED[policy] and d.ep_name in announced)
+        first = next(fitting, devices[-1]) if _PREFERRED[policy] != OrtHardwareDeviceType.CPU else devices[-1]
+        return [Chosen(first.ep_name, dict(first.instance_options))]
+    try:
+        selected = list(policy(devices, dict(model_metadata), {}, MAX_SELECTIONS))
+    except Exception as error:  # the delegate is the user's code
+        raise Fail(f"the delegate of set_provider_selection_policy_delegate failed: {told(error)}") from error
+    if not selected or len(selected) > MAX_SELECTIONS or not all(isinstance(each, OrtEpDevice) for each in selected):
+        raise Fail(
+            f"the delegate of set_provider_selection_policy_delegate chose {selected!r}; "
+            f"expected 1 to {MAX_SELECTIONS} of the devices that it was given"
+        )
+    return [Chosen(each.ep_name, dict(each.instance_options)) for each in selected]
+
+
+# Providers that come by a path
+
+
+class _Libraries:
+    """What `register_execution_provider_library` registered in this process: names of providers by the name of the library."""
+
+    def __init__(self) -> None:
+        self.lock = locks.lock()
+        self.names: dict[str, list[str]] = {}
+
+
+_LIBRARY = _Libraries()
+
+
+def register_execution_provider_library(registration_name: str, library_path: str | os.PathLike[str]) -> None:
+    """Registers the providers of a Python file, of a package's folder, or of an importable module: the classes derived from
+    ExecutionProvider that it defines, by their own names. They appear in `get_ep_devices`, and can be named in `providers`.
+
+    Raises Fail for a name that is registered already, for a path that is not there, and for a library of native code: it is
+    written for onnxruntime's C interface, which ort_lite does not have.
+    """
+    path = os.fspath(library_path)
+    with _LIBRARY.lock:
+        if registration_name in _LIBRARY.names:
+            raise Fail(f"execution provider library {registration_name!r} is already registered; unregister it first")
+        module = _module(registration_name, path)
+        classes = [
+            found
+            for found in vars(module).values()
+            if isinstance(found, type)
+            and issubclass(found, ExecutionProvider)
+            and found.name
+            and f"{found.__module__}.".startswith(f"{module.__name__}.")
+        ]
+        if not classes:
+            raise Fail(
+                f"{path} defines no execution provider; expected a class derived from ort_lite.provider.ExecutionProvider "
+                f"with a name (provider API {API_VERSION}, docs/writing-a-provider.md)"
+            )
+        taken = {cls.name for cls in classes} & set(plugins.installed_providers())
+        if taken:
+            raise Fail(f"{path}: {', '.join(sorted(taken))} is installed or registered already")
+        for cls in classes:
+            plugins.register_provider(cls.name, cls)
+        _LIBRARY.names[registration_name] = [cls.name for cls in classes]
+
+
+def unregister_execution_provider_library(registration_name: str) -> None:
+    """Takes back `register_execution_provider_library`; sessions keep what they have. Raises Fail for another name."""
+    with _LIBRARY.lock:
+        names = _LIBRARY.names.pop(registration_name, None)
+        if names is None:
+            raise Fail(f"execution provider library {registration_name!r} was not registered")
+        for name in names:
+            plugins.unregister_provider(name)
+
+
+def _module(name: str, path: str) -> ModuleType:
+    """The module that a path or a name means, imported."""
+    if path.lower().endswith(_LIBRARIES) or ".so." in os.path.basename(path):
+        raise Fail(
+            f"{path} is a library of native code: it implements onnxruntime's C interface for execution providers, and ort_lite "
+            f"runs providers written in Python. Name a provider's Python file, package folder or module (`ort-lite new-provider` "
+            f"writes one), or install its plugin for ort_lite"
+        )
+    try:
+        if not os.path.exists(path):
+            return _imported(path)
+        file = os.path.join(path, "__init__.py") if os.path.isdir(path) else path
+        own = f"ort_lite_library_{name}"
+        folders = [path] if os.path.isdir(path) else None
+        spec = importlib.util.spec_from_file_location(own, file, submodule_search_locations=folders)
+        if spec is None or spec.loader is None:
+            raise Fail(f"{path} is no Python file and no package's folder")
+        module = sys.modules[own] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    except OrtLiteError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise Fail(f"execution provider library {name!r}: {path} cannot be imported: {told(error)}") from error
+
+
+def _imported(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise Fail(f"{name} does not exist; expected a Python file, a package's folder or the name of a module")
+    return importlib.import_module(name)
+
+
+__all__ = [
+    "OrtEpDevice",
+    "OrtSyncStream",
+    "chosen_by",
+    "get_ep_devices",
+    "get_hardware_device_ep_incompatibility_details",
+    "get_hardware_devices",
+    "get_model_compatibility_for_ep_devices",
+    "register_execution_provider_library",
+    "unregister_execution_provider_library",
+]

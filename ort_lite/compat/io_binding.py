@@ -1,0 +1,277 @@
+"""IOBinding: inputs and outputs bound to memory once, for many runs. Method names are onnxruntime's."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ort_lite.compat.ort_value import OrtValue, at_address, dims_at, dtype_of
+from ort_lite.dtypes import Array, from_numpy
+from ort_lite.errors import InvalidArgument
+from ort_lite.options.options import RunOptions
+from ort_lite.provider.provider import CPU, Device, ExecutionProvider
+from ort_lite.session.metadata import NodeArg
+from ort_lite.tensors.device_tensor import DeviceTensor, device_named, on_device
+from ort_lite.tensors.values import array_of
+
+if TYPE_CHECKING:
+    from ort_lite.compat.ort_value_vector import OrtValueVector
+
+
+class Bindable(Protocol):
+    """What a binding asks of its session."""
+
+    def get_inputs(self) -> list[NodeArg]: ...
+
+    def get_outputs(self) -> list[NodeArg]: ...
+
+    def get_overridable_initializers(self) -> list[NodeArg]: ...
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
+    ) -> list[Any]: ...
+
+    def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
+
+    def _run_placed(
+        self,
+        names: Sequence[str],
+        feed: Mapping[str, Any],
+        options: RunOptions | None,
+        wanted: Mapping[str, Device],
+    ) -> list[Any]: ...
+
+    def _devices(self) -> Mapping[Device, ExecutionProvider]: ...
+
+
+class IOBinding:
+    """Bindings of one session. Contiguous arrays are read where they are; an output that was bound to memory is written there.
+
+    Values on a device are read there, and outputs stay on the device that they are bound to: what comes from `get_outputs()` may be
+    bound as the next run's input, and nothing is copied.
+
+    Not for runs in several threads at once: each needs a binding of its own.
+    """
+
+    def __init__(self, session: Bindable) -> None:
+        self._session = session
+        self._known = {
+            "input": {arg.name for arg in (*session.get_inputs(), *session.get_overridable_initializers())},
+            "output": {arg.name for arg in session.get_outputs()},
+        }
+        self._inputs: dict[str, Any] = {}
+        self._outputs: dict[str, OrtValue | Device] = {}
+        self._results: list[OrtValue] = []
+
+    @property
+    def _iobinding(self) -> "IOBinding":
+        """onnxruntime's native class, which here is this one."""
+        return self
+
+    # Inputs
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
+        """The array as it will be at each run; it is read in place where it is contiguous and of the input's type."""
+        self._check("input", name)
+        self._inputs[name] = arr_on_cpu
+
+    def bind_input(
+        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
+    ) -> None:
+        """Memory at an address, which must stay while the binding lives. On a device its provider has to know addresses
+        (`ort_lite.provider.transfers.TakesAddresses`).
+        """
+        self._check("input", name)
+        self.bind_ortvalue_input(name, self._at_address(device_type, device_id, element_type, shape, buffer_ptr))
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        self._check("input", name)
+        self._inputs[name] = ortvalue.value() if ortvalue.device_tensor is None else ortvalue
+
+    def synchronize_inputs(self) -> None:
+        """Waits for work in flight on the devices of inputs; on the CPU there is none."""
+        _synchronize(self._inputs.values())
+
+    def clear_binding_inputs(self) -> None:
+        self._inputs.clear()
+
+    # Outputs
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """To memory at an address, which must stay while the binding lives; without one, each run allocates the output, which stays
+        on the device.
+
+        Raises InvalidArgument for a device that no provider of the session has.
+        """
+        self._check("output", name)
+        device = device_named(device_type, device_id)
+        if device != CPU:
+            provider_of(self._session._devices(), device)
+        if buffer_ptr is None:
+            self._outputs[name] = device
+            return
+        if element_type is None or shape is None:
+            raise InvalidArgument(f"output {name!r}: a buffer needs element_type= and shape= besides")
+        target = self._at_address(device_type, device_id, element_type, shape, buffer_ptr)
+        if target.device_tensor is not None:
+            _check_overwrites(name, target.device_tensor.provider)
+        self._outputs[name] = target
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Each run writes the output into the value's memory; of one on a device see `ort_lite.provider.transfers.Overwrites`."""
+        self._check("output", name)
+        if not ortvalue.is_tensor():
+            raise InvalidArgument(f"output {name!r}: bound to {ortvalue.data_type()}, expected a tensor")
+        self._outputs[name] = ortvalue
+
+    def synchronize_outputs(self) -> None:
+        """Waits for work in flight on the devices of outputs; those on the CPU are complete when a run returns."""
+        _synchronize(self._results)
+
+    def clear_binding_outputs(self) -> None:
+        self._outputs.clear()
+        self._results.clear()
+
+    def get_outputs(self) -> list[OrtValue]:
+        """Of the run before, in the order in which they were bound."""
+        return list(self._results)
+
+    def get_outputs_as_ortvaluevector(self) -> "OrtValueVector":
+        """As `get_outputs`, in an OrtValueVector."""
+        from ort_lite.compat.ort_value_vector import OrtValueVector
+
+        return OrtValueVector(self._results)
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """As arrays, lists and dicts; memory that outputs are bound to is copied, since the next run writes to it."""
+        return [
+            result.numpy().copy() if target is result and result.device_tensor is None else result.value()
+            for result, target in zip(self._results, self._outputs.values(), strict=False)
+        ]
+
+    # Running
+
+    def run(self, run_options: RunOptions | None = None) -> None:
+        """What `InferenceSession.run_with_iobinding` does.
+
+        Raises InvalidArgument where an output does not fit the memory it is bound to, and what `run` raises.
+        """
+        if not self._outputs:
+            raise InvalidArgument(f"no output is bound; the model has {', '.join(sorted(self._known['output']))}")
+        targets = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
+        given = {name: target.numpy() for name, target in targets.items() if target.device_tensor is None}
+        wanted = self._wanted()
+        results = self._run_in_place(given) if given and not wanted and run_options is None else None
+        if results is None:
+            results = self._session._run_placed(list(self._outputs), self._inputs, run_options, wanted)
+        made = dict(zip(self._outputs, results, strict=True))
+        for name, target in targets.items():
+            if target.device_tensor is None:
+                _fill(name, given[name], made[name])
+            else:
+                _fill_device(name, target.device_tensor, made[name])
+        self._results = [targets[name] if name in targets else OrtValue(result) for name, result in made.items()]
+
+    def _wanted(self) -> dict[str, Device]:
+        """Outputs that stay on a device of the session."""
+        devices = {name: device for name, target in self._outputs.items() if (device := _device_of(target)) != CPU}
+        there = self._session._devices() if devices else {}
+        return {name: device for name, device in devices.items() if device in there}
+
+    def _at_address(self, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
+        """A tensor over memory that the caller keeps where it is."""
+        device = device_named(device_type, device_id)
+        if device == CPU:
+            return at_address(element_type, shape, address)
+        from ort_lite.session import device_values
+
+        dtype = dtype_of(element_type)
+        dims = dims_at(shape, dtype, address)
+        there = provider_of(self._session._devices(), device)
+        return OrtValue(device_values.at_address(there, dtype, tuple(dims), address))
+
+    def _run_in_place(self, given: Mapping[str, Array]) -> list[Any] | None:
+        """The outputs, computed in the memory they are bound to as far as that is possible; None: nothing was run."""
+        others = [value for value in self._inputs.values() if isinstance(value, np.ndarray)]
+        if len(others) < len(self._inputs):  # who knows whose memory the others show
+            return None
+        targets: dict[str, Array] = {}
+        for name, target in given.items():
+            usable = target.flags.writeable and target.flags.c_contiguous and target.flags.aligned
+            if usable and not any(np.may_share_memory(target, other) for other in others):
+                targets[name] = target
+                others.append(target)
+        outputs = self._session._run_into(self._inputs, targets) if targets else None
+        return None if outputs is None else [outputs[name] for name in self._outputs]
+
+    def _check(self, kind: str, name: str) -> None:
+        if name not in self._known[kind]:
+            names = ", ".join(sorted(map(repr, self._known[kind])))
+            raise InvalidArgument(f"the model has no {kind} {name!r}; it has {names or 'none'}")
+
+
+def provider_of(devices: Mapping[Device, ExecutionProvider], device: Device) -> ExecutionProvider:
+    """The provider of a session that is there. Raises InvalidArgument where it has none."""
+    if device not in devices:
+        raise InvalidArgument(f"the session has no device {device}; it has {', '.join(map(str, devices))}")
+    return devices[device]
+
+
+def _device_of(target: OrtValue | Device) -> Device:
+    if isinstance(target, Device):
+        return target
+    return CPU if target.device_tensor is None else target.device_tensor.device
+
+
+def _synchronize(values: Iterable[Any]) -> None:
+    there = [tensor for value in values if (tensor := on_device(value)) is not None]
+    if there:
+        from ort_lite.session.device_values import synchronize
+
+        synchronize(there)
+
+
+def _check_overwrites(name: str, provider: ExecutionProvider) -> None:
+    from ort_lite.session.device_values import can_overwrite
+
+    if not can_overwrite(provider):
+        raise InvalidArgument(f"output {name!r}: the data transfer of {provider.name} has no overwrite, bind an OrtValue")
+
+
+def _fill(name: str, target: Array, result: Any) -> None:
+    array = array_of(result)
+    _check_fits(name, (array.dtype, array.shape), (target.dtype, target.shape))
+    if not target.flags.writeable:
+        raise InvalidArgument(f"output {name!r} is bound to read-only memory")
+    if array is not target:
+        target[...] = array
+
+
+def _fill_device(name: str, target: DeviceTensor, result: Any) -> None:
+    """`result`: a tensor on the device of the target, or an array."""
+    from ort_lite.session.device_values import fill, take
+
+    came = result if isinstance(result, DeviceTensor) else array_of(result)
+    dtype = came.dtype if isinstance(came, DeviceTensor) else from_numpy(came.dtype)
+    _check_fits(name, (dtype, came.shape), (target.dtype, target.shape))
+    if isinstance(came, DeviceTensor):
+        take(target, came)
+    else:
+        fill(target, came)
+
+
+def _check_fits(name: str, came: tuple[Any, tuple[int, ...]], expected: tuple[Any, tuple[int, ...]]) -> None:
+    if came != expected:
+        said, wanted = (f"{dtype}{list(shape)}" for dtype, shape in (came, expected))
+        raise InvalidArgument(f"output {name!r} is {said}; it is bound to memory for {wanted}")
+
+
+__all__ = ["Bindable", "IOBinding", "provider_of"]

@@ -1,0 +1,262 @@
+"""ModelCompiler: a model in which providers' partitions are compiled already, by onnxruntime's names."""
+
+import os
+import secrets
+from collections.abc import Callable
+from enum import IntFlag
+from typing import Any
+
+import numpy as np
+
+from ort_lite.compat.context_data import OrtEpContextData, WriteContext
+from ort_lite.compat.ort_value import OrtValue
+from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, told
+from ort_lite.graph.model import Model
+from ort_lite.load.files import read_file, write_file
+from ort_lite.load.origins import Origins
+from ort_lite.load.parse_options import SerializeOptions
+from ort_lite.load.proto import pb, serialize
+from ort_lite.load.save import save, to_proto
+from ort_lite.options import config_keys
+from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.record import Record
+from ort_lite.session import context
+from ort_lite.session.older_opsets import as_imported
+from ort_lite.session.session import InferenceSession
+
+
+class OrtCompileApiFlags(IntFlag):
+    """What ModelCompiler refuses; they are added."""
+
+    NONE = 0
+    ERROR_IF_NO_NODES_COMPILED = 1
+    ERROR_IF_OUTPUT_FILE_EXISTS = 2
+
+
+class OrtExternalInitializerInfo(Record):
+    """Where the bytes of an initialiser are: a file, relative to the model's, and a range in it."""
+
+    filepath: str
+    file_offset: int
+    byte_size: int
+
+
+PlaceInitializer = Callable[[str, OrtValue, "OrtExternalInitializerInfo | None"], "OrtExternalInitializerInfo | None"]
+
+
+class ModelCompiler:
+    """Compiles a model for the providers that the session options choose, and writes it with EPContext nodes in the place of the
+    partitions that these can save. What they cannot save stays as it is.
+
+    `external_initializers_file_path`: a file beside the model for initialisers of `external_initializers_size_threshold` bytes or
+    more. `get_initializer_location_func(name, value, where it is)` says where the bytes of an initialiser of the main graph are, or
+    None: in the model. `flags`: OrtCompileApiFlags. Costs what a session costs.
+    """
+
+    def __init__(
+        self,
+        sess_options: SessionOptions,
+        input_model_path_or_bytes: str | os.PathLike[str] | bytes,
+        embed_compiled_data_into_model: bool = False,
+        external_initializers_file_path: str | os.PathLike[str] | None = None,
+        external_initializers_size_threshold: int = 1024,
+        flags: int = OrtCompileApiFlags.NONE,
+        graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL,
+        get_initializer_location_func: PlaceInitializer | None = None,
+    ) -> None:
+        """Raises TypeError for a model that is neither a path nor bytes, InvalidArgument for an empty one and for two places of
+        initialisers at once.
+        """
+        source = input_model_path_or_bytes
+        if not isinstance(source, (str, os.PathLike, bytes)):
+            raise TypeError(f"ModelCompiler: the model came as {type(source).__name__}, expected a path or bytes")
+        if not source:
+            raise InvalidArgument("ModelCompiler: the model is empty, expected a path or bytes")
+        self._source = source if isinstance(source, bytes) else os.fspath(source)
+        self._beside = os.fspath(external_initializers_file_path or "")
+        if self._beside and get_initializer_location_func is not None:
+            raise InvalidArgument(
+                "ModelCompiler: got external_initializers_file_path and get_initializer_location_func; expected one of them"
+            )
+        self._options = sess_options.copy()
+        self._options.graph_optimization_level = graph_optimization_level
+        for key in (config_keys.DISABLE_COMPILE, config_keys.CONTEXT_ENABLE):
+            self._options.add_session_config_entry(key, "0")
+        self._options.add_session_config_entry(config_keys.KEEP_CONSTANTS, "1")
+        self._embed, self._flags = bool(embed_compiled_data_into_model), OrtCompileApiFlags(flags)
+        self._least, self._place = int(external_initializers_size_threshold), get_initializer_location_func
+        self._write_context: WriteContext | None = None
+
+    def set_ep_context_data_write_func(self, write_func: WriteContext) -> None:
+        """Compiled contexts go to `write_func(name, data)`, not into files beside the model."""
+        if not callable(write_func):
+            raise InvalidArgument(f"set_ep_context_data_write_func: got {write_func!r}, expected a function")
+        self._write_context = write_func
+
+    def clear_ep_context_data_write_func(self) -> None:
+        """Compiled contexts go into files again."""
+        self._write_context = None
+
+    def compile_to_file(self, output_model_path: str | os.PathLike[str] | None = None) -> None:
+        """Writes the model; beside one that came from a file, with the ending `_ctx.onnx`, where no path is given.
+
+        Raises InvalidArgument where there is neither, or both are the same; Fail where a flag forbids it; and what sessions raise.
+        """
+        path = os.fspath(output_model_path) if output_model_path else self._default_path()
+        if isinstance(self._source, str) and os.path.realpath(path) == os.path.realpath(self._source):
+            raise InvalidArgument(f"ModelCompiler: {path} is the model's own file; give another path")
+        if self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS and os.path.exists(path):
+            raise Fail(f"ModelCompiler: the output file {path} exists already; delete it, or compile to another one")
+        model, compiled = self._compiled()
+        stem = os.path.splitext(os.path.basename(path))[0]
+        self._hand_out(model, stem)
+        if self._place is not None:
+            self._save_placed(model, path, compiled)
+        elif compiled and self._write_context is None and not self._beside:
+            context.save_with_contexts(model, path, self._embed)
+        else:
+            self._save_beside(model, path, compiled)
+
+    def compile_to_bytes(self) -> bytes:
+        """The model as bytes, contexts in it unless a function takes them. Raises as `compile_to_file`; InvalidProtobuf above 2 GiB."""
+        model, _ = self._compiled()
+        self._hand_out(model, "model")
+        if self._beside:
+            path = os.path.join(os.path.dirname(self._beside), f".{secrets.token_hex(6)}.onnx")
+            try:
+                self._save_beside(model, path, compiled=False)
+                return read_file(path)
+            finally:
+                if os.path.exists(path):
+                    os.unlink(path)
+        proto = to_proto(model)
+        if self._place is not None:
+            self._place_initializers(model, proto, "")
+        return serialize(proto)
+
+    def compile_to_stream(self, write_function: Callable[[bytes], Any]) -> None:
+        """Gives the bytes of the model to a function. Raises Fail where that fails."""
+        data = self.compile_to_bytes()
+        try:
+            write_function(data)
+        except Exception as error:  # the user's code
+            raise Fail(f"ModelCompiler.compile_to_stream: the function that writes failed: {told(error)}") from error
+
+    def _default_path(self) -> str:
+        if isinstance(self._source, bytes):
+            raise InvalidArgument("ModelCompiler: the model came as bytes; give the path of the output file")
+        stem, ending = os.path.splitext(self._source)
+        return f"{stem}_ctx{ending}"
+
+    def _compiled(self) -> tuple[Model, bool]:
+        """The model with what was compiled, and whether there is any of it. Raises Fail where a flag wants some and there is none."""
+        with InferenceSession(self._source, self._options) as session:
+            prepared = session._prepared
+            try:
+                return context.with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions), True
+            except context.NothingToSave as nothing:
+                if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED:
+                    raise Fail(f"ModelCompiler: Unable to compile any nodes: {nothing}") from nothing
+                return as_imported(prepared.model).clone(), False
+
+    def _hand_out(self, model: Model, stem: str) -> None:
+        """Contexts go to the program's function, where it gave one."""
+        write = self._write_context
+        if write is None:
+            return
+
+        def given(name: str, data: bytes) -> None:
+            try:
+                write(name, OrtEpContextData(data))
+            except Exception as error:  # the user's code
+                raise Fail(f"ModelCompiler: writing the context {name!r} failed: {told(error)}") from error
+
+        context.hand_out(model, stem, given)
+
+    def _save_beside(self, model: Model, path: str, compiled: bool) -> None:
+        """With initialisers in a file of their own, where one was asked for; and contexts in theirs."""
+        folder, name = os.path.split(self._beside)
+        if name and os.path.realpath(os.path.join(os.path.dirname(path), folder)) != os.path.realpath(os.path.dirname(path)):
+            raise InvalidArgument(f"external_initializers_file_path is {self._beside}, expected a file in the folder of {path}")
+        if compiled and not self._embed and self._write_context is None:
+            self._contexts_to_files(model, path)
+        save(model, path, SerializeOptions(external_data=name or None, raw_data_threshold=self._least))
+
+    def _contexts_to_files(self, model: Model, path: str) -> None:
+        def write(name: str, data: bytes) -> None:
+            write_file(os.path.join(os.path.dirname(path), name), data)
+
+        context.hand_out(model, os.path.splitext(os.path.basename(path))[0], write)
+
+    def _save_placed(self, model: Model, path: str, compiled: bool) -> None:
+        if compiled and not self._embed and self._write_context is None:
+            self._contexts_to_files(model, path)
+        proto = to_proto(model)
+        self._place_initializers(model, proto, os.path.dirname(os.path.abspath(path)))
+        write_file(path, serialize(proto))
+
+    def _place_initializers(self, model: Model, proto: pb.ModelProto, folder: str) -> None:
+        """Initialisers of the main graph go where the program says."""
+        assert self._place is not None
+        constants = {name: value.constant for name, value in model.graph.initializers.items()}
+        origins = Origins(self._source) if isinstance(self._source, str) else None
+        for tensor in proto.graph.initializer:
+            array = constants.get(tensor.name)
+            if not isinstance(array, np.ndarray):
+                continue
+            found = None if origins is None else origins.place(tensor.name, array)
+            origin = None if found is None else OrtExternalInitializerInfo(*found, array.nbytes)
+            try:
+                where = self._place(tensor.name, OrtValue(array), origin)
+            except Exception as error:  # the user's code
+                raise Fail(f"get_initializer_location_func failed for {tensor.name!r}: {told(error)}") from error
+            if where is not None:
+                _refer(tensor, where, folder, array.nbytes)
+
+
+def _refer(tensor: pb.TensorProto, where: OrtExternalInitializerInfo, folder: str, nbytes: int) -> None:
+    """The bytes of a tensor are elsewhere; a file below the model's folder by its path from there.
+
+    Raises InvalidGraph for another size.
+    """
+    if where.byte_size != nbytes:
+        raise InvalidGraph(
+            f"initialiser {tensor.name!r} has {nbytes} bytes; get_initializer_location_func said {where.byte_size}"
+        )
+    path = where.filepath
+    if folder and os.path.isabs(path) and os.path.commonpath([folder, path]) == folder:
+        path = os.path.relpath(path, folder)
+    name, dtype, dims = tensor.name, tensor.data_type, list(tensor.dims)
+    tensor.Clear()
+    tensor.name, tensor.data_type = name, dtype
+    tensor.dims.extend(dims)
+    tensor.data_location = pb.TensorProto.EXTERNAL
+    for key, value in (("location", path), ("offset", str(where.file_offset)), ("length", str(nbytes))):
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, value
+
+
+def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_type: str) -> str | None:
+    """What a provider saved of its compatibility with a compiled model; None: nothing. O(model)."""
+    from ort_lite.load.load import load
+    from ort_lite.load.parse_options import ParseOptions
+
+    return load(model_path, ParseOptions(load_external_data=False)).metadata_props.get(f"ep_compatibility_info.{ep_type}")
+
+
+def get_compatibility_info_from_model_bytes(model_data: bytes, ep_type: str) -> str | None:
+    """As `get_compatibility_info_from_model`, of bytes or another buffer."""
+    from ort_lite.load.load import load
+
+    if not len(model_data):
+        raise InvalidArgument("get_compatibility_info_from_model_bytes: the model is empty")
+    return load(model_data).metadata_props.get(f"ep_compatibility_info.{ep_type}")
+
+
+__all__ = [
+    "ModelCompiler",
+    "OrtCompileApiFlags",
+    "OrtExternalInitializerInfo",
+    "get_compatibility_info_from_model",
+    "get_compatibility_info_from_model_bytes",
+]

@@ -1,0 +1,5 @@
+"""The class by onnxruntime's name."""
+
+from ort_lite.compat.backend.backend_rep import OrtLiteBackendRep as OnnxRuntimeBackendRep
+
+__all__ = ["OnnxRuntimeBackendRep"]

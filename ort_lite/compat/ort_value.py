@@ -1,0 +1,331 @@
+"""OrtValue: what a session takes and gives, with onnxruntime's methods.
+
+Tensors on the CPU are NDArrays: sharing memory, not copies. Those on a device are DeviceTensors, which the provider's transfer copies.
+onnxruntime has the class twice, in Python around a native one: here they are one, which has the methods of both.
+"""
+
+from collections.abc import Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, itemsize, ort_name, to_numpy, to_onnx
+from ort_lite.errors import InvalidArgument, InvalidType, OutOfMemory
+from ort_lite.provider.provider import CPU, ExecutionProvider
+from ort_lite.tensors.container import Container
+from ort_lite.tensors.device_tensor import DeviceTensor, device_named
+from ort_lite.tensors.dltensor import CPU as DL_CPU
+from ort_lite.tensors.dltensor import check_memory, check_size, code_of, dims_of
+from ort_lite.tensors.ndarray import NDArray
+from ort_lite.tensors.values import array_of
+
+if TYPE_CHECKING:
+    from ort_lite.compat.sparse import SparseTensor
+
+_UNCOUNTED = frozenset({"string", "int4", "uint4", "int2", "uint2"})  # element types that have no DLDataType
+
+
+class OrtValue:
+    """A tensor, a sparse one, a sequence, a map, or an optional that is empty. Tensors are on the CPU or on a provider's device."""
+
+    __slots__ = ("__weakref__", "_held")
+
+    def __init__(self, value: Any = None) -> None:
+        """Over an NDArray, an array's own memory (a copy where that is not contiguous), a list or a dict; None: no value."""
+        self._held = _held(value)
+
+    @classmethod
+    def ortvalue_from_numpy(
+        cls, numpy_obj: Array, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> "OrtValue":
+        """Shares the array's memory; on a device of a provider that is installed or registered, a copy of it.
+
+        Raises InvalidArgument for a device that no provider has (see `ExecutionProvider.supported_devices`).
+        """
+        provider = _provider_on(device_type, device_id)
+        return cls(array_of(numpy_obj)) if provider is None else cls.on(provider, numpy_obj)
+
+    @classmethod
+    def on(cls, provider: ExecutionProvider, data: Any) -> "OrtValue":
+        """A copy in the memory of the provider's device, be it known to others or not. Raises what its transfer and allocator do."""
+        from ort_lite.session.device_values import put
+
+        return cls(put(array_of(data), provider))
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> "OrtValue":
+        """Shares the array's memory, read as an ONNX element type of the same size: uint16 as bfloat16."""
+        dtype = dtype_of(onnx_element_type)
+        if to_numpy(dtype).itemsize != data.dtype.itemsize or dtype == "string":
+            raise InvalidArgument(f"an array of {data.dtype} cannot be read as {dtype}: its elements have another size")
+        return cls(np.ascontiguousarray(data).view(to_numpy(dtype)).reshape(data.shape))
+
+    @classmethod
+    def ortvalue_from_shape_and_type(
+        cls,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        vendor_id: int = -1,
+        memory_info: Any = None,
+    ) -> "OrtValue":
+        """A tensor of zeros, or of empty texts. Devices are those as above.
+
+        `element_type` is a NumPy type or a number of TensorProto.DataType.
+        `memory_info`, an OrtMemoryInfo, names the device instead.
+        """
+        if memory_info is not None:
+            device_type, device_id = memory_info.device_type, memory_info.device_id
+        provider = _provider_on(device_type, device_id)
+        zeros = _zeros(shape, dtype_of(element_type))
+        return cls(zeros) if provider is None else cls.on(provider, zeros)
+
+    @classmethod
+    def ortvalue_from_shape_and_type_for_memory_info(
+        cls, shape: Sequence[int], element_type: Any, memory_info: Any
+    ) -> "OrtValue":
+        """As above, where an OrtMemoryInfo says."""
+        return cls.ortvalue_from_shape_and_type(shape, element_type, memory_info=memory_info)
+
+    ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
+    ortvalue_from_shape_and_onnx_type_for_memory_info = ortvalue_from_shape_and_type_for_memory_info
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> "OrtValue":
+        """Shares the memory of an object with `__dlpack__`, or of a capsule. `is_bool_tensor`: uint8 in it are bool."""
+        made = NDArray.from_dlpack(data)
+        return cls(made.numpy().view("bool") if is_bool_tensor and made.dtype == "uint8" else made)
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: "SparseTensor") -> "OrtValue":
+        """Holds the SparseTensor; where it is fed to a session it is made dense."""
+        return cls(sparse_tensor._get_c_tensor())
+
+    def as_sparse_tensor(self) -> "SparseTensor":
+        """Raises InvalidArgument where the value is none."""
+        if not self.is_sparse_tensor():
+            raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a sparse tensor")
+        return cast("SparseTensor", self._held)
+
+    def _get_c_value(self) -> "OrtValue":
+        return self
+
+    @property
+    def _ortvalue(self) -> "OrtValue":
+        return self
+
+    @property
+    def _is_webgpu_buffer(self) -> bool:
+        """Memory of WebGPU would be a tensor on a provider's device here."""
+        return False
+
+    # What it is
+
+    def has_value(self) -> bool:
+        """False for an optional that is empty."""
+        return self._held is not None
+
+    def is_tensor(self) -> bool:
+        return isinstance(self._held, (NDArray, np.ndarray, DeviceTensor))
+
+    def is_sparse_tensor(self) -> bool:
+        return hasattr(self._held, "dense_shape")
+
+    def is_tensor_sequence(self) -> bool:
+        return isinstance(self._held, list)
+
+    def data_type(self) -> str:
+        """As onnxruntime spells it: "tensor(int64)", "seq(tensor(float))"."""
+        return _type_name(self._held)
+
+    def element_type(self) -> int:
+        """TensorProto.DataType of a tensor, sparse or not."""
+        return to_onnx(from_numpy(self.as_sparse_tensor().values().dtype) if self.is_sparse_tensor() else self._dtype())
+
+    def shape(self) -> list[int]:
+        return self.as_sparse_tensor().dense_shape() if self.is_sparse_tensor() else list(self._tensor().shape)
+
+    def tensor_size_in_bytes(self) -> int:
+        return self._tensor().nbytes
+
+    def device_name(self) -> str:
+        tensor = self.device_tensor
+        return "cpu" if tensor is None else tensor.device.kind
+
+    @property
+    def device_tensor(self) -> DeviceTensor | None:
+        """The tensor on a device; None: it is on the CPU, or there is none."""
+        return self._held if isinstance(self._held, DeviceTensor) else None
+
+    def data_ptr(self) -> int:
+        """The address of the first element. Raises InvalidArgument for a device whose values tell none."""
+        tensor = self._tensor()
+        if isinstance(tensor, np.ndarray):
+            return tensor.ctypes.data
+        if isinstance(tensor, NDArray):
+            return tensor.data_ptr
+        return int(self._of_device("data_ptr"))
+
+    # What is in it
+
+    def numpy(self) -> Any:
+        """An array over the same memory; of a tensor on a device, a copy. Raises InvalidArgument for what is no tensor."""
+        tensor = self._tensor()
+        if isinstance(tensor, DeviceTensor):
+            from ort_lite.session.device_values import fetched
+
+            return fetched(tensor)
+        return tensor.numpy() if isinstance(tensor, NDArray) else tensor
+
+    def value(self) -> Any:
+        """What `InferenceSession.run` would give: an array, a list, a dict or None. A sparse tensor is made dense."""
+        if self.is_tensor():
+            return self.numpy()
+        return self.as_sparse_tensor().dense() if self.is_sparse_tensor() else self._held
+
+    def update_inplace(self, data: "Array | OrtValue") -> None:
+        """Overwrites the elements; the memory stays, on a device as far as its transfer can do that (`transfers.Overwrites`).
+
+        Raises InvalidArgument for another type or shape, and for what is neither an array nor an OrtValue.
+        """
+        if not isinstance(data, (np.ndarray, OrtValue)):
+            raise InvalidType(f"update_inplace: got {type(data).__name__}, expected an array or an OrtValue")
+        array = array_of(data)
+        if array.shape != tuple(self.shape()) or from_numpy(array.dtype) != self._dtype():
+            came = f"{array.dtype}{list(array.shape)}"
+            raise InvalidArgument(f"update_inplace: got {came}, the value is {self._dtype()}{self.shape()}")
+        if (tensor := self.device_tensor) is not None:
+            from ort_lite.session.device_values import fill
+
+            fill(tensor, array)
+            return
+        target = self.numpy()
+        if not target.flags.writeable:
+            raise InvalidArgument("update_inplace: the value lies in read-only memory")
+        target[...] = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False and self.device_tensor is not None:
+            raise ValueError(f"the tensor is on {self.device_tensor.device}: without a copy there is no array of it")
+        return np.array(self.as_sparse_tensor() if self.is_sparse_tensor() else self.numpy(), dtype, copy=copy)
+
+    def __dlpack__(self, **request: Any) -> Any:
+        tensor = self._tensor()
+        if isinstance(tensor, DeviceTensor):
+            return self._of_device("__dlpack__")(**request)
+        return self._counted().__dlpack__(**request)
+
+    def to_dlpack(self) -> Any:
+        """A capsule, which whoever takes it owns."""
+        return self.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = (DL_CPU, 0) if self.device_tensor is None else self._of_device("__dlpack_device__")()
+        return device
+
+    def _of_device(self, name: str) -> Any:
+        """An attribute of the provider's own value. Raises InvalidArgument where it has none."""
+        tensor = self.device_tensor
+        found = None if tensor is None else getattr(tensor.value, name, None)
+        if found is None:
+            where = f"{type(tensor.value).__name__} values of {tensor.device}" if tensor is not None else "values"
+            raise InvalidArgument(f"{where} have no {name}; `numpy()` gives a copy on the CPU")
+        return found
+
+    def _tensor(self) -> NDArray | Array | DeviceTensor:
+        if not self.is_tensor():
+            raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a tensor")
+        return cast("NDArray | Array | DeviceTensor", self._held)
+
+    def _counted(self) -> NDArray:
+        tensor = self._tensor()
+        if not isinstance(tensor, NDArray):
+            raise InvalidArgument(f"{self._dtype()} has no DLDataType")
+        return tensor
+
+    def _dtype(self) -> DType:
+        tensor = self._tensor()
+        return from_numpy(tensor.dtype) if isinstance(tensor, np.ndarray) else tensor.dtype
+
+    def __repr__(self) -> str:
+        there = "" if self.device_tensor is None else f" on {self.device_tensor.device}"
+        return f"OrtValue({self.data_type()}{self.shape() if self.is_tensor() else ''}{there})"
+
+
+def _held(value: Any) -> Any:
+    if isinstance(value, OrtValue):
+        return value._held
+    if isinstance(value, (bool, int, float, complex, str, bytes)):
+        raise InvalidType(
+            f"OrtValue({value!r}): expected an array, a list, a dict or None; `ortvalue_from_numpy` takes numbers"
+        )
+    if isinstance(value, np.ndarray):
+        dtype = from_numpy(value.dtype)
+        if dtype not in _UNCOUNTED and not dtype.startswith(("float8", "float6", "float4")):
+            return NDArray.from_numpy(value)
+    return value
+
+
+def _zeros(shape: Sequence[int], dtype: DType) -> Array:
+    """Raises InvalidArgument for a shape that cannot be, OutOfMemory for one that there is no memory for."""
+    size, dims = check_size(shape, itemsize(dtype)), dims_of(shape)
+    try:
+        return np.full(dims, "", object) if dtype == "string" else np.zeros(dims, to_numpy(dtype))
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemory(f"a tensor of shape {dims}, {size:,} bytes, cannot be allocated: {error}") from error
+
+
+def _type_name(held: Any) -> str:
+    if isinstance(held, (NDArray, DeviceTensor)):
+        return ort_name(held.dtype)
+    if isinstance(held, np.ndarray):
+        return ort_name(from_numpy(held.dtype))
+    if isinstance(held, list):
+        return f"seq({_type_name(held[0]) if held else 'unknown'})"
+    if hasattr(held, "dense_shape"):
+        sparse: str = held.data_type()
+        return sparse
+    if isinstance(held, dict):
+        key, value = next(iter(held.items()), (0, 0.0))
+        return f"map({'string' if isinstance(key, str) else 'int64'},{_type_name(np.asarray(value))})"
+    return "unknown"
+
+
+def at_address(element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
+    """Return a tensor over memory on the CPU, which the caller keeps where it is. Raises what `dims_at` does."""
+    dtype = dtype_of(element_type)
+    dims = dims_at(shape, dtype, address)
+    return OrtValue(NDArray.adopt(Container.over(index(address), dims, (*code_of(dtype), 1), None)))
+
+
+def dims_at(shape: Sequence[int], dtype: DType, address: int) -> list[int]:
+    """Return the dimensions of a tensor at an address. Raises InvalidArgument for a shape or an address that cannot be."""
+    try:
+        number = index(address)
+    except TypeError:
+        raise InvalidArgument(f"a buffer at {address!r}; expected an address, `array.ctypes.data`") from None
+    check_memory(number, check_size(shape, itemsize(dtype)))
+    return dims_of(shape)
+
+
+def dtype_of(element_type: Any) -> DType:
+    """The element type for a NumPy type or a number of TensorProto.DataType. Raises InvalidArgument for others."""
+    try:
+        return from_onnx(element_type) if isinstance(element_type, int) else from_numpy(np.dtype(element_type))
+    except (KeyError, TypeError):
+        raise InvalidArgument(f"element type {element_type!r}; expected a NumPy type or a TensorProto.DataType") from None
+
+
+def _provider_on(device_type: str, device_id: int) -> ExecutionProvider | None:
+    """None for the CPU."""
+    device = device_named(device_type, device_id)
+    if device == CPU:
+        return None
+    from ort_lite.compat.provider_devices import provider_on
+
+    return provider_on(device)
+
+
+__all__ = ["OrtValue", "at_address", "dims_at", "dtype_of"]

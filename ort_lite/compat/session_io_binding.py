@@ -1,0 +1,49 @@
+"""SessionIOBinding: an IOBinding with the arguments of onnxruntime's native class, for programs that make one of `session._sess`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ort_lite.compat.io_binding import IOBinding
+from ort_lite.compat.ort_value_vector import OrtValueVector
+from ort_lite.tensors.device_tensor import device_named
+
+
+class SessionIOBinding:
+    """Everything that it does not define is the IOBinding's."""
+
+    def __init__(self, session: Any) -> None:
+        """`session`: an InferenceSession, or its `_sess`."""
+        self._binding = IOBinding(getattr(session, "session", session))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"the binding has no {name!r}")
+        return getattr(self._binding, name)
+
+    def bind_input(
+        self, name: str, device_or_array: Any, element_type: Any = None, shape: Sequence[int] | None = None, buffer_ptr: int = 0
+    ) -> None:
+        """To an array, or to memory at an address on an OrtDevice."""
+        if shape is None:
+            self._binding.bind_cpu_input(name, device_or_array)
+            return
+        device = device_named(device_or_array)
+        self._binding.bind_input(name, device.kind, device.id, element_type, shape, buffer_ptr)
+
+    def bind_output(
+        self,
+        name: str,
+        device: Any,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """To an OrtDevice, or to memory at an address there."""
+        there = device_named(device)
+        self._binding.bind_output(name, there.kind, there.id, element_type, shape, buffer_ptr)
+
+    def get_outputs(self) -> OrtValueVector:
+        return self._binding.get_outputs_as_ortvaluevector()
+
+
+__all__ = ["SessionIOBinding"]

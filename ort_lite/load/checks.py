@@ -1,0 +1,109 @@
+"""Checks of a ModelProto while it is read. They raise InvalidGraph at the first error, even if a million follow."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from ort_lite.dtypes import itemsize, ort_name, to_onnx
+from ort_lite.errors import InvalidGraph, shortened
+from ort_lite.graph.graph import Graph, Value
+from ort_lite.graph.types import TensorType, Type
+from ort_lite.load.proto import element_type, pb, text
+from ort_lite.load.scope import graph_name
+
+MANY_ATTRIBUTES = 64
+"""A node with more attributes has its names compared before any attribute is read."""
+
+
+def named(infos: Sequence[pb.ValueInfoProto]) -> Iterator[pb.ValueInfoProto]:
+    """The inputs of the model. Raises InvalidGraph for one without a name."""
+    for info in infos:
+        if not info.name:
+            raise InvalidGraph("an input of the model has no name; every input needs one")
+        yield info
+
+
+def check_function_names(functions: Sequence[pb.FunctionProto]) -> None:
+    """Raises InvalidGraph for a function without a name, and for two of the same name, before any is read."""
+    seen = set[tuple[str, str, str]]()
+    for function in functions:
+        key = (domain_of(function.domain), text(function.name), text(function.overload))
+        if not key[1]:
+            raise InvalidGraph("a function of the model has no name; every function needs one")
+        if key in seen:
+            raise InvalidGraph(f"the model has function {key[1]!r} of domain {key[0]!r} twice")
+        seen.add(key)
+
+
+def check_node(proto: pb.NodeProto, where: str) -> None:
+    """Raises InvalidGraph for a node that is none."""
+    if not proto.op_type:
+        raise InvalidGraph(f"{where}: node {proto.name!r} has no operator (op_type is empty)").about(proto)
+    raise InvalidGraph(f"{where}: {proto.op_type} {proto.name!r} has neither inputs nor outputs").about(proto)
+
+
+def check_attributes(proto: pb.NodeProto) -> None:
+    """Raises InvalidGraph for an attribute that comes twice."""
+    names = [attribute.name for attribute in proto.attribute]
+    if len(set(names)) < len(names):
+        listed = shortened(", ".join(map(str, names[:MANY_ATTRIBUTES])), 1000)
+        raise InvalidGraph(f"{describe_node(proto)}: it has an attribute twice; the attributes are {listed}").about(proto)
+
+
+def check_found(proto: pb.NodeProto, names: Sequence[str], inputs: Sequence[Value | None]) -> None:
+    """Raises InvalidGraph for an input that is named, but is nowhere."""
+    for name, value in zip(names, inputs, strict=True):
+        if name and value is None:
+            raise InvalidGraph(
+                f"{describe_node(proto)}: input {name!r} is no input, initialiser or node output of the model"
+            ).about(proto, input=name)
+
+
+def check_typed(value: Value, graph: Graph) -> None:
+    """Raises InvalidGraph for an input of the model without a type, or of more bytes than an address has."""
+    if value.type is None:
+        raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has no type; every input of a model needs one")
+    numbers = [dim for dim in value.shape or () if isinstance(dim, int)]
+    if numbers and prod(numbers) * itemsize(value.dtype or "uint8") >= 2**63:
+        raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has dimensions {numbers}: 2**63 bytes or more")
+
+
+def declared_type(said: Type | None, initializer: Value) -> Type | None:
+    """The type of an initialiser that a feed may replace: other sizes fit where the model declares them open, as in onnxruntime."""
+    own = initializer.type
+    if not isinstance(said, TensorType) or not isinstance(own, TensorType) or said.shape is None or own.shape is None:
+        return own
+    if len(said.shape) != len(own.shape) or all(isinstance(dim, int) for dim in said.shape):
+        return own
+    return TensorType(own.dtype, said.shape)
+
+
+def check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> None:
+    """Raises InvalidGraph where an initialiser is an input of another type."""
+    tensor, array = info.type.tensor_type, initializer.constant
+    if array is not None and tensor.HasField("shape"):
+        said_dims = [dim.dim_value for dim in tensor.shape.dim[:]]
+        fits = said_dims == list(array.shape) or (
+            len(said_dims) == array.ndim and all(a <= 0 or a == b for a, b in zip(said_dims, array.shape, strict=True))
+        )
+        if not fits:
+            raise InvalidGraph(
+                f"{graph_name(graph)}: initialiser {info.name!r} has shape {list(array.shape)}, but the input of its name {said_dims}"
+            )
+    declared = tensor.elem_type
+    if declared and initializer.dtype is not None and declared != to_onnx(initializer.dtype):
+        came, said = initializer.dtype, element_type(declared, f"value {info.name!r}")
+        raise InvalidGraph(
+            f"{graph_name(graph)}: initialiser {info.name!r} is {ort_name(came)}, but the input of its name is {ort_name(said)}"
+        )
+
+
+def domain_of(name: str) -> str:
+    """The domain of operators, "" for ONNX's own."""
+    return "" if name == "ai.onnx" else text(name)
+
+
+def describe_node(proto: pb.NodeProto) -> str:
+    """A node before it has a name of its own."""
+    if proto.name:
+        return f"{proto.op_type} {proto.name!r}"
+    return f"{proto.op_type} with outputs {', '.join(map(repr, proto.output[:8]))}"

@@ -1,0 +1,81 @@
+"""All tensors of a model into one buffer: less fragmented, and one region for whoever maps or uploads weights at once."""
+
+import numpy as np
+
+from ort_lite.dtypes import Array, from_numpy
+from ort_lite.errors import OutOfMemory
+from ort_lite.graph.model import Model
+from ort_lite.load.parse_options import TensorBufferOptions
+from ort_lite.load.spans import Backing, span_of
+from ort_lite.load.tensor_slot import TensorSlot
+from ort_lite.load.tensors import tensors
+
+
+class ConsolidatedBuffer(Backing):
+    """The one buffer of a model's tensors."""
+
+    __slots__ = ()
+
+
+def consolidate_tensors_to_buffer(model: Model, opts: TensorBufferOptions | None = None) -> None:
+    """Copies every tensor of `opts.raw_data_threshold` bytes and more into one new buffer, where the model's tensors then lie.
+
+    Covers initialisers, attributes, nested graphs and functions; tensors without raw bytes (`span_of` is None) and smaller
+    ones stay as they are. Each span is borrowed, its owner the buffer, which lives as long as one of them. With
+    `opts.alignment`, the buffer's start and each offset are multiples of it; 0 is that of the element type. An array that is
+    in two places stays one. Where the tensors lie so already, nothing is done. O(bytes). Raises OutOfMemory where the buffer
+    cannot be had.
+    """
+    opts = TensorBufferOptions() if opts is None else opts
+    slots: dict[int, list[TensorSlot]] = {}
+    for slot in tensors(model):
+        span = slot.span
+        if span is not None and span.nbytes and span.nbytes >= opts.raw_data_threshold:
+            slots.setdefault(id(slot.array), []).append(slot)
+    arrays = [same[0].array for same in slots.values()]
+    offsets, total = _offsets(arrays, opts.alignment)
+    if not arrays or _lie_so(arrays, offsets, total, opts.alignment):
+        return
+    buffer = _allocate(total, opts.alignment)
+    for array, offset in zip(arrays, offsets, strict=True):
+        buffer[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+    buffer.setflags(write=False)
+    backing = ConsolidatedBuffer(buffer, "consolidated")
+    for array, offset, places in zip(arrays, offsets, slots.values(), strict=True):
+        moved = backing.span(offset, array.nbytes).array(from_numpy(array.dtype), array.shape)
+        for slot in places:
+            slot.array = moved
+
+
+def _offsets(arrays: list[Array], alignment: int) -> tuple[list[int], int]:
+    """Where each array begins, and where the last one ends."""
+    offsets, at = [], 0
+    for array in arrays:
+        step = alignment or array.dtype.alignment
+        at = -(-at // step) * step
+        offsets.append(at)
+        at += array.nbytes
+    return offsets, at
+
+
+def _lie_so(arrays: list[Array], offsets: list[int], total: int, alignment: int) -> bool:
+    """Whether all lie at these offsets of a consolidated buffer of that size already."""
+    spans = [span for array in arrays if (span := span_of(array)) is not None]
+    owner = spans[0].owner
+    if not isinstance(owner, ConsolidatedBuffer) or owner.nbytes != total or (alignment and owner.address % alignment):
+        return False
+    places = [(span.owner is owner, span.address - owner.address) for span in spans]
+    return places == [(True, offset) for offset in offsets]
+
+
+def _allocate(nbytes: int, alignment: int) -> Array:
+    """Uninitialised bytes that begin at a multiple of `alignment`."""
+    try:
+        memory = np.empty(nbytes + max(alignment, 1) - 1, np.uint8)
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemory(f"{nbytes:,} bytes of tensors, aligned to {alignment}, cannot be allocated: {error}") from error
+    start = -memory.ctypes.data % alignment if alignment else 0
+    return memory[start : start + nbytes]
+
+
+__all__ = ["ConsolidatedBuffer", "consolidate_tensors_to_buffer"]

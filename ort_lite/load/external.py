@@ -1,0 +1,228 @@
+"""External data: tensors in files beside the model.
+
+A location is read only where it ends up, links resolved, in the folder that the model was opened from, the one that its own
+file really is in (a download cache links both from elsewhere), or a folder that the caller allows. The file is opened without
+following another link, and everything else is asked of what was opened: it must be a regular file with one name, and it has the
+size that offsets are compared with. Tensors are read into memory of their own, or lie in the mapped file if the caller asks for that.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData, OrtLiteError, shortened
+from ort_lite.load.files import Changed, NotRegular, OpenFile, open_below, words
+from ort_lite.load.spans import ByteSpan
+
+if TYPE_CHECKING:
+    from ort_lite.load.supplied import Supplied
+
+Folder = str | os.PathLike[str]
+
+_KEYS = ("location", "offset", "length", "checksum", "basepath")
+"""The keys of ONNX, and `basepath`, which its tools write and nothing here reads."""
+_PREPACKED = "prepacked_"
+"""Keys of onnxruntime's, with which it finds what it packed itself; any number of them."""
+_LONGEST = 4096
+"""Characters of a location: no system has longer paths, and resolving one costs the square of it."""
+_MOST_TIMES, _FREE_BYTES = 4, 2**20
+"""How much larger than a file its tensors may be together: models share a few between names, and do not repeat the file."""
+
+
+class ExternalData:
+    """The files of one model. `read` serves `TensorReader`; `close` it after the last tensor."""
+
+    def __init__(
+        self,
+        folder: Folder | None,
+        file: str | None = None,
+        roots: Sequence[Folder] = (),
+        mapped: bool = False,
+        supplied: "Supplied | None" = None,
+    ) -> None:
+        """`roots` are allowed besides. With `mapped`, tensors lie in the mapped file, which is the owner of their spans.
+        Files that are `supplied` in memory stand for all.
+        """
+        self.folder, self._file, self._roots, self._mapped, self._supplied = folder, file, roots, mapped, supplied
+        self._open: OpenFile | None = None  # the last one: a model may have thousands
+        self._paths: dict[str, tuple[str, str]] = {}  # by location
+        self._sums: dict[tuple[int, ...], str] = {}  # digests by file
+        self._asked: dict[tuple[Any, ...], int] = {}  # bytes by file
+        self._spans = WeakValueDictionary[tuple[tuple[Any, ...], int, int], ByteSpan]()  # by file, offset and size
+
+    @cached_property
+    def _allowed(self) -> list[str]:
+        """The folders, links resolved, that files may be in."""
+        beside = None if self._file is None else os.path.dirname(os.path.realpath(self._file))
+        return [os.path.realpath(folder) for folder in (self.folder, beside, *self._roots) if folder is not None]
+
+    def read(self, entries: Sequence[tuple[str, str]], nbytes: int, who: str) -> ByteSpan:
+        """The `nbytes` that the entries of a tensor stand for.
+
+        Raises InvalidGraph, InvalidArgument, NoExternalData; Fail for a file that changes meanwhile.
+        """
+        fields = _fields(entries, who)
+        location = fields.get("location", "")
+        offset, length = _number(fields, "offset", 0, who), _number(fields, "length", nbytes, who)
+        if length != nbytes:
+            raise InvalidGraph(f"{who}: external data of {length} bytes, its dimensions and element type need {nbytes}")
+        held = None if self._supplied is None else self._supplied.backing(location, who)
+        if held is not None:
+            _check_range(offset, nbytes, location, held.nbytes, who)
+            span = held.span(offset, nbytes)
+            if self._mapped and nbytes:
+                return span
+            return self._once((location,), held.nbytes, offset, nbytes, who, lambda: ByteSpan.owned(span.array()))
+        file = self._opened(location, who)
+        _check_range(offset, nbytes, location, file.size, who)
+        try:
+            if checksum := fields.get("checksum", ""):
+                self._check_sum(file, checksum, who)
+            if self._mapped and nbytes:
+                from ort_lite.load.mapped import map_file
+
+                return map_file(file).span(offset, nbytes)
+            return self._once(
+                file.identity, file.size, offset, nbytes, who, lambda: ByteSpan.of_array(file.array(offset, nbytes))
+            )
+        except OrtLiteError:
+            raise
+        except OSError as error:
+            raise _unreadable(file.path, error, who) from error
+
+    def _once(
+        self, file: tuple[Any, ...], size: int, offset: int, nbytes: int, who: str, copy: Callable[[], ByteSpan]
+    ) -> ByteSpan:
+        """What `copy` returns, once for tensors in the same place. Raises InvalidGraph for those that repeat the file too often."""
+        asked = self._asked[file] = self._asked.get(file, 0) + nbytes
+        if asked > _MOST_TIMES * size + _FREE_BYTES:
+            raise InvalidGraph(
+                f"{who}: the tensors of its file have {asked:,} bytes and more, the file has {size:,}: they overlap; "
+                "expected a place for each"
+            )
+        span = self._spans.get((file, offset, nbytes))
+        if span is None:
+            span = self._spans[file, offset, nbytes] = copy()
+        return span
+
+    def place(self, entries: Sequence[tuple[str, str]], nbytes: int, who: str) -> tuple[str, int, int]:
+        """(file, offset, length) of what `read` reads. Raises InvalidGraph, InvalidArgument."""
+        fields = _fields(entries, who)
+        path, _ = self._path(fields.get("location", ""), who)
+        return path, _number(fields, "offset", 0, who), _number(fields, "length", nbytes, who)
+
+    def whole(self, location: str, who: str) -> bytes:
+        """All bytes of a file. Raises what `read` raises."""
+        file = self._opened(location, who)
+        try:
+            return file.whole()
+        except OrtLiteError:
+            raise
+        except OSError as error:
+            raise _unreadable(file.path, error, who) from error
+
+    def check(self) -> None:
+        """Raises Fail where the file that is open has changed since it was opened: tensors may be of two versions."""
+        if self._open is not None:
+            try:
+                self._open.check()
+            except OSError as error:
+                raise _unreadable(self._open.path, error, "external data") from error
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _opened(self, location: str, who: str) -> OpenFile:
+        path, root = self._path(location, who)
+        if self._open is not None and self._open.path == path:
+            return self._open
+        self.check()
+        self.close()
+        try:
+            file = self._open = open_below(root, path)
+        except (OSError, ValueError) as error:
+            raise _unopened(path, location, error, who) from error
+        if file.state.st_nlink > 1:
+            raise InvalidGraph(
+                f"{who}: external data {location!r} has {file.state.st_nlink} names (hard links), and may be a file from elsewhere; "
+                "expected a file with one name: copy it"
+            )
+        return file
+
+    def _path(self, location: str, who: str) -> tuple[str, str]:
+        """The file, links resolved, and the folder because of which it is allowed."""
+        if not location or "\0" in location or len(location) > _LONGEST:
+            raise InvalidGraph(f"{who}: external data without a usable location: {shortened(repr(location), 80)}")
+        if self.folder is None:
+            raise InvalidArgument(f"{who}: its data is in the file {location!r}; load the model by its path, or pass folder=")
+        known = self._paths.get(location)
+        if known is None:
+            path = os.path.realpath(os.path.join(self.folder, location))
+            root = next((folder for folder in self._allowed if _is_below(folder, path)), None)
+            if root is None:
+                raise InvalidGraph(
+                    f"{who}: external data {location!r} is outside of the model's folder {self.folder}; "
+                    "ParseOptions.external_data_roots allows others"
+                )
+            known = self._paths[location] = path, root
+        return known
+
+    def _check_sum(self, file: OpenFile, checksum: str, who: str) -> None:
+        """Compare the SHA-1 digest of the whole file, once a file. Raises InvalidGraph."""
+        if file.identity not in self._sums:
+            self._sums[file.identity] = file.sha1()
+        if checksum.lower() != (found := self._sums[file.identity]):
+            name = os.path.basename(file.path)
+            raise InvalidGraph(
+                f"{who}: the SHA-1 digest of {name!r} is {found}, the model says {checksum[:80]!r}: "
+                "damaged, or of another model?"
+            )
+
+
+def _fields(entries: Sequence[tuple[str, str]], who: str) -> dict[str, str]:
+    """Raises InvalidGraph for a key that ONNX does not have, and for one that comes twice: others may read the other one."""
+    fields = dict(entries)
+    if unknown := [key for key in fields if key not in _KEYS and not key.startswith(_PREPACKED)]:
+        raise InvalidGraph(f"{who}: external data has the key {unknown[0][:80]!r}; expected {', '.join(_KEYS)}")
+    if len(fields) < len(entries):
+        raise InvalidGraph(f"{who}: external data has a key twice; it has {', '.join(key[:80] for key, _ in entries[:16])}")
+    return fields
+
+
+def _number(fields: dict[str, str], key: str, default: int, who: str) -> int:
+    text = fields.get(key, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise InvalidGraph(f"{who}: external data has {key} {text[:80]!r}, expected a number of bytes")
+    return int(text)
+
+
+def _check_range(offset: int, nbytes: int, location: str, size: int, who: str) -> None:
+    if offset + nbytes > size:
+        name = os.path.basename(location)
+        raise InvalidGraph(f"{who}: bytes {offset} to {offset + nbytes} of {name!r}, which has {size}: cut short?")
+
+
+def _is_below(folder: str, path: str) -> bool:
+    folder, path = os.path.normcase(folder), os.path.normcase(path)
+    return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
+def _unopened(path: str, location: str, error: Exception, who: str) -> Exception:
+    if isinstance(error, (NotRegular, IsADirectoryError)):
+        return InvalidGraph(f"{who}: external data {location!r} is not a regular file: {words(error)}")
+    said = words(error) if isinstance(error, OSError) else str(error)
+    return NoExternalData(f"{who}: external data file {path} cannot be opened: {said}")
+
+
+def _unreadable(path: str, error: OSError, who: str) -> Fail:
+    kind = Fail if isinstance(error, Changed) else NoExternalData
+    return kind(f"{who}: external data file {path} cannot be read: {words(error)}")
+
+
+__all__ = ["ExternalData"]

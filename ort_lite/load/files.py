@@ -1,0 +1,270 @@
+"""Files that a caller or a model names: opened first, checked by their descriptor, read to the size that was checked.
+
+Only regular files are read. A pipe would be waited for, a device has no end, and a file of /proc says that it has no bytes. What is
+wrong comes as an OSError whose `strerror` says it, so that each caller raises its own kind of error.
+"""
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import Fail, NoSuchFile, OrtLiteError, OutOfMemory
+from ort_lite.native.checkpoint import checkpoint
+
+Path = str | os.PathLike[str]
+
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
+"""A pipe that takes the place of a file between two looks is opened without waiting for its writer."""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | _NO_LINK
+_BELOW = os.open in os.supports_dir_fd and _NO_LINK != 0
+_AT_ONCE = 2**30  # bytes that a system reads in one call; none reads 2 GiB
+_PIECE = 2**26  # bytes that are read at a time
+_HASHED = 2**20  # bytes that are hashed at a time
+_MOST_JSON = 2**28  # bytes: Python's objects for them take about thirty times as many
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+
+
+class NotRegular(OSError):
+    """The path leads to a pipe, a socket or a device."""
+
+
+class Changed(OSError):
+    """The file has another size, or another time of change, than when it was opened."""
+
+
+class OpenFile:
+    """A regular file that is open for reading. `size` is what it had when it was opened; nothing behind that is read."""
+
+    __slots__ = ("_raw", "path", "size", "state")
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        """Takes the descriptor over, and closes it where this raises: NotRegular for another kind of file."""
+        try:
+            state = os.fstat(descriptor)
+            _check_kind(state, path)
+            self._raw = io.FileIO(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self.path, self.state, self.size = path, state, state.st_size
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """What tells it from other files, and from itself after a change."""
+        state = self.state
+        return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def read_into(self, offset: int, target: Array) -> None:
+        """Fill an array of bytes from `offset` on. Raises Changed where the file has become shorter."""
+        view = target.data
+        self._raw.seek(offset)
+        while view:
+            checkpoint()
+            count = self._raw.readinto(view[:_PIECE])
+            if not count:
+                raise Changed(errno.EIO, "it became shorter while it was read", self.path)
+            view = view[count:]
+
+    def array(self, offset: int, nbytes: int) -> Array:
+        """Bytes in memory of their own, aligned as NumPy aligns. Raises Changed, OutOfMemory."""
+        try:
+            made: Array = np.empty(nbytes, np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise OutOfMemory(f"{self.path}: {nbytes:,} bytes of it do not fit into memory") from error
+        self.read_into(offset, made)
+        return made
+
+    def read(self, offset: int, nbytes: int) -> bytes:
+        """As `array`."""
+        try:
+            if nbytes > _AT_ONCE:
+                return self.array(offset, nbytes).tobytes()
+            self._raw.seek(offset)
+            data = self._raw.read(nbytes) or b""
+            while len(data) < nbytes and (more := self._raw.read(nbytes - len(data))):
+                data += more
+        except MemoryError as error:
+            raise OutOfMemory(f"{self.path}: {nbytes:,} bytes of it do not fit into memory") from error
+        if len(data) != nbytes:
+            raise Changed(errno.EIO, "it became shorter while it was read", self.path)
+        return data
+
+    def whole(self) -> bytes:
+        """All bytes. Raises Changed where the file changed meanwhile, or has bytes although its size is 0; OutOfMemory."""
+        data = self.read(0, self.size)
+        if self._raw.read(1):
+            grew = "it became longer while it was read" if self.size else "it has bytes but no size, as files of /proc: copy it"
+            raise Changed(errno.EIO, grew, self.path)
+        self.check()
+        return data
+
+    def sha1(self) -> str:
+        """The SHA-1 digest of all bytes. O(size)."""
+        from hashlib import sha1
+
+        made = sha1(usedforsecurity=False)
+        for begin in range(0, self.size, _HASHED):
+            checkpoint()
+            made.update(self.read(begin, min(_HASHED, self.size - begin)))
+        return made.hexdigest()
+
+    def check(self) -> None:
+        """Raises Changed where the size or the time of the last change is another than when the file was opened."""
+        state = os.fstat(self._raw.fileno())
+        if (state.st_size, state.st_mtime_ns) != (self.size, self.state.st_mtime_ns):
+            raise Changed(errno.EIO, "it changed while it was read", self.path)
+
+    def stream(self) -> io.BufferedReader:
+        """What reads on from the beginning, for libraries that want a file object. Closing it closes this."""
+        self._raw.seek(0)
+        return io.BufferedReader(self._raw)
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def open_file(path: Path) -> OpenFile:
+    """Open a regular file that the caller names; links are followed. Raises OSError: NotRegular for another kind."""
+    name = os.fspath(path)
+    _check_kind(os.stat(name), name)  # first: to open a device may do something
+    return OpenFile(os.open(name, _FLAGS), name)
+
+
+def open_below(folder: str, path: str) -> OpenFile:
+    """Open a regular file of a folder or of one below it; both are real paths, links resolved.
+
+    No link is followed, so that nobody leads elsewhere by putting one in the place of a folder meanwhile. Raises OSError.
+    """
+    if not _BELOW:
+        return _open_and_compare(path)
+    *folders, name = os.path.relpath(path, folder).split(os.sep)
+    here = os.open(folder, _FOLDER)
+    try:
+        for inner in folders:
+            there = os.open(inner, _FOLDER, dir_fd=here)
+            os.close(here)
+            here = there
+        _check_kind(os.stat(name, dir_fd=here, follow_symlinks=False), path)
+        return OpenFile(os.open(name, _FLAGS | _NO_LINK, dir_fd=here), path)
+    finally:
+        os.close(here)
+
+
+def _open_and_compare(path: str) -> OpenFile:
+    """Where the system cannot open without following links, compare what was opened with what the path leads to."""
+    file = open_file(path)
+    if os.path.realpath(path) == path and os.path.samestat(os.stat(path, follow_symlinks=False), file.state):
+        return file
+    file.close()
+    raise OSError(errno.ELOOP, "a link took the place of a folder on the way to it", path)
+
+
+def _check_kind(state: os.stat_result, path: str) -> None:
+    """Raises IsADirectoryError or NotRegular, whose text names what the file is."""
+    if stat.S_ISDIR(state.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
+    if not stat.S_ISREG(state.st_mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(state.st_mode)), "no file that can be read")
+        raise NotRegular(errno.EINVAL, f"it is {kind}; expected a regular file", path)
+
+
+def read_file(path: Path, most: int | None = None) -> bytes:
+    """All bytes of a regular file that the caller names.
+
+    Raises OSError; `most` is the size above which it is refused before a byte is read.
+    """
+    with open_file(path) as file:
+        if most is not None and file.size > most:
+            raise OSError(errno.EFBIG, f"it has {file.size:,} bytes, expected {most:,} at most", file.path)
+        return file.whole()
+
+
+def read_named(path: Path, who: str, most: int | None = None) -> bytes:
+    """As `read_file`, with errors of ort_lite that begin with `who`. Raises NoSuchFile, Fail for a file that cannot be read."""
+    try:
+        return read_file(path, most)
+    except FileNotFoundError as error:
+        raise NoSuchFile(f"{who} cannot be read: {words(error)}") from error
+    except OrtLiteError:
+        raise  # DeadlineExceeded is an OSError, too
+    except OSError as error:
+        raise Fail(f"{who} cannot be read: {words(error)}") from error
+
+
+def read_json(path: Path) -> Any:
+    """Read a file of JSON in UTF-8.
+
+    Raises NoSuchFile, Fail for a file that cannot be read, and ValueError where it is no JSON or nests deeper than Python's stack.
+    """
+    import json
+
+    data = read_named(path, os.fspath(path), _MOST_JSON)
+    try:
+        return json.loads(data.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("its lists nest too deep") from error
+    except MemoryError as error:
+        raise OutOfMemory(
+            f"{os.fspath(path)}: what its {len(data):,} bytes of JSON stand for does not fit into memory"
+        ) from error
+
+
+def words(error: OSError) -> str:
+    """What an OSError says, without the path that it may name."""
+    return error.strerror or str(error) or type(error).__name__
+
+
+def check_replaceable(path: Path) -> None:
+    """Raises OSError where a file that is moved to the path would take the place of a folder, a pipe or a device."""
+    try:
+        _check_kind(os.stat(path), os.fspath(path))
+    except FileNotFoundError:
+        return
+
+
+def write_file(path: Path, data: Any) -> None:
+    """Write all bytes to a path that the caller names. A pipe without a reader is an OSError, and is not waited for."""
+    with open(path, "wb", opener=_open_to_write) as file:
+        file.write(data)
+
+
+def _open_to_write(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    if hasattr(os, "set_blocking"):
+        os.set_blocking(descriptor, True)
+    return descriptor
+
+
+__all__ = [
+    "Changed",
+    "NotRegular",
+    "OpenFile",
+    "check_replaceable",
+    "open_below",
+    "open_file",
+    "read_file",
+    "read_json",
+    "words",
+    "write_file",
+]

@@ -1,0 +1,130 @@
+"""Where a model comes from: a path, bytes, a ModelProto or a file object."""
+
+import io
+import os
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from ort_lite.errors import Fail, InvalidProtobuf, InvalidType, NoSuchFile, OrtLiteError, OutOfMemory
+from ort_lite.load.files import OpenFile, open_file, words
+from ort_lite.load.proto import OUTLINE_FROM, parse, pb
+from ort_lite.load.spans import Backing, ByteSpan
+from ort_lite.load.wire import EVERY, LARGE, InFile, InMemory, Span
+from ort_lite.record import Record
+
+_PIECE = 2**24  # bytes of a file object that are read at a time
+_LARGEST = 2**31 - 1  # bytes of a message
+
+ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
+
+
+class ParsedSource(Record):
+    """A parsed model; `spans` are where its large tensors are, `read` gives the bytes of one (`ort_lite.load.wire`).
+
+    `path` is where it came from. `file` is open as long as tensors are to be read from it: `close` it.
+    """
+
+    proto: pb.ModelProto
+    spans: frozenset[Span] = frozenset()
+    read: Callable[[int, int], ByteSpan] | None = None
+    path: str | None = None
+    file: OpenFile | None = None
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def check(self) -> None:
+        """Raises Fail where the file changed while it was read."""
+        if self.file is not None:
+            try:
+                self.file.check()
+            except OSError as error:
+                raise _unreadable(self.file.path, error) from error
+
+
+def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
+    """`in_place` leaves the tensors of a caller's buffer where they are, if its bytes are contiguous.
+
+    Raises NoSuchFile, InvalidProtobuf, Fail for a file that cannot be read, InvalidType for anything else.
+    """
+    if isinstance(model, pb.ModelProto):
+        return ParsedSource(model)
+    if isinstance(model, (str, os.PathLike)):
+        return _read_path(os.fsdecode(model))
+    data = _read_stream(model) if isinstance(model, io.IOBase) else model.read() if hasattr(model, "read") else model
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        expected = "a path, bytes, a ModelProto or a file opened in binary mode"
+        raise InvalidType(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
+    view = memoryview(data)
+    return _read_bytes(view, "the model", in_place=in_place and data is model and view.contiguous)
+
+
+def _read_stream(stream: Any) -> Any:
+    """What a file object has, up to the bytes of the largest message: it may be a device that has no end."""
+    data = stream.read(_PIECE)
+    if not isinstance(data, bytes):
+        return data
+    whole = bytearray(data)
+    try:
+        while piece := stream.read(_PIECE):
+            whole += piece
+            if len(whole) > _LARGEST:
+                raise InvalidProtobuf(f"the model, a file object, has more than {_LARGEST:,} bytes: it is no ONNX model")
+    except MemoryError as error:
+        raise OutOfMemory("the bytes of the model, a file object, do not fit into memory") from error
+    return whole
+
+
+def _read_bytes(data: memoryview, origin: str, in_place: bool = False, path: str | None = None) -> ParsedSource:
+    data = data.cast("B") if data.contiguous else memoryview(bytes(data))
+    least = EVERY if in_place else LARGE if len(data) >= OUTLINE_FROM else None
+    proto, spans = parse(InMemory(data), origin, least)
+    if not spans:
+        return ParsedSource(proto, path=path)
+    if in_place:
+        lender = Backing(data)
+        return ParsedSource(proto, spans, lambda begin, end: lender.lend(begin, end - begin), path)
+    return ParsedSource(proto, spans, lambda begin, end: ByteSpan.owned(data[begin:end]), path)
+
+
+def _read_path(path: str) -> ParsedSource:
+    """Read a small file whole; of a large one what is around its tensors, which are read once each, into memory of their own."""
+    try:
+        file = open_file(path)
+    except IsADirectoryError as error:
+        raise InvalidProtobuf(f"{path} is no ONNX model: it is a folder") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        said = f"Load model from {path} failed. File doesn't exist"
+        raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}").about(words=said) from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    try:
+        return _read_file(file, path)
+    except BaseException as error:
+        file.close()
+        if isinstance(error, OSError) and not isinstance(error, OrtLiteError):
+            raise _unreadable(path, error) from error
+        raise
+
+
+def _read_file(file: OpenFile, path: str) -> ParsedSource:
+    """Read a small file whole; of a large one what is around its tensors, which are read once each, into memory of their own."""
+    if file.size < OUTLINE_FROM:
+        with file:
+            return _read_bytes(memoryview(file.whole()), path, path=path)
+    proto, spans = parse(InFile(file.size, file.read), path, LARGE)
+
+    def read(begin: int, end: int) -> ByteSpan:
+        try:
+            return ByteSpan.of_array(file.array(begin, end - begin))
+        except OrtLiteError:
+            raise
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    return ParsedSource(proto, spans, read, path, file)
+
+
+def _unreadable(path: str, error: Exception) -> Fail:
+    return Fail(f"{path} cannot be read: {words(error) if isinstance(error, OSError) else error}")

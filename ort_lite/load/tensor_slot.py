@@ -1,0 +1,33 @@
+"""TensorSlot: one tensor of a model, as callbacks of `load` and `ort_lite.model_tensors` give it."""
+
+from collections.abc import Callable
+
+from ort_lite.dtypes import Array
+from ort_lite.load.spans import ByteSpan, span_of
+
+
+class TensorSlot:
+    """A place in a model that holds a tensor: an initialiser, or an attribute's tensor. `array` can be set."""
+
+    __slots__ = ("_get", "_set", "graph", "name")
+
+    def __init__(self, name: str, graph: str, get: Callable[[], Array], set_: Callable[[Array], None]) -> None:
+        """`name` is the initialiser's, or "node.attribute"; `graph` the name of the graph that it is in."""
+        self.name, self.graph, self._get, self._set = name, graph, get, set_
+
+    @property
+    def array(self) -> Array:
+        return self._get()
+
+    @array.setter
+    def array(self, array: Array) -> None:
+        self._set(array)
+
+    @property
+    def span(self) -> ByteSpan | None:
+        """None where the tensor has no raw bytes (`span_of`)."""
+        return span_of(self.array)
+
+    def __repr__(self) -> str:
+        array = self.array
+        return f"TensorSlot({self.name!r}: {array.dtype}{list(array.shape)})"

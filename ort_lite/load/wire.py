@@ -1,0 +1,217 @@
+"""Finds the large tensors of a serialised ModelProto, so that protobuf need not copy them.
+
+protobuf copies `raw_data` twice, once while it parses and once more whenever the field is read. `outline` takes these bytes
+out: what it returns is a small ModelProto in which each large tensor has, in place of `raw_data`, the field `segment` (which
+ONNX reserves and nobody writes) with the begin and end of its bytes in the original. Of a file, it reads nothing but the rest.
+
+Python walks one field for every 32 bytes at most, and leaves the model to protobuf where there are more of them. So a walk takes about
+20 ms a megabyte, whatever the bytes are. What cannot be a message is refused at the first field that shows it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from ort_lite.native.checkpoint import checkpoint
+
+Span = tuple[int, int]
+Buffer = bytes | memoryview
+LARGE = 4096  # bytes from which a tensor is worth it
+EVERY = 1  # bytes from which one counts where the tensors are to stay in the caller's buffer
+
+# Message -> {field number: message in it}, along every path that leads to a TensorProto.
+_MODEL, _GRAPH, _FUNCTION, _NODE, _ATTRIBUTE, _SPARSE, _TENSOR = range(7)
+_NESTED: dict[int, dict[int, int]] = {
+    _MODEL: {7: _GRAPH, 25: _FUNCTION},
+    _GRAPH: {1: _NODE, 5: _TENSOR, 15: _SPARSE},
+    _FUNCTION: {7: _NODE, 11: _ATTRIBUTE},
+    _NODE: {5: _ATTRIBUTE},
+    _ATTRIBUTE: {5: _TENSOR, 6: _GRAPH, 10: _TENSOR, 11: _GRAPH, 22: _SPARSE, 23: _SPARSE},
+    _SPARSE: {1: _TENSOR, 2: _TENSOR},
+    _TENSOR: {},
+}
+_SEGMENT, _RAW_DATA = 3, 9  # fields of TensorProto
+_NAME, _LISTS = 1, (7, 8, 9)  # of AttributeProto: floats, ints, strings, element by element
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
+_DEPTH = 64  # messages within messages; models have about ten a level of nested graphs
+_BUDGETS = {LARGE: (2**12, 32), EVERY: (2**16, 8)}
+"""By the least size of a tensor: fields that are walked in any case, and one more for so many bytes."""
+_WINDOW, _BEGINNING = 2**14, 20  # bytes of a file read at a time; of a tag and a length, ten at most each
+
+
+class Malformed(Exception):
+    """The bytes are no message: protobuf would refuse them too."""
+
+
+class _Unusual(Exception):
+    """Something that this module leaves to protobuf."""
+
+
+class Source(Protocol):
+    """Where the bytes of a model are."""
+
+    @property
+    def size(self) -> int: ...
+
+    def window(self, at: int) -> tuple[Buffer, int, int]:
+        """Return a buffer with the bytes from `at` on, where it begins, and up to where the beginning of a field is whole in it."""
+
+    def piece(self, start: int, stop: int) -> Buffer:
+        """Return the bytes from `start` to `stop`."""
+
+
+class InMemory:
+    """A model whose bytes are all there."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.data, self.size = data, len(data)
+
+    def window(self, at: int) -> tuple[Buffer, int, int]:
+        return self.data, 0, self.size
+
+    def piece(self, start: int, stop: int) -> Buffer:
+        return self.data[start:stop]
+
+
+class InFile:
+    """A model of which one window at a time is read."""
+
+    def __init__(self, size: int, read: Callable[[int, int], bytes]) -> None:
+        """`read(offset, count)` returns bytes of the file."""
+        self.size, self._read = size, read
+        self._buffer, self._base = b"", 0
+
+    def window(self, at: int) -> tuple[Buffer, int, int]:
+        stop = self._base + len(self._buffer)
+        if not (self._base <= at < stop and (stop == self.size or at < stop - _BEGINNING)):
+            self._base, self._buffer = at, self.piece(at, min(at + _WINDOW, self.size))
+            stop = self._base + len(self._buffer)
+        return self._buffer, self._base, stop if stop == self.size else stop - _BEGINNING
+
+    def piece(self, start: int, stop: int) -> bytes:
+        return self._read(start, stop - start)
+
+
+def outline(source: Source, least: int = LARGE) -> tuple[bytes, frozenset[Span]] | None:
+    """(ModelProto without its tensors of `least` bytes and more, where these are), or None for bytes that only protobuf can judge.
+
+    `least` is LARGE or EVERY. Raises Malformed for bytes that protobuf would refuse, and what reading a file raises.
+    """
+    walk = _Walk(source, least)
+    try:
+        return walk.strip(0, source.size, _MODEL, _DEPTH), frozenset(walk.spans)
+    except _Unusual:
+        return None
+    except IndexError:
+        raise Malformed from None
+
+
+class _Walk:
+    """One walk through the fields that lead to tensors."""
+
+    def __init__(self, source: Source, least: int) -> None:
+        self.spans: set[Span] = set()
+        self._source, self._least = source, least
+        free, bytes_a_field = _BUDGETS[least]
+        self._left = free + source.size // bytes_a_field
+
+    def strip(self, start: int, end: int, message: int, depth: int) -> bytes:
+        """Return the message without its tensors."""
+        if not depth:
+            raise _Unusual
+        nested, kept, raw = _NESTED[message], start, 0
+        pieces: list[Buffer] = []
+        for number, at, begin, stop in self._fields(start, end):
+            checkpoint()
+            replaced = b""
+            if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):
+                raw += 1
+                if raw > 1 or number == _SEGMENT:  # protobuf says which of two holds; a segment is not ours
+                    raise _Unusual
+                if stop - begin >= self._least:
+                    self.spans.add((begin, stop))
+                    replaced = _field(_SEGMENT, _tagged_varint(1, begin) + _tagged_varint(2, stop))
+            elif (
+                number in nested and stop - begin >= self._least and not (nested[number] == _ATTRIBUTE and self._is_list(begin))
+            ):
+                replaced = _field(number, self.strip(begin, stop, nested[number], depth - 1))
+            if replaced:
+                pieces += [self._source.piece(kept, at), replaced]
+                kept = stop
+        return b"".join([*pieces, self._source.piece(kept, end)])
+
+    def _is_list(self, begin: int) -> bool:
+        """Whether an attribute is a list of numbers or strings, millions perhaps: its second field says so, behind the name."""
+        tag, at = self._varint(begin)
+        if tag != _NAME << 3 | _BYTES:
+            return False
+        size, at = self._varint(at)
+        return at + size < self._source.size and self._varint(at + size)[0] >> 3 in _LISTS
+
+    def _varint(self, at: int) -> tuple[int, int]:
+        buffer, base, _ = self._source.window(at)
+        value, after = _varint(buffer, at - base)
+        return value, after + base
+
+    def _fields(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """(number, where its tag is, begin and end of its bytes) of every length-delimited field."""
+        buffer: Buffer = b""
+        base = ready = 0
+        at = start
+        while at < end:
+            if at >= ready:
+                buffer, base, ready = self._source.window(at)
+            self._left -= 1
+            if self._left < 0:
+                raise _Unusual
+            tag, begin = _varint(buffer, at - base)
+            wire = tag & 7
+            if tag < 8 or wire > _FIXED32:  # no field has the number 0
+                raise Malformed
+            if wire == _BYTES:
+                size, begin = _varint(buffer, begin)
+                begin += base
+                if begin + size > end:
+                    raise Malformed
+                yield tag >> 3, at, begin, begin + size
+                at = begin + size
+            elif wire == _VARINT:
+                at = _varint(buffer, begin)[1] + base
+            elif wire in (_FIXED32, _FIXED64):
+                at = begin + base + (4 if wire == _FIXED32 else 8)
+            else:  # a group
+                raise _Unusual
+        if at != end:
+            raise Malformed
+
+
+def _varint(data: Buffer, at: int) -> tuple[int, int]:
+    """(value, where the next byte is). Raises IndexError where the bytes end."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    value, shift = byte & 127, 7
+    while shift < 64:
+        at += 1
+        byte = data[at]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at + 1
+        shift += 7
+    raise Malformed
+
+
+def _to_varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _tagged_varint(number: int, value: int) -> bytes:
+    return _to_varint(number << 3 | _VARINT) + _to_varint(value)
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    return _to_varint(number << 3 | _BYTES) + _to_varint(len(payload)) + payload

@@ -1,5 +1,0 @@
-"""ONNX's backend API as onnxruntime has it: ort_lite's own."""
-
-from ort_lite.backend import is_compatible, prepare, run, supports_device
-
-__all__ = ["is_compatible", "prepare", "run", "supports_device"]

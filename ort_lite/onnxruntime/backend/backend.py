@@ -1,6 +1,0 @@
-"""The class by onnxruntime's name."""
-
-from ort_lite.backend import is_compatible, prepare, run, supports_device
-from ort_lite.backend.backend import OrtLiteBackend as OnnxRuntimeBackend
-
-__all__ = ["OnnxRuntimeBackend", "is_compatible", "prepare", "run", "supports_device"]

@@ -1,5 +1,0 @@
-"""The class by onnxruntime's name."""
-
-from ort_lite.backend.backend_rep import OrtLiteBackendRep as OnnxRuntimeBackendRep
-
-__all__ = ["OnnxRuntimeBackendRep"]

@@ -1,0 +1,1 @@
+"""Parameter files, and what reads and writes them."""

@@ -1,1 +1,0 @@
-"""The stages in a row: a model opened, transformed, assigned, compiled; as far as somebody wants."""

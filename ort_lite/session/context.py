@@ -1,0 +1,204 @@
+"""Compiled partitions as nodes of a model: `com.microsoft.EPContext`, named as onnxruntime names them.
+
+    outputs = EPContext<main_context=1, ep_cache_context="...", embed_mode=1, source="MyExecutionProvider",
+                        partition_name="MyExecutionProvider_0", ep_sdk_version="what it depends on",
+                        notes="context of 2048 bytes, BLAKE2b 9f86...">(inputs)
+
+`source` is the provider that serialised the partition and is the only one that gets the node back; of several instances the one
+that `partition_name` begins with. With embed_mode 0, `ep_cache_context` is the name of a file beside the model, and `notes` say
+what must be in it.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from ort_lite.errors import InvalidGraph, ProviderError
+from ort_lite.graph.graph import Attr, Graph, Node, Value
+from ort_lite.graph.model import Model
+from ort_lite.graph.released import check_there
+from ort_lite.native.digest import digest
+from ort_lite.partition.assignment import Assignment
+from ort_lite.provider.ask import ask
+from ort_lite.provider.context_nodes import BYTES, DOMAIN, OPERATOR, is_context
+from ort_lite.provider.provider import CompiledPartition, Partition
+from ort_lite.session.older_opsets import bring_to_imports
+
+
+def read_files(graph: Graph, path: str, read: Callable[[str], bytes] | None = None) -> None:
+    """Puts contexts that are in files beside the model, `path`, or that `read` has, into its nodes. O(nodes).
+
+    Raises what reading external data raises: a file outside of the model's folder is not read. InvalidGraph for a file that is not
+    the one that was saved with the model.
+    """
+    from ort_lite.load.external import ExternalData
+
+    contents: dict[str, tuple[str, str]] = {}  # of each file once, and what `notes` say of it
+    with closing(ExternalData(os.path.dirname(path) or ".", path)) as files:
+        for node in graph.all_nodes():
+            if is_context(node) and node.attr("embed_mode", 1) == 0:
+                name = str(node.attr("ep_cache_context", ""))
+                if name not in contents:
+                    data = files.whole(name, str(node)) if read is None else read(name)
+                    contents[name] = data.decode(*BYTES), _fingerprint(data)
+                text, found = contents[name]
+                saved = str(node.attr("notes", ""))
+                if saved.startswith(_NOTES) and saved != found:
+                    raise InvalidGraph(
+                        f"{node} ({node.attr('source', '')}): the file {name!r} has {found.removeprefix(_NOTES)}; "
+                        f"saved with the model were {saved.removeprefix(_NOTES)}: cut short, or of another model?"
+                    )
+                _set(node, ep_cache_context=text, embed_mode=1)
+
+
+_NOTES = "context of "
+
+
+def _fingerprint(data: bytes) -> str:
+    """What `notes` say of a context that is in a file."""
+    return f"{_NOTES}{len(data)} bytes, BLAKE2b {digest(data).hex()}"
+
+
+def save_with_contexts(model: Model, path: str, embed: bool) -> None:
+    """Saves a model with EPContext nodes; without `embed`, contexts go to files beside it: <stem>_<partition>.bin.
+
+    Files appear under their names when all of them are complete, the model's last. Changes the model.
+    """
+    from ort_lite.load.files import check_replaceable
+    from ort_lite.load.save import save
+
+    staged: dict[str, str] = {}
+    check_replaceable(path)
+    try:
+        if not embed:
+            _stage(model, path, staged)
+        temporary = _beside(path)
+        staged[temporary] = path
+        save(model, temporary)
+        for made, wanted in staged.items():
+            os.replace(made, wanted)
+    finally:
+        for made in filter(os.path.exists, staged):
+            os.unlink(made)
+
+
+def _stage(model: Model, path: str, staged: dict[str, str]) -> None:
+    """Writes the contexts into files with passing names, which are noted in `staged` with those they shall have."""
+    folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
+    for node in model.graph.all_nodes():
+        if is_context(node):
+            data = str(node.attr("ep_cache_context")).encode(*BYTES)
+            name = context_name(stem, node)
+            whole = os.path.join(folder, name)
+            temporary = _beside(whole)
+            staged[temporary] = whole
+            with open(temporary, "xb") as file:
+                file.write(data)
+            _set(node, ep_cache_context=name, embed_mode=0, notes=_fingerprint(data))
+
+
+def context_name(stem: str, node: Node) -> str:
+    """Of a context outside of the model."""
+    return f"{stem}_{node.attr('partition_name')}.bin"
+
+
+def hand_out(model: Model, stem: str, write: Callable[[str, bytes], None]) -> None:
+    """Gives the contexts to `write`, by the names that the model then has in their place."""
+    for node in model.graph.all_nodes():
+        if is_context(node):
+            data = str(node.attr("ep_cache_context")).encode(*BYTES)
+            name = context_name(stem, node)
+            write(name, data)
+            _set(node, ep_cache_context=name, embed_mode=0, notes=_fingerprint(data))
+
+
+def _beside(path: str) -> str:
+    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{secrets.token_hex(6)}")
+
+
+def _set(node: Node, **values: Any) -> None:
+    node.attributes.update((name, Attr.of(name, value)) for name, value in values.items())
+
+
+class NothingToSave(ProviderError):
+    """No provider of the session can save what it compiled."""
+
+
+def with_contexts(model: Model, assignment: Assignment, compiled: Mapping[str, CompiledPartition]) -> Model:
+    """A copy of the model in which every partition that its provider can serialise is one EPContext node.
+
+    The other nodes stay as they are; so do partitions that run bodies with partitions of their own, which one node cannot stand for:
+    those in the bodies are saved. Raises NothingToSave, and ProviderError naming a provider whose `serialize`
+    fails. O(model).
+    """
+    mapping: dict[Value, Value] = {}
+    copy = model.replace(
+        graph=model.graph.clone(mapping), opset_imports=dict(model.opset_imports), metadata_props=dict(model.metadata_props)
+    )
+    twins = dict(zip(model.graph.all_nodes(), copy.graph.all_nodes(), strict=True))
+    levels = {level.graph for level in assignment.levels}
+    count = 0
+    for partition in assignment.partitions:
+        nodes = [twins[node] for node in partition.nodes]
+        node = nodes[0]
+        if is_context(node):
+            _set(node, partition_name=partition.name)
+        elif any(body in levels for each in partition.nodes for body in each.subgraphs()):
+            continue
+        else:
+            label = assignment.label(partition)
+            data = ask(partition.provider, "serialize", compiled[partition.name], label=label)
+            if data is None:
+                continue
+            version = ask(partition.provider, "compatibility", label=label)
+            node = _replace(nodes, partition, bytes(data), version, mapping)
+        count += 1
+        copy.metadata_props[f"ep_compatibility_info.{partition.provider.name}"] = node.attr("ep_sdk_version", "")
+    if not count:
+        names = ", ".join(assignment.providers)
+        raise NothingToSave(f"none of {names} saves what it compiled: there is nothing but the model itself to save")
+    copy.opset_imports.setdefault(DOMAIN, 1)
+    for node in copy.graph.all_nodes():
+        copy.opset_imports.setdefault(node.domain, node.version)
+    bring_to_imports(copy)
+    _drop_unread(copy.graph)
+    return copy
+
+
+def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, version: str, mapping: dict[Value, Value]) -> Node:
+    home = nodes[0].graph
+    assert home is not None
+    old = [mapping[value] for value in partition.outputs]
+    new = [Value(value.name, value.type) for value in old]
+    attributes: dict[str, Any] = {
+        "main_context": 1,
+        "ep_cache_context": data.decode(*BYTES),
+        "embed_mode": 1,
+        "source": partition.provider.name,
+        "partition_name": partition.name,
+        "ep_sdk_version": version,
+    }
+    inputs = [mapping[value] for value in partition.inputs]
+    made = Node(OPERATOR, inputs, new, attributes, domain=DOMAIN, version=1, name=partition.name)
+    home.append(made)
+    for before, after in zip(old, new, strict=True):
+        before.replace_all_uses_with(after)
+    mapping.update(zip(partition.outputs, new, strict=True))  # partitions of bodies read them
+    for node in reversed(nodes):
+        home.remove(node)
+    home.sort()
+    return made
+
+
+def _drop_unread(graph: Graph) -> None:
+    """Initialisers that only replaced nodes read are in the compiled form. Raises RuntimeException for one that is needed."""
+    for name, value in list(graph.initializers.items()):
+        if not value.uses and not value.is_graph_output():
+            del graph.initializers[name]
+        else:
+            check_there(value, "saving")
+    for node in graph:
+        for body in node.subgraphs():
+            _drop_unread(body)

@@ -1,0 +1,259 @@
+"""A model through the stages as far as somebody wants: what sessions, `plan`, `dump` and `measure_costs` have in common."""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from ort_lite import log
+from ort_lite.compile.fusing import fusions_of
+from ort_lite.errors import InvalidArgument, hint
+from ort_lite.graph.graph import Value
+from ort_lite.graph.model import Model
+from ort_lite.graph.types import TensorType
+from ort_lite.load.overrides import apply_overrides
+from ort_lite.load.source import ModelSource
+from ort_lite.load.tensors import writeable_tensors
+from ort_lite.log.events import Span, no_span
+from ort_lite.memory.account import Account, account_of
+from ort_lite.native.checkpoint import begin_stage
+from ort_lite.options import config_keys
+from ort_lite.options.creation import creating
+from ort_lite.options.options import SessionOptions, seconds
+from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.constraints import constraints_of
+from ort_lite.partition.placement import PlacementRule
+from ort_lite.plugins import plugins, selection
+from ort_lite.provider.provider import ExecutionProvider
+from ort_lite.record import Record
+from ort_lite.session.opening import Params, open_model
+from ort_lite.session.settle import settle
+from ort_lite.session.simplify import simplify
+from ort_lite.transform.contract import names_of
+from ort_lite.transform.transform import TransformReport
+
+if TYPE_CHECKING:
+    from ort_lite.load.parse_options import ParseOptions
+
+Stage = Literal["load", "transform", "partition"]
+
+
+class Arguments(Record):
+    """What a session is made with, besides the model, its options and its parameters."""
+
+    providers: Sequence[selection.ProviderEntry] | None = None
+    provider_options: Sequence[Mapping[str, Any]] | None = None
+    parse_options: "ParseOptions | None" = None
+    placement_rules: tuple[PlacementRule, ...] = ()
+    partitioning: Any = None
+
+
+class Loaded(Record):
+    """A model before the transforms, and who is asked to run it.
+
+    Overridable initialisers, `defaults` by name, are constants in `model`, which nearly every run wants, and inputs in `overridable`,
+    a copy that is there if there are some.
+    """
+
+    model: Model
+    overridable: Model | None
+    defaults: Mapping[str, Value]
+    selection: selection.Selection
+    writeable: frozenset[int]
+    """The ids of constants that somebody may write to."""
+
+
+class Preparation(Record):
+    """What the stages made; those that were not asked for made nothing. `notes`: what partitioning is to say of the providers."""
+
+    loaded: Loaded
+    report: TransformReport | None = None
+    assignment: Assignment | None = None
+    notes: tuple[str, ...] = ()
+
+
+def prepare_until(
+    stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None
+) -> Preparation:
+    """Loads, transforms, partitions: as a session does it, up to `stage`. Providers are created, and asked in the last stage.
+
+    Raises what the stages raise; DeadlineExceeded and ModelLoadCanceled as sessions do.
+    """
+    options = options.copy()
+    open_account(options)
+    with creating(options):
+        return _prepare_until(stage, source, options, given, params)
+
+
+def _prepare_until(
+    stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None
+) -> Preparation:
+    loaded = load_model(source, options, given, params)
+    if stage == "load":
+        return Preparation(loaded)
+    chosen = loaded.selection
+    begin_stage("transform")
+    report = simplify(loaded.model, chosen.providers, options)
+    if stage == "transform":
+        return Preparation(loaded, report)
+    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
+    settled = settle(loaded.model, chosen, options, constraints, given.partitioning)
+    for warning in settled.warnings:
+        log.warn(options, warning)
+    return Preparation(loaded, report, settled.assignment, (*chosen.notes, *settled.warnings))
+
+
+def open_account(options: SessionOptions) -> Account:
+    """Makes the account that the options ask for, and leaves it there for providers to find when they are configured.
+
+    Raises InvalidArgument for config entries that make no sense.
+    """
+    if not options.use_per_session_threads:
+        from ort_lite.compat.global_threads import share_threads
+
+        share_threads(options)
+    options.default_threads()
+    account = account_of(options)
+    if planner := options.config(config_keys.MEMORY_PLANNER, ""):
+        account.planner = plugins.memory_planner(planner)
+    options.set_account(account)
+    return account
+
+
+def load_model(
+    source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None, span: Span = no_span
+) -> Loaded:
+    """The first stage, with the options that change a model put into it. Raises what loading and selecting raise."""
+    with span("model_loading_uri" if isinstance(source, (str, os.PathLike)) else "model_loading_array"):
+        model = open_model(source, options, given.parse_options, params)
+    apply_overrides(model, options)
+    writeable = writeable_tensors(model)
+    chosen = selection.select(*_entries(given, options, model), options)
+    _warn_of_unknown(options, chosen.providers)
+    defaults = _defaults(model)
+    return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen, writeable)
+
+
+def load_again(source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Model:
+    """The model of `load_model` alone, for who has the providers already. Raises what loading raises."""
+    model = open_model(source, options, given.parse_options)
+    apply_overrides(model, options)
+    if defaults := _defaults(model):
+        _split(model, defaults)
+    return model
+
+
+def _defaults(model: Model) -> dict[str, Value]:
+    return {value.name: value for value in model.graph.inputs if value.constant is not None}
+
+
+def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[Any, Any]:
+    """Providers and their options: those that the session was given, or those that the options choose."""
+    if not options.has_providers():
+        return given.providers, given.provider_options
+    if given.providers:
+        what = "providers were given to InferenceSession and to SessionOptions; those of InferenceSession hold"
+        warnings.warn(what, stacklevel=2)
+        return given.providers, given.provider_options
+    from ort_lite.compat.ep_devices import chosen_by
+
+    about = {
+        **model.metadata_props,
+        "producer_name": model.producer_name,
+        "domain": model.domain,
+        "graph_name": model.graph.name,
+        "version": str(model.model_version),
+    }
+    return [(each.name, each.options) for each in chosen_by(options, about)], None
+
+
+def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
+    """Makes the overridable initialisers of `model` constants. Returns a copy of it in which they are inputs."""
+    source = model.clone()
+    for value in source.graph.inputs:
+        if source.graph.initializers.pop(value.name, None) is not None:
+            value.constant = None
+    for value in overridable.values():
+        if value.constant is not None and isinstance(value.type, TensorType):
+            value.type = TensorType(value.type.dtype, tuple(value.constant.shape))
+    model.graph.inputs = [value for value in model.graph.inputs if value.name not in overridable]
+    return source
+
+
+_KEYWORDS = frozenset({
+    "path_or_bytes", "sess_options", "providers", "provider_options", "params", "parse_options", "placement_rules",
+    "partitioning", "disabled_optimizers", "strict", "mmap", "creation_timeout", "enable_fallback", "read_config_from_model",
+})  # fmt: skip
+"""Keywords of InferenceSession; the last two are onnxruntime's, without effect here."""
+
+
+def arguments_of(
+    providers: Sequence[selection.ProviderEntry] | None,
+    provider_options: Sequence[Mapping[str, Any]] | None,
+    keywords: Mapping[str, Any],
+    options: SessionOptions,
+) -> Arguments:
+    """Sort out the keywords of `InferenceSession`; `disabled_optimizers` join the config entry of `options` for them, `strict` is
+    its own, and the smaller `creation_timeout` holds.
+
+    Keywords that it does not have cost one warning, and are ignored as in onnxruntime. Providers: see `selection.readable`.
+    """
+    own = dict(keywords)
+    parse, rules = _mapping(own.pop("parse_options", None), own.pop("mmap", False)), tuple(own.pop("placement_rules", ()))
+    partitioning, disabled = own.pop("partitioning", None), own.pop("disabled_optimizers", None) or ()
+    require(options, own.pop("strict", None))
+    limit_creation(options, own.pop("creation_timeout", None))
+    if unknown := own.keys() - _KEYWORDS:
+        named = ", ".join(f"{name!r}{hint(name, _KEYWORDS)}" for name in sorted(unknown))
+        log.warn(options, f"InferenceSession ignores keywords that it does not have: {named}")
+    if disabled:
+        options.add_session_config_entry(
+            config_keys.DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled}))
+        )
+    return Arguments(*selection.readable(providers, provider_options, options), parse, rules, partitioning)
+
+
+def _mapping(parse: "ParseOptions | None", mmap: bool) -> "ParseOptions | None":
+    """The options with the keyword `mmap`, which is their `no_copy`. Raises InvalidArgument for another type."""
+    if not isinstance(mmap, bool):
+        raise InvalidArgument(f"mmap is {mmap!r}; expected True or False")
+    if not mmap:
+        return parse
+    from ort_lite.load.parse_options import ParseOptions
+
+    return ParseOptions(**(vars(parse) if isinstance(parse, ParseOptions) else {}) | {"no_copy": True})
+
+
+def require(options: SessionOptions, strict: bool | None) -> None:
+    """Puts the keyword `strict` into the config of `options`; None leaves it as it is. Raises InvalidArgument for another type."""
+    if strict is None:
+        return
+    if not isinstance(strict, bool):
+        raise InvalidArgument(f"strict is {strict!r}; expected True or False")
+    options.add_session_config_entry(config_keys.STRICT, "1" if strict else "0")
+
+
+def limit_creation(options: SessionOptions, timeout: float | None) -> None:
+    """Put the keyword `creation_timeout` into `options`, unless they have a smaller one. None leaves them as they are.
+
+    Raises InvalidArgument for 0 and for anything else that is no number of seconds.
+    """
+    if timeout is None:
+        return
+    timeout = seconds(timeout, "creation_timeout")
+    if not timeout:
+        raise InvalidArgument("creation_timeout: got 0, expected seconds; None is no timeout")
+    options.creation_timeout = min(timeout, options.creation_timeout or timeout)
+
+
+def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvider]) -> None:
+    """Warn about names of transforms to disable that neither a transform nor any release of onnxruntime has."""
+    disabled = options.disabled_optimizers
+    if disabled:
+        from ort_lite.compat.optimizers import OPTIMIZERS
+
+        named = options.installed_transforms
+        own = [found for provider in providers for found in fusions_of(provider, named)]
+        known = OPTIMIZERS | names_of([*plugins.transforms(named), *plugins.fusions(named), *own])
+        for name in sorted(disabled - known):
+            log.warn(options, f"no transform is called {name!r}: it cannot be disabled")

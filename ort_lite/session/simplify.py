@@ -1,0 +1,116 @@
+"""Transforms of a session: function calls that no provider claims are inlined, then the graph is simplified to the session's level."""
+
+from collections.abc import Collection, Sequence
+
+from ort_lite.compile.fusing import Fuser
+from ort_lite.graph.graph import Node
+from ort_lite.graph.inline import inline_functions
+from ort_lite.graph.model import Model
+from ort_lite.inference.annotate import annotate
+from ort_lite.inference.declared import merged_outputs
+from ort_lite.inference.form import check_form, check_node
+from ort_lite.inference.rules import ShapeRules
+from ort_lite.log.events import Span, no_span
+from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.plugins import plugins
+from ort_lite.plugins.rules import rules_of
+from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView
+from ort_lite.provider.unchanged import capabilities
+from ort_lite.session.older_opsets import bring_to_imports
+from ort_lite.transform.contract import Transform, names_of
+from ort_lite.transform.transform import TransformReport, transform
+
+_LEVELS = {
+    GraphOptimizationLevel.ORT_DISABLE_ALL: "disable_all",
+    GraphOptimizationLevel.ORT_ENABLE_BASIC: "basic",
+    GraphOptimizationLevel.ORT_ENABLE_EXTENDED: "extended",
+    GraphOptimizationLevel.ORT_ENABLE_LAYOUT: "layout",
+    GraphOptimizationLevel.ORT_ENABLE_ALL: "all",
+}
+
+
+def simplify(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span
+) -> TransformReport:
+    """Check the form of all nodes, then transform the model's graph up to the session's optimization level.
+
+    Raises:
+        InvalidGraph: a node is not as its operator's schema says.
+    """
+    transforms = plugins.transforms(options.installed_transforms)
+    return apply_transforms(model, providers, options, transforms, span, checked=False)
+
+
+def apply_transforms(
+    model: Model,
+    providers: Sequence[ExecutionProvider],
+    options: SessionOptions,
+    transforms: Sequence[Transform],
+    span: Span = no_span,
+    checked: bool = True,
+) -> TransformReport:
+    """Inline calls of functions that no provider claims, and apply the transforms. Nodes are `checked`, or are checked first."""
+    rules = rules_of(providers)
+    if not checked:
+        with span("check_form"):
+            check_form(model, rules)
+    while model.functions and (calls := _unclaimed_calls(model, providers, rules)):
+        inline_calls(model, calls, providers)
+    level = _LEVELS[options.graph_optimization_level]
+    disabled = options.disabled_optimizers & names_of(transforms)
+    return transform(model, transforms, level, rules=rules, disabled=disabled, span=span)
+
+
+def saved_form(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> Model:
+    """Return the model as a session saves it: a copy, transformed only as onnxruntime would. Tools match the patterns that it leaves.
+
+    The model that the session runs is transformed further. Raises what `simplify` raises.
+    """
+    copy = model.clone()
+    declared = [value.type for value in copy.graph.outputs]
+    transforms = [
+        one for one in plugins.transforms(options.installed_transforms) if one.counterparts or one.level == "required"
+    ]
+    apply_transforms(copy, providers, options, transforms, checked=False)
+    types = merged_outputs(copy.graph.inputs, copy.graph.outputs, declared, copy.unnamed_dims)
+    for value, type_ in zip(copy.graph.outputs, types, strict=True):
+        value.type = type_
+    bring_to_imports(copy)
+    return copy
+
+
+def fuser_of(options: SessionOptions) -> Fuser:
+    """Return what fuses copies of partitions at the session's optimization level."""
+    return Fuser(_LEVELS[options.graph_optimization_level], options.disabled_optimizers, options.installed_transforms)
+
+
+def inline_calls(model: Model, calls: Collection[Node], providers: Sequence[ExecutionProvider]) -> int:
+    """Replace calls of model-local functions by the functions' nodes. Return how many calls there were."""
+    rules = rules_of(providers)
+
+    def check(node: Node) -> None:
+        """Attributes came from the call. Types that the function declares are those of one call: inference knows better."""
+        check_node(node, model, rules)
+        if rules.find(node) is not None:
+            for value in node.outputs:
+                if value is not None:
+                    value.type = None
+
+    return inline_functions(model.graph, model, set(calls).__contains__, check)
+
+
+def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider], rules: ShapeRules) -> set[Node]:
+    """Return calls of model-local functions that are in no provider's capabilities."""
+    calls = [n for n in model.graph.all_nodes() if (n.domain, n.op_type, n.overload) in model.functions]
+    if not calls:
+        return set()
+    annotate(model.graph, rules)
+    claimed = set[Node]()
+    for graph in dict.fromkeys(call.graph for call in calls if call.graph is not None):
+        for provider in providers:
+            answers = capabilities(provider, GraphView(graph, rules=rules))
+            claimed.update(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
+    return set(calls) - claimed
+
+
+__all__ = ["apply_transforms", "fuser_of", "inline_calls", "saved_form", "simplify"]

@@ -1,0 +1,84 @@
+"""A model here and on a rival: first the results, then the times, and the rival against itself."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ort_lite.record import Record, field
+from ort_lite.tools.cli.benchmark.blocks import Run, quietest
+from ort_lite.tools.cli.benchmark.load import Load
+from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
+
+NOISE = 0.03
+"""A rival that is further off from itself than this share was measured on a busy machine."""
+
+
+class Result(Record):
+    """Seconds of a run; None for what was not measured. `differences` says where results are too far apart, `failed` who failed."""
+
+    name: str
+    ours: float | None = None
+    theirs: float | None = None
+    control: float | None = None
+    differences: tuple[str, ...] = ()
+    failed: str = ""
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    """By runtime, under several callers at once, where that was asked for."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Above 1 where the rival takes longer."""
+        return _over(self.theirs, self.ours)
+
+    @property
+    def noise(self) -> float | None:
+        """The rival's ratio to itself: 1 on a quiet machine."""
+        return _over(self.theirs, self.control)
+
+    @property
+    def noisy(self) -> bool:
+        return self.noise is not None and abs(self.noise - 1) > NOISE
+
+    def as_dict(self) -> dict[str, Any]:
+        shown = {name: getattr(self, name) for name in ("name", "ours", "theirs", "control", "ratio", "noise", "failed")}
+        loads = {runtime: load.as_dict() for runtime, load in self.loads.items()}
+        return {**shown, "differences": list(self.differences), "loads": loads}
+
+
+def timed(name: str, ours: Run, seconds: float) -> Result:
+    """Without a rival."""
+    return Result(name, quietest({"ours": ours}, seconds)["ours"])
+
+
+def compared(name: str, ours: Run, theirs: Run, control: Run, outputs: Sequence[str], rival: str, seconds: float) -> Result:
+    """`control` is a second session of the rival. Results that differ are said, and timed nevertheless."""
+    found = differences(outputs, ours(), theirs(), rival)
+    times = quietest({"ours": ours, "theirs": theirs, "control": control}, seconds)
+    return Result(name, times["ours"], times["theirs"], times["control"], tuple(found))
+
+
+def differences(outputs: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any], rival: str) -> list[str]:
+    """A line for each output that is too far from the rival's, by its element type."""
+    reports = [
+        report
+        for name, got, expected in zip(outputs, ours, theirs, strict=True)
+        for report in compare(name, got, expected, lambda dtype: DEFAULTS.get(dtype, Tolerance()))
+    ]
+    return [_difference(report, rival) for report in reports if not report.ok]
+
+
+def geometric_mean(results: Iterable[Result]) -> float | None:
+    """Of the ratios, without those whose results differ: what computes something else is not faster or slower."""
+    ratios = [math.log(result.ratio) for result in results if result.ratio and not result.differences]
+    return math.exp(sum(ratios) / len(ratios)) if ratios else None
+
+
+def _difference(report: TensorReport, rival: str) -> str:
+    if report.mismatch:
+        return f"{report.name!r} {report.mismatch.replace('the CPU', rival)}"
+    at = "" if report.index is None else f", most at {list(report.index)}: ort_lite {report.got}, {rival} {report.expected}"
+    return f"{report.name!r} {report.type}{list(report.shape)}: {report.wrong} of {report.elements} elements differ{at}"
+
+
+def _over(one: float | None, other: float | None) -> float | None:
+    return None if one is None or not other else one / other

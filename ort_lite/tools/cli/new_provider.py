@@ -1,0 +1,110 @@
+"""`ort-lite new-provider my-npu`: writes a distribution with an execution provider that passes the conformance kit."""
+
+import re
+from argparse import Namespace
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from ort_lite._version import __version__
+from ort_lite.errors import InvalidArgument
+from ort_lite.record import Record
+from ort_lite.tools.cli.printing import print_json, print_text
+
+LICENSES = ("Apache-2.0", "MIT", "none")
+TAKEN = ("cpu", "transforms")
+"""Names whose packages come with ort-lite."""
+SUFFIX = ".template"
+
+
+class Names(Record):
+    """What a provider called "my-npu" is called elsewhere."""
+
+    name: str
+
+    @property
+    def distribution(self) -> str:
+        return f"ort-lite-{self.name}"
+
+    @property
+    def package(self) -> str:
+        return self.distribution.replace("-", "_")
+
+    @property
+    def provider(self) -> str:
+        return "".join(part[0].upper() + part[1:] for part in self.name.split("-")) + "ExecutionProvider"
+
+
+def main(arguments: Namespace) -> None:
+    names = names_of(arguments.name)
+    directory = Path(arguments.directory or names.distribution)
+    written = write(names, directory, arguments.license)
+    if arguments.json:
+        print_json({"provider": names.provider, "directory": str(directory), "files": [str(file) for file in written]})
+        return
+    steps = (f"cd {directory}", 'pip install -e ".[test]"', "python -m pytest")
+    print_text("\n".join([f"{names.provider}: {len(written)} files in {directory}. Next:", *(f"    {step}" for step in steps)]))
+
+
+def names_of(name: str) -> Names:
+    """Raises InvalidArgument for what makes no distribution, package and class."""
+    if name.startswith("ort-lite-"):
+        short = name.removeprefix("ort-lite-")
+        raise InvalidArgument(f"{name!r}: the distribution is called ort-lite-NAME; expected NAME alone, {short!r}")
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise InvalidArgument(f"{name!r} is no name for a provider; expected words of a-z and 0-9 joined by '-', as 'my-npu'")
+    if name in TAKEN:
+        raise InvalidArgument(f"{name!r}: the package ort_lite_{name} comes with ort-lite; choose another name")
+    return Names(name)
+
+
+def write(names: Names, directory: Path, license: str) -> list[Path]:
+    """The files of a new distribution, in a directory that it makes. Raises InvalidArgument where there is one already."""
+    if directory.exists():
+        raise InvalidArgument(f"{str(directory)!r} exists; expected a directory to make: --directory names another")
+    written = []
+    for path, text in contents(names, license).items():
+        file = directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        written.append(file)
+    return written
+
+
+def contents(names: Names, license: str) -> dict[str, str]:
+    """Path -> text."""
+    templates = files("ort_lite.tools") / "templates"
+    found = {
+        _filled(path, names, license).removesuffix(SUFFIX): _filled(text, names, license)
+        for path, text in _texts(templates / "provider")
+    }
+    found["pyproject.toml"] = found["pyproject.toml"].replace('license = "none"\n', "")
+    if license != "none":
+        found["LICENSE"] = _filled((templates / "licenses" / f"{license}.txt").read_text("utf-8"), names, license)
+    return dict(sorted(found.items()))
+
+
+def _texts(folder: Traversable, prefix: str = "") -> list[tuple[str, str]]:
+    """(path, text) of all templates; the folder `package` is called as the package is."""
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _texts(entry, f"{prefix}{'@package@' if entry.name == 'package' else entry.name}/")
+        elif entry.name.endswith(SUFFIX):
+            found.append((prefix + entry.name, entry.read_text("utf-8")))
+    return found
+
+
+def _filled(text: str, names: Names, license: str) -> str:
+    major, minor = (int(part) for part in __version__.split(".")[:2])
+    values = {
+        "name": names.name,
+        "distribution": names.distribution,
+        "package": names.package,
+        "provider": names.provider,
+        "license": license,
+        "requirement": f">={major}.{minor},<{major}.{minor + 1}",
+    }
+    for word, value in values.items():
+        text = text.replace(f"@{word}@", value)
+    return text

@@ -1,0 +1,99 @@
+"""A run's log, chained by hashes: enough to execute it again and to find the first step that came out otherwise."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.record import Record
+from ort_lite.tools.machine.machine import Machine, StepRecord
+
+FORMAT = "ort-lite-trace-1"
+
+
+class TracedStep(Record):
+    """A step, and the hash of everything up to it: SHA-256 over the hash before, the record, and the bytes it wrote."""
+
+    record: StepRecord
+    digest: str
+
+
+class Trace(Record):
+    """`initial` is the hash of M before the first step: of inputs, constants, and zeros."""
+
+    initial: str
+    steps: tuple[TracedStep, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of the whole run: equal for equal runs."""
+        return self.steps[-1].digest if self.steps else self.initial
+
+    def to_json(self) -> str:
+        rows = [[s.digest, *s.record.row()] for s in self.steps]
+        return json.dumps({"format": FORMAT, "initial": self.initial, "steps": rows})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trace":
+        """Raises InvalidArgument for text that is no trace."""
+        try:
+            data: Mapping[str, Any] = json.loads(text)
+            if data["format"] != FORMAT:
+                raise ValueError(f"format {data['format']!r}, expected {FORMAT!r}")
+            return cls(data["initial"], tuple(_step(row) for row in data["steps"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidArgument(f"not a trace: {error}") from error
+
+
+def _step(row: Sequence[Any]) -> TracedStep:
+    digest, index, node, op_type, kernel, reads, writes = row
+    return TracedStep(StepRecord(index, node, op_type, kernel, tuple(reads), tuple(writes)), digest)
+
+
+def record_trace(machine: Machine, check: bool = False) -> Trace:
+    """Steps a machine that stands at its first instruction to its end. O(bytes written), and O(N) a step with `check`."""
+    initial = _initial(machine)
+    steps: list[TracedStep] = []
+    digest = initial
+    while not machine.halted:
+        record = machine.step(check)
+        digest = _chained(digest, record, machine)
+        steps.append(TracedStep(record, digest))
+    return Trace(initial, tuple(steps))
+
+
+def verify_trace(trace: Trace, machine: Machine) -> None:
+    """Executes the trace again on a machine at its first instruction.
+
+    Raises InvalidArgument naming the first step that reads, writes or results in anything else than the trace says.
+    """
+    if _initial(machine) != trace.initial:
+        raise InvalidArgument("the machine starts from another M than the trace: other inputs, constants or plan")
+    digest = trace.initial
+    for number, expected in enumerate(trace.steps):
+        if machine.halted:
+            raise InvalidArgument(f"the trace has {len(trace.steps)} steps, the machine {len(machine)}")
+        record = machine.step()
+        digest = _chained(digest, record, machine)
+        if digest != expected.digest:
+            told = "other bytes" if record == expected.record else f"expected {expected.record}"
+            raise InvalidArgument(f"step {number} came out otherwise: {record}; {told}")
+    if not machine.halted:
+        raise InvalidArgument(f"the trace has {len(trace.steps)} steps, the machine {len(machine)}")
+
+
+def _initial(machine: Machine) -> str:
+    if machine.position:
+        raise InvalidArgument(f"the machine stands at step {machine.position}; a trace begins at 0: make a new one")
+    return machine.state.digest()
+
+
+def _chained(digest: str, record: StepRecord, machine: Machine) -> str:
+    made = hashlib.sha256(digest.encode())
+    made.update(json.dumps(record.row()).encode())
+    for name in record.writes:
+        entry = machine.T[name]
+        made.update(f"{name} {entry.offset} {entry.dtype} {list(entry.shape)}".encode())
+        made.update(machine.state.M[entry.offset : entry.end].data)
+    return made.hexdigest()

@@ -1,0 +1,1 @@
+"""The playground: a server on this machine, and its page."""

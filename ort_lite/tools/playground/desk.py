@@ -1,0 +1,60 @@
+"""What a desk knows, whoever asks: its models, what is installed, what it works on."""
+
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ort_lite.plugins import plugins
+from ort_lite.tools.cli import model
+from ort_lite.tools.cli.parser import LEVELS
+from ort_lite.tools.cli.providers import row
+from ort_lite.tools.playground.jobs import Job, Jobs
+from ort_lite.tools.playground.models import models_of, titles
+from ort_lite.tools.playground.wish import wish_of
+from ort_lite.tools.playground.work import done
+
+
+class Desk:
+    """Of one command. Its methods may be called from any thread. Raises what `models_of` raises."""
+
+    def __init__(self, arguments: Namespace) -> None:
+        self.models: dict[str, Path] = models_of(arguments.models)
+        self._providers = [row(name) for name in plugins.installed_providers()]
+        self._given = arguments
+        self._jobs = Jobs()
+
+    def about(self) -> dict[str, Any]:
+        """What can be chosen, and what is chosen at first."""
+        return {
+            "models": titles(self.models),
+            "providers": self._providers,
+            "levels": LEVELS,
+            "chosen": {
+                "providers": self._chosen(),
+                "level": self._given.level,
+                "threads": self._given.threads,
+                "config": self._given.config,
+                "shapes": self._given.shape,
+                "values": self._given.value,
+                "dims": self._given.dim,
+                "seed": self._given.seed,
+            },
+        }
+
+    def _chosen(self) -> list[str]:
+        """Those of --providers, or the default ones."""
+        return model.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
+
+    def start(self, body: bytes) -> dict[str, Any]:
+        """Begins what the request asks for. Raises InvalidArgument; Busy while another piece of work runs."""
+        wish = wish_of(body, self.models, [each["name"] for each in self._providers])
+        return self._jobs.start(partial(done, wish=wish, path=self.models[wish.model], given=self._given)).as_dict()
+
+    def job(self) -> Job | None:
+        """The last that was started."""
+        return self._jobs.last
+
+    def close(self, seconds: float = 5.0) -> bool:
+        """Ends what it works on. Whether that was over in so many seconds."""
+        return self._jobs.close(seconds)

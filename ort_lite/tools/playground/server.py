@@ -1,0 +1,201 @@
+"""HTTP for the page of a desk: on this machine alone, for who has the token of its address alone, in small bounded requests.
+
+Behind /TOKEN/: GET of the page itself, of `about`, what can be chosen, of `job`, how far it is, and of `job/result`, what came of it;
+POST to `job` starts what the body asks for (`ort_lite.tools.playground.wish`), 409 while something else runs; DELETE of `job` ends it.
+"""
+
+import io
+import json
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic
+from typing import Any
+
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.tools.playground.desk import Desk
+from ort_lite.tools.playground.jobs import Busy
+
+LOOPBACK = "127.0.0.1"
+LARGEST = 1 << 20
+"""Bytes of a request's body."""
+PATIENCE = 10.0
+"""Seconds that a request may take to come in, from the time when the server is ready for it."""
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the rest is in the page, which is one without a desk, too
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # the address has the token
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Refused(Exception):
+    """An answer that is an error: its status, and a sentence."""
+
+    def __init__(self, status: HTTPStatus, said: str) -> None:
+        super().__init__(said)
+        self.status = status
+
+
+class DeskServer(ThreadingHTTPServer):
+    """Listens from the start; `serve_forever` answers. `port` 0: any that is free. Raises OSError where the port is taken."""
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = False
+
+    def __init__(self, desk: Desk, page: str, port: int = 0) -> None:
+        super().__init__((LOOPBACK, port), Handler)
+        self.desk, self.page = desk, page.encode()
+        self.token = secrets.token_urlsafe(24)
+        self.hosts = frozenset(f"{host}:{self.server_port}" for host in (LOOPBACK, "localhost"))
+
+    @property
+    def address(self) -> str:
+        return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is nothing to tell of."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class Arrival(io.RawIOBase):
+    """Reads from a socket until a deadline, which holds for all reads together, however few bytes each brings."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._until = connection, 0.0
+
+    def begin(self, seconds: float) -> None:
+        """Start the clock."""
+        self._until = monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Raises TimeoutError when the time is over."""
+        left = self._until - monotonic()
+        if left <= 0:
+            raise TimeoutError("the request did not arrive in time")
+        before = self._connection.gettimeout()
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(before)
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: DeskServer
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "ort-lite", ""
+    timeout = PATIENCE
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._arrival = Arrival(self.connection)
+        self.rfile = io.BufferedReader(self._arrival)
+
+    def handle_one_request(self) -> None:
+        """A request that does not arrive in time ends its connection."""
+        self._arrival.begin(PATIENCE)
+        super().handle_one_request()
+
+    def do_GET(self) -> None:
+        self._answer({"": self._page, "about": self._about, "job": self._job, "job/result": self._result})
+
+    def do_POST(self) -> None:
+        self._answer({"job": self._start})
+
+    def do_DELETE(self) -> None:
+        self._answer({"job": self._end})
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing: a line would have the token in it."""
+
+    # Who may ask
+
+    def _answer(self, routes: dict[str, Callable[[], tuple[HTTPStatus, Any]]]) -> None:
+        try:
+            route = self._route()
+            if route not in routes:
+                raise Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+            status, answer = routes[route]()
+        except Refused as error:
+            self.close_connection = True  # a body that nobody read may be on its way
+            status, answer = error.status, {"error": str(error)}
+        except Busy as error:
+            status, answer = HTTPStatus.CONFLICT, {"error": str(error)}
+        except InvalidArgument as error:
+            status, answer = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        except RuntimeException as error:  # no thread can start
+            status, answer = HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
+        self._send(status, answer)
+
+    def _route(self) -> str:
+        """The path behind the token. The name of another host is a page elsewhere whose name leads here (DNS rebinding)."""
+        if self.headers.get("Host", "") not in self.server.hosts:
+            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to the name of this machine alone")
+        origin = self.headers.get("Origin")
+        if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
+            raise Refused(HTTPStatus.FORBIDDEN, "this server answers to its own page alone")
+        token, _, route = self.path.removeprefix("/").partition("/")
+        if not secrets.compare_digest(token.encode(), self.server.token.encode()):
+            raise Refused(HTTPStatus.FORBIDDEN, "the address lacks its token: take it whole, as the command printed it")
+        return route
+
+    def _body(self) -> bytes:
+        if self.headers.get_content_type() != "application/json":
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdecimal()):
+            raise Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
+        if len(length) > 20 or int(length) > LARGEST:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST} bytes")
+        return self.rfile.read(int(length))
+
+    # What is answered
+
+    def _page(self) -> tuple[HTTPStatus, Any]:
+        return HTTPStatus.OK, self.server.page
+
+    def _about(self) -> tuple[HTTPStatus, Any]:
+        return HTTPStatus.OK, self.server.desk.about()
+
+    def _job(self) -> tuple[HTTPStatus, Any]:
+        job = self.server.desk.job()
+        return HTTPStatus.OK, None if job is None else job.as_dict()
+
+    def _result(self) -> tuple[HTTPStatus, Any]:
+        job = self.server.desk.job()
+        if job is None or job.state != "done":
+            raise Refused(HTTPStatus.NOT_FOUND, "nothing is done yet")
+        return HTTPStatus.OK, job.result
+
+    def _start(self) -> tuple[HTTPStatus, Any]:
+        return HTTPStatus.ACCEPTED, self.server.desk.start(self._body())
+
+    def _end(self) -> tuple[HTTPStatus, Any]:
+        if (job := self.server.desk.job()) is not None:
+            job.end()
+        return self._job()
+
+    def _send(self, status: HTTPStatus, answer: Any) -> None:
+        page = isinstance(answer, bytes)
+        body = answer if page else json.dumps(answer, allow_nan=False).encode()
+        self.send_response(status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", f"{'text/html' if page else 'application/json'}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)

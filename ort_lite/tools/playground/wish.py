@@ -1,0 +1,99 @@
+"""What the page of a desk asks for, read from JSON that anybody may have written: a Wish, or one sentence about what is wrong."""
+
+import json
+from argparse import Namespace
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ort_lite.errors import InvalidArgument, hint
+from ort_lite.record import Record
+from ort_lite.tools.cli.parser import LEVELS
+
+LONGEST = 3600.0
+"""Seconds that a run may be given."""
+_TEXT = 10_000
+"""Characters of one value."""
+_MANY = 256
+"""Entries of one list."""
+
+
+class Wish(Record):
+    """A model by its name, who runs it in what order, and what a run is fed; `run` is False for a look at the partitions alone."""
+
+    model: str
+    providers: tuple[str, ...]
+    level: str = "all"
+    threads: int = 0
+    config: tuple[str, ...] = ()
+    run: bool = False
+    shapes: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
+    seed: int = 0
+    timeout: float = 60.0
+
+    def arguments(self) -> Namespace:
+        """As the command line has them."""
+        return Namespace(
+            providers=",".join(self.providers),
+            level=self.level,
+            threads=self.threads,
+            config=self.config,
+            feeds=None,
+            input=(),
+            shape=self.shapes,
+            value=self.values,
+            dim=self.dims,
+            seed=self.seed,
+        )
+
+
+def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) -> Wish:
+    """Raises InvalidArgument that names the field, what came and what was expected."""
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError) as error:  # the second of lists in lists in lists
+        raise InvalidArgument(f"the request is no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise InvalidArgument("the request is no JSON object")
+    unknown = [name for name in given if name not in Wish.__match_args__]
+    if unknown:
+        raise InvalidArgument(f"{unknown[0][:80]!r}: no field of a request{hint(unknown[0][:80], Wish.__match_args__)}")
+    return Wish(
+        model=_one_of(given, "model", models),
+        providers=tuple(_known(name, "providers", providers) for name in _texts(given, "providers")),
+        level=_one_of({"level": "all"} | given, "level", LEVELS),
+        threads=int(_number(given, "threads", 0, 1024)),
+        config=_texts(given, "config"),
+        run=given.get("run") is True,
+        shapes=_texts(given, "shapes"),
+        values=_texts(given, "values"),
+        dims=_texts(given, "dims"),
+        seed=int(_number(given, "seed", 0, 2**32 - 1)),
+        timeout=_number({"timeout": 60.0} | given, "timeout", 0.001, LONGEST),
+    )
+
+
+def _one_of(given: Mapping[str, Any], field: str, known: Collection[str]) -> str:
+    return _known(given.get(field), field, known)
+
+
+def _known(value: Any, field: str, known: Collection[str]) -> str:
+    if not isinstance(value, str) or value not in known:
+        shown = repr(value)[:80]
+        raise InvalidArgument(f"{field}: {shown} is none of those here{hint(str(value)[:80], known)}")
+    return value
+
+
+def _texts(given: Mapping[str, Any], field: str) -> tuple[str, ...]:
+    found = given.get(field, [])
+    if not isinstance(found, list) or len(found) > _MANY or not all(isinstance(v, str) and len(v) <= _TEXT for v in found):
+        raise InvalidArgument(f"{field}: expected a list of at most {_MANY} strings of at most {_TEXT} characters")
+    return tuple(found)
+
+
+def _number(given: Mapping[str, Any], field: str, least: float, most: float) -> float:
+    found = given.get(field, least)
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not least <= found <= most:
+        raise InvalidArgument(f"{field}: {str(found)[:80]}, expected a number from {least:g} to {most:g}")
+    return found

@@ -1,0 +1,113 @@
+"""The first bad node of a partition that gives other results than the CPU provider.
+
+Prefixes of its nodes are compiled by its provider and run, halving: about log2(nodes) compiles. The nodes are in topological order,
+so that every prefix is convex as the partition is. Where that leads to nothing, because the provider cannot compile a prefix or
+its results depend on the company of a node, each node is run by itself from the CPU's values.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ort_lite.errors import RunTerminated, told
+from ort_lite.execute.guard import close, guarded
+from ort_lite.graph.graph import Node, Value
+from ort_lite.provider.provider import CPU, Partition
+from ort_lite.tools.verify.compare import TensorReport, compare
+from ort_lite.tools.verify.reference import Reference, part_of, unwatched
+from ort_lite.tools.verify.report import Culprit
+from ort_lite.tools.verify.settings import Verification
+
+
+def first_bad(
+    partition: Partition, inputs: Sequence[Any], reference: Reference, checks: Verification
+) -> tuple[Culprit | None, str]:
+    """The node; or None and what was found out. `inputs` are on the CPU. Raises nothing but RunTerminated."""
+    try:
+        return _Bisection(partition, inputs, reference, checks).find()
+    except RunTerminated:
+        raise
+    except Exception as error:  # noqa: BLE001  the finding stands, whatever its search runs into
+        return None, f"the first bad node could not be looked for: {told(error)}"
+
+
+class _Bisection:
+    def __init__(self, partition: Partition, inputs: Sequence[Any], reference: Reference, checks: Verification) -> None:
+        self.partition, self.reference, self.checks = partition, reference, checks
+        self.nodes = partition.nodes
+        self.bodies = reference.bodies(self.nodes)
+        self.values = reference.values(partition, inputs)
+
+    def find(self) -> tuple[Culprit | None, str]:
+        found, why = self._by_prefixes()
+        if found is None:
+            found = self._one_by_one()
+        if found is not None:
+            return found, ""
+        return None, f"no node is bad by itself; {why}"
+
+    def _by_prefixes(self) -> tuple[Culprit | None, str]:
+        """Good prefixes below, bad ones above."""
+        low, high = 0, len(self.nodes)
+        try:
+            worst = self._off(self._prefix(high))
+            if worst is None:
+                return None, "compiled once more, the partition is right: it depends on more than its inputs"
+            while high - low > 1:
+                middle = (low + high) // 2
+                off = self._off(self._prefix(middle))
+                if off is None:
+                    low = middle
+                else:
+                    high, worst = middle, off
+        except RunTerminated:
+            raise
+        except Exception as error:  # noqa: BLE001  a part that its provider does not take
+            return None, f"the provider does not run a part of it: {told(error)}"
+        return _culprit(self.nodes[high - 1], "prefix", worst), ""
+
+    def _one_by_one(self) -> Culprit | None:
+        for node in self.nodes:
+            try:
+                off = self._off(self._part([node], [v for v in node.outputs if v is not None], str(node)))
+            except RunTerminated:
+                raise
+            except Exception:  # noqa: BLE001  a node that its provider does not run alone
+                continue
+            if off is not None:
+                return _culprit(node, "alone", off)
+        return None
+
+    def _prefix(self, count: int) -> Partition:
+        """The first nodes; its outputs are what the others and the partition's readers want of them."""
+        nodes, rest = self.nodes[:count], self.nodes[count:]
+        read = {value for node in rest for value in node.reads()} | set(self.partition.outputs)
+        outputs = [v for v in self.partition.outputs if v.producer in set(nodes)]
+        made = [v for node in nodes for v in node.outputs if v in read and v not in outputs and v is not None]
+        return self._part(nodes, [*outputs, *made], f"{self.partition.name}[:{count}]")
+
+    def _part(self, nodes: Sequence[Node], outputs: Sequence[Value], name: str) -> Partition:
+        inside = {graph: body for graph, body in self.bodies.items() if any(graph in node.subgraphs() for node in nodes)}
+        return part_of(self.partition, nodes, outputs, inside, name)
+
+    def _off(self, part: Partition) -> TensorReport | None:
+        """The first tensor that is off when the provider runs the part from the CPU's values."""
+        provider, moved = part.provider, self.reference.moved
+        with unwatched():
+            (compiled,) = provider.compile([part])
+            if isinstance(compiled, BaseException):
+                raise compiled
+            function = guarded(part, compiled)
+            try:
+                results = function([moved(v, self.values[v], CPU, provider.device) for v in part.inputs])
+            finally:
+                close(function)
+            got = self.reference.to_host(part, part.outputs, results)
+        pairs = ((value, result) for value, result in zip(part.outputs, got, strict=True))
+        found = (
+            one for value, x in pairs for one in compare(value.name, x, self.values[value], self.checks.tolerance) if not one.ok
+        )
+        return next(found, None)
+
+
+def _culprit(node: Node, how: str, tensor: TensorReport) -> Culprit:
+    return Culprit(node.name, node.operator, how, tensor)

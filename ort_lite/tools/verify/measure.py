@@ -1,0 +1,165 @@
+"""A CostModel out of measurements: nodes timed one by one on each provider, or a session's profile."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ort_lite.errors import InvalidArgument, RunTerminated
+from ort_lite.execute.feeds import Feeds
+from ort_lite.execute.guard import close, guarded
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.model import Model
+from ort_lite.inference.rules import ShapeRules
+from ort_lite.load.files import read_json
+from ort_lite.load.source import ModelSource
+from ort_lite.options.options import SessionOptions
+from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.borders import transfers_of
+from ort_lite.partition.cost.cost_model import CostModel, Prices
+from ort_lite.plugins import selection
+from ort_lite.plugins.rules import rules_of
+from ort_lite.provider.labels import labels_of
+from ort_lite.provider.provider import CPU, Capability, ExecutionProvider, GraphView, Overhead, Partition
+from ort_lite.provider.unchanged import capabilities
+from ort_lite.session.preparation import Arguments, prepare_until
+from ort_lite.tools.verify.reference import Reference, part_of
+from ort_lite.transform.contract import all_graphs
+
+
+def measure_costs(
+    model: ModelSource | Model,
+    feed: Mapping[str, Any],
+    providers: Sequence[selection.ProviderEntry] | None = None,
+    options: SessionOptions | None = None,
+    *,
+    runs: int = 10,
+) -> CostModel:
+    """Runs every node of the main graph that a provider takes there by itself, `runs` times, from the values that the CPU provider
+    computes; the shortest time counts. The shortest of a provider's nodes is taken for what starting a partition costs.
+
+    Nodes that do not run alone, and those inside bodies, are left to estimates. All values of the model are held at once. Raises
+    what making a session raises.
+    """
+    options = options if options is not None else SessionOptions()
+    prepared = prepare_until("partition", model, options, Arguments(providers)).loaded
+    loaded, chosen = prepared.model, prepared.selection.providers
+    inputs = Feeds(loaded.graph.inputs)(feed)
+    stand = _Stand(loaded, chosen, options, inputs, runs)
+    nodes: dict[str, dict[str, float]] = {}
+    overheads: dict[str, Overhead] = {}
+    for label, provider in zip(labels_of(chosen), chosen, strict=True):
+        seconds = stand.nodes(provider)
+        launch = min(seconds.values(), default=0.0)
+        nodes[label] = {name: found - launch for name, found in seconds.items()}
+        if seconds:
+            overheads[label] = Overhead(launch, *stand.moving(provider))
+    return CostModel(nodes, overheads, dims=_dims(loaded.graph.inputs, inputs))
+
+
+def _dims(values: Sequence[Value], arrays: Sequence[Any]) -> dict[str, int]:
+    """The free dimensions of this feed."""
+    pairs = [
+        pair for value, array in zip(values, arrays, strict=True) for pair in zip(value.shape or (), array.shape, strict=False)
+    ]
+    return {str(dim): size for dim, size in pairs if not isinstance(dim, int)}
+
+
+class _Stand:
+    """The model's values, and what times providers on them."""
+
+    def __init__(
+        self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, inputs: Sequence[Any], runs: int
+    ) -> None:
+        self._graph, self._rules, self._runs = model.graph, rules_of(providers), runs
+        cpu = next(provider for provider in providers if provider.name == selection.DEFAULT)
+        self._reference = Reference(model, cpu, list(all_graphs(model.graph))[1:], transfers_of(providers), options)
+        self._whole = _whole(model.graph, cpu, self._rules)
+        self._values = self._reference.values(self._whole, inputs)
+
+    def nodes(self, provider: ExecutionProvider) -> dict[str, float]:
+        """Seconds of each node that it takes, started and computed."""
+        answers = capabilities(provider, GraphView(self._graph, rules=self._rules))
+        taken = dict.fromkeys(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
+        found = {node.name: self._node(provider, node) for node in taken}
+        return {name: seconds for name, seconds in found.items() if seconds is not None}
+
+    def _node(self, provider: ExecutionProvider, node: Node) -> float | None:
+        outputs = [value for value in node.outputs if value is not None]
+        part = part_of(self._whole.replace(provider=provider), [node], outputs, self._reference.bodies([node]), str(node))
+        try:
+            (compiled,) = provider.compile([part])
+            if isinstance(compiled, Exception):
+                return None
+            function = guarded(part, compiled)
+            given = [self._reference.moved(v, self._values[v], CPU, provider.device) for v in part.inputs]
+            try:
+
+                def run() -> None:
+                    function(given)
+                    provider.sync()
+
+                return self._shortest(run)
+            finally:
+                close(function)
+        except RunTerminated:
+            raise
+        except Exception:  # noqa: BLE001  it takes the node in company alone
+            return None
+
+    def moving(self, provider: ExecutionProvider) -> tuple[float, float]:
+        """Latency and bandwidth of its copies, by the smallest and the largest array there is."""
+        arrays = sorted(((v, x) for v, x in self._values.items() if hasattr(x, "nbytes")), key=lambda pair: pair[1].nbytes)
+        if provider.device == CPU or not arrays:
+            return 0.0, 1e10
+        (value, least), (other, most) = arrays[0], arrays[-1]
+        latency = self._shortest(lambda: self._reference.moved(value, least, CPU, provider.device))
+        longest = self._shortest(lambda: self._reference.moved(other, most, CPU, provider.device))
+        size = most.nbytes - least.nbytes
+        return latency, size / (longest - latency) if size and longest > latency else 1e10
+
+    def _shortest(self, call: Callable[[], Any]) -> float:
+        times = []
+        for _ in range(1 + self._runs):  # the first one may compile
+            begin = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - begin)
+        return min(times)
+
+
+def _whole(graph: Graph, provider: ExecutionProvider, rules: ShapeRules) -> Partition:
+    outputs = tuple(value for value in graph.outputs if value.producer is not None)
+    return Partition("model", provider, tuple(graph), tuple(graph.inputs), outputs, rules)
+
+
+def costs_of_profile(path: str | os.PathLike[str], assignment: Assignment, model: CostModel | None = None) -> CostModel:
+    """The CostModel of a profile that a session with this assignment wrote (`InferenceSession.end_profiling`).
+
+    The mean time of a partition is spread over its nodes as `model` would (default: by estimates). Microseconds are all that a
+    profile knows. Raises InvalidArgument for a file that is no profile.
+    """
+    model = model if model is not None else CostModel()
+    prices = Prices(model, assignment.providers)
+    mean = _means(path)
+    nodes: dict[str, dict[str, float]] = {name: dict(found) for name, found in model.nodes.items()}
+    for partition in assignment.partitions:
+        owner = assignment.label(partition)
+        if partition.name in mean:
+            estimates = {node.name: prices.node(owner, node) for node in partition.nodes}
+            left = max(0.0, mean[partition.name] - prices.overheads[owner].launch)
+            share = left / (sum(estimates.values()) or 1.0)
+            nodes.setdefault(owner, {}).update({name: seconds * share for name, seconds in estimates.items()})
+    return model.replace(nodes=nodes)
+
+
+def _means(path: str | os.PathLike[str]) -> dict[str, float]:
+    """Seconds of a step, by its name."""
+    try:
+        events: Iterable[Any] = read_json(path)
+        found: dict[str, list[int]] = {}
+        for event in events:
+            if event["cat"] == "Step":
+                found.setdefault(event["args"]["op_name"], []).append(event["dur"])
+        return {name: sum(times) / len(times) / 1e6 for name, times in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidArgument(f"{os.fspath(path)} is not a profile: {type(error).__name__}: {error}") from error

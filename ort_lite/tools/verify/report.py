@@ -1,0 +1,105 @@
+"""What verification found: plain data, printable."""
+
+from typing import Any
+
+from ort_lite.record import Record
+from ort_lite.tools.verify.compare import TensorReport
+
+
+class Culprit(Record):
+    """The first bad node of a partition. `how`: "prefix": the nodes up to it, compiled together, give a tensor that is off, and
+    those before it do not; "alone": it gives one by itself, from the CPU's values. `tensor` is that tensor.
+    """
+
+    node: str
+    operator: str
+    how: str
+    tensor: TensorReport
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"node": self.node, "operator": self.operator, "how": self.how, "tensor": self.tensor.as_dict()}
+
+    def __str__(self) -> str:
+        found = "by itself" if self.how == "alone" else "with the nodes before it"
+        return f"first bad node {self.operator} {self.node!r}, {found}: {self.tensor}"
+
+
+class PartitionReport(Record):
+    """A partition of a provider. `skipped` says why it was not looked into, or not in each of its `calls`; "": it was.
+
+    `bisection` is what the search for the first bad node found out when there is no `culprit`.
+    """
+
+    name: str
+    provider: str
+    graph: str
+    nodes: int
+    calls: int = 0
+    tensors: tuple[TensorReport, ...] = ()
+    culprit: Culprit | None = None
+    bisection: str = ""
+    skipped: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return all(tensor.ok for tensor in self.tensors)
+
+    def as_dict(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in self.__match_args__}
+        tensors = [tensor.as_dict() for tensor in self.tensors]
+        return found | {"ok": self.ok, "tensors": tensors, "culprit": self.culprit.as_dict() if self.culprit else None}
+
+    def __str__(self) -> str:
+        where = f" in {self.graph}" if self.graph else ""
+        verdict = "not looked into" if not self.tensors and self.skipped else "right" if self.ok else "WRONG"
+        calls = "" if self.calls < 2 else f", {self.calls} calls"
+        lines = [f"{self.name} ({self.provider}){where}: {verdict}, {self.nodes} nodes{calls}"]
+        lines += [f"  {tensor}" for tensor in self.tensors]
+        lines += [f"  {text}" for text in (self.culprit, self.bisection) if text]
+        return "\n".join([*lines, *([f"  not looked into: {self.skipped}"] if self.skipped else [])])
+
+
+class Report(Record):
+    """Every partition of every provider but the CPU's, in the order in which they ran, those that did not run last.
+
+    `failed` is the error that ended the run, if one did.
+    """
+
+    partitions: tuple[PartitionReport, ...]
+    failed: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing that was looked into is off."""
+        return not self.wrong
+
+    @property
+    def wrong(self) -> tuple[PartitionReport, ...]:
+        return tuple(partition for partition in self.partitions if not partition.ok)
+
+    @property
+    def skipped(self) -> tuple[PartitionReport, ...]:
+        """What was not looked into."""
+        return tuple(partition for partition in self.partitions if partition.skipped)
+
+    @property
+    def first_nan(self) -> tuple[str, str] | None:
+        """Partition and tensor in which the first NaN appears that the CPU does not have."""
+        found = ((part.name, tensor.name) for part in self.partitions for tensor in part.tensors if tensor.nans)
+        return next(found, None)
+
+    def as_dict(self) -> dict[str, Any]:
+        nan = dict(zip(("partition", "tensor"), self.first_nan, strict=True)) if self.first_nan else None
+        parts = [partition.as_dict() for partition in self.partitions]
+        return {"ok": self.ok, "failed": self.failed, "first_nan": nan, "partitions": parts}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        import json
+
+        return json.dumps(self.as_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        lines = [str(partition) for partition in self.partitions] or ["every node is on the CPU provider: nothing to verify"]
+        if self.first_nan is not None:
+            lines.append(f"the first NaN that the CPU does not have: {self.first_nan[1]!r} of {self.first_nan[0]}")
+        return "\n".join([*lines, *([f"the run failed: {self.failed}"] if self.failed else [])])

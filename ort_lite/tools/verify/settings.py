@@ -1,0 +1,43 @@
+"""What `verify=` takes: how far results may be apart."""
+
+from collections.abc import Mapping
+
+from ort_lite.dtypes import is_dtype
+from ort_lite.errors import InvalidArgument
+from ort_lite.record import Record, field
+from ort_lite.tools.verify.compare import DEFAULTS, Tolerance
+
+PARTITION = "partition"
+
+
+class Verification(Record):
+    """`rtol` and `atol` hold for all tensors of floating-point or complex type, `tolerances` for one element type each.
+
+    Without them `ort_lite.tools.verify.compare.DEFAULTS` hold; integers, bools and text must be equal. `bisect`: looks for the
+    first bad node of a partition that is off, which compiles parts of it.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    bisect: bool = True
+
+    def tolerance(self, dtype: str) -> Tolerance:
+        """What holds for tensors of that element type."""
+        if dtype in self.tolerances:
+            return self.tolerances[dtype]
+        if dtype not in DEFAULTS or (self.rtol is None and self.atol is None):
+            return DEFAULTS.get(dtype, Tolerance())
+        return Tolerance(self.rtol or 0.0, self.atol or 0.0)
+
+
+def settings(verify: object) -> Verification:
+    """Raises InvalidArgument for what `verify=` cannot be."""
+    if verify == PARTITION:
+        return Verification()
+    if not isinstance(verify, Verification):
+        raise InvalidArgument(f"verify={verify!r}: expected {PARTITION!r} or an ort_lite.Verification")
+    for name in verify.tolerances:
+        if not is_dtype(name):
+            raise InvalidArgument(f"Verification: no element type is called {name!r}")
+    return verify

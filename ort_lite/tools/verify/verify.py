@@ -1,0 +1,44 @@
+"""`ort_lite.verify`: a model through providers and the CPU provider, without a session of one's own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ort_lite.errors import VerificationError
+from ort_lite.graph.model import Model
+from ort_lite.load.source import ModelSource
+from ort_lite.options.config_keys import KEEP_CONSTANTS
+from ort_lite.options.options import SessionOptions
+from ort_lite.partition.placement import PlacementRule
+from ort_lite.plugins.selection import ProviderEntry
+from ort_lite.session.session import InferenceSession
+from ort_lite.tools.verify.report import Report
+from ort_lite.tools.verify.settings import PARTITION, Verification
+
+
+def verify(
+    model: ModelSource | Model,
+    feed: Mapping[str, Any],
+    providers: Sequence[ProviderEntry] | None = None,
+    options: SessionOptions | None = None,
+    *,
+    provider_options: Sequence[Mapping[str, Any]] | None = None,
+    placement_rules: Sequence[PlacementRule] = (),
+    checks: Verification | None = None,
+) -> Report:
+    """One verified run of the model; what was found is returned, not raised. Raises what making a session and running raise."""
+    kept = keeping(options)
+    with InferenceSession(model, kept, providers, provider_options, placement_rules=placement_rules) as session:
+        try:
+            session.run(None, feed, verify=PARTITION if checks is None else checks)
+        except VerificationError as found:
+            report: Report = found.report
+            return report
+        assert session.verification is not None
+        return session.verification
+
+
+def keeping(options: SessionOptions | None) -> SessionOptions:
+    """Options of a session that keeps every constant, which the CPU provider will need."""
+    made = options.copy() if options is not None else SessionOptions()
+    made.add_session_config_entry(KEEP_CONSTANTS, "1")
+    return made

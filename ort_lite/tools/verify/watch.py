@@ -1,0 +1,160 @@
+"""Stands in every step of a verified run: what a partition of another provider returns is compared with the CPU's."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ort_lite.errors import RunTerminated, VerificationError, told
+from ort_lite.execute.execute import Executable, Step, copied
+from ort_lite.execute.results import listed
+from ort_lite.options.options import SessionOptions
+from ort_lite.partition.borders import transfers_of
+from ort_lite.plugins.selection import DEFAULT
+from ort_lite.provider.current import CURRENT
+from ort_lite.provider.provider import CPU, Partition
+from ort_lite.session.prepare import Prepared
+from ort_lite.tools.verify.bisection import first_bad
+from ort_lite.tools.verify.compare import TensorReport, Tolerance, compare
+from ort_lite.tools.verify.reference import Reference, why_not
+from ort_lite.tools.verify.report import PartitionReport, Report
+from ort_lite.tools.verify.settings import Verification
+
+
+class Verifier:
+    """What verified runs of one compiled model have in common."""
+
+    def __init__(self, prepared: Prepared, options: SessionOptions) -> None:
+        assignment, compiled = prepared.assignment, prepared.compiled
+        providers = list(assignment.providers.values())
+        cpu = next(provider for provider in providers if provider.name == DEFAULT)
+        paths = {p.name: level.path for level in assignment.levels for p in level.partitions}
+        self.executable = compiled.executable
+        order = [p for level in reversed(assignment.levels) for p in level.partitions]  # as they are compiled
+        called = zip(order, compiled.called, strict=True)
+        self.partitions = {id(function): (p, paths[p.name]) for p, function in called if p.provider.name != DEFAULT}
+        self.functions = compiled.called  # keep the ids valid
+        graphs = [level.graph for level in assignment.levels]
+        self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
+
+    def run(self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]) -> list[Any]:
+        """What `call` makes of the model's Executable, under watch on this thread. `tell` gets what was found.
+
+        Raises VerificationError where a partition is off, and else what the run raises.
+        """
+        watch = _Watch(self, checks)
+        outer, CURRENT.watch = CURRENT.watch, watch
+        try:
+            outputs = call(watch(self.executable))
+        except RunTerminated:
+            raise
+        except Exception as error:
+            report = watch.report(f"{told(error)}")
+            tell(report)
+            if not report.ok:
+                raise _failure(report) from error
+            raise
+        finally:
+            CURRENT.watch = outer
+        report = watch.report()
+        tell(report)
+        if not report.ok:
+            raise _failure(report)
+        return outputs
+
+
+class _Watch:
+    """One run. Providers may call bodies from other threads than the run's: those are not seen."""
+
+    def __init__(self, verifier: Verifier, checks: Verification) -> None:
+        self._verifier, self._checks = verifier, checks
+        self._found: dict[str, PartitionReport] = {}
+
+    def __call__(self, executable: Executable) -> Executable:
+        """As it is, with each of its steps watched."""
+        steps = [step.replace(function=partial(self._step, step)) for step in executable.steps]
+        return executable.replace(steps=tuple(steps), direct=None)
+
+    def _step(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
+        partition, path = self._verifier.partitions.get(id(step.function), (None, ""))
+        if partition is None:
+            return step.function(inputs)
+        own = inputs[: len(partition.inputs)]
+        given, expected, why = self._expected(partition, own)
+        results = listed(step.function(inputs), len(partition.outputs), str(step))
+        self._record(partition, path, given, results, expected, why, own)
+        return results
+
+    def _expected(self, partition: Partition, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], str]:
+        """The inputs on the CPU, where the provider cannot write to them, what the CPU makes of them, and why it does not."""
+        why = why_not(partition)
+        if why:
+            return [], [], why
+        given: list[Any] = []
+        try:
+            given = self._verifier.reference.to_host(partition, partition.inputs, inputs)
+            given = [copied(x) for x in given] if partition.provider.device == CPU else given
+            return given, [copied(x) for x in self._verifier.reference.results(partition, given)], ""
+        except RunTerminated:
+            raise
+        except Exception as error:  # noqa: BLE001  there is nothing to compare with: the report says so
+            return given, [], f"the CPU provider does not run it: {told(error)}"
+
+    def _record(
+        self,
+        partition: Partition,
+        path: str,
+        given: list[Any],
+        results: Sequence[Any],
+        expected: list[Any],
+        why: str,
+        inputs: Sequence[Any],
+    ) -> None:
+        reference, checks = self._verifier.reference, self._checks
+        tensors = []
+        if not why:
+            tensors += _written(partition, given, reference.to_host(partition, partition.inputs, inputs))
+            got = reference.to_host(partition, partition.outputs, results)
+            pairs = zip(partition.outputs, got, expected, strict=True)
+            tensors += [one for v, x, y in pairs for one in compare(v.name, x, y, checks.tolerance)]
+        known = self._found.get(partition.name, _unseen(partition, path))
+        made = known.replace(calls=known.calls + 1, skipped=known.skipped or why, tensors=_merged(known.tensors, tensors))
+        if not made.ok and known.ok and checks.bisect:
+            culprit, told = first_bad(partition, given, reference, checks)
+            made = made.replace(culprit=culprit, bisection=told)
+        self._found[partition.name] = made
+
+    def report(self, failed: str = "") -> Report:
+        rest = [
+            _unseen(p, path).replace(skipped="it did not run")
+            for p, path in self._verifier.partitions.values()
+            if p.name not in self._found
+        ]
+        return Report((*self._found.values(), *rest), failed)
+
+
+def _written(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
+    """The inputs that are others than they were."""
+    pairs = zip(partition.inputs, now, before, strict=True)
+    found = [one for v, x, y in pairs for one in compare(v.name, x, y, lambda dtype: Tolerance()) if not one.ok]
+    return [one.replace(mismatch=f"is an input, and was written to: {one}") for one in found]
+
+
+def _unseen(partition: Partition, path: str) -> PartitionReport:
+    return PartitionReport(partition.name, partition.provider.name, path, len(partition.nodes))
+
+
+def _merged(before: Sequence[Any], now: Sequence[Any]) -> tuple[Any, ...]:
+    later = {one.name: one for one in now}
+    merged = [one.merged(later.pop(one.name)) if one.name in later else one for one in before]
+    return (*merged, *later.values())
+
+
+def _failure(report: Report) -> VerificationError:
+    """The error for the first partition that is off."""
+    first = report.wrong[0]
+    tensor = next(one for one in first.tensors if not one.ok)
+    found = str(first.culprit) if first.culprit else first.bisection
+    more = f"; {len(report.wrong) - 1} more partitions are off" if len(report.wrong) > 1 else ""
+    text = f"{first.name} ({first.provider}) gives other results than {DEFAULT}: {tensor}" + (f"; {found}" if found else "")
+    node = first.culprit.node if first.culprit else ""
+    return VerificationError(text + more, first.name, first.provider, tensor.name, tensor.index, node, report)

@@ -1,0 +1,127 @@
+"""A document of a model: what the stages made of it, who runs what, and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ort_lite.compile.fusing import Fused
+from ort_lite.execute.trace import Trace
+from ort_lite.graph.graph import Value
+from ort_lite.graph.model import Model
+from ort_lite.graph.released import Released
+from ort_lite.options.options import SessionOptions
+from ort_lite.partition.assignment import Level, Placement
+from ort_lite.plugins.rules import rules_of
+from ort_lite.provider.provider import ExecutionProvider
+from ort_lite.record import Record, field
+from ort_lite.session.explanation import Explanation
+from ort_lite.tools.view import document as page
+from ort_lite.tools.view.facts import facts_of
+from ort_lite.tools.view.fused import fused_nodes
+from ort_lite.tools.view.memory import arenas_of
+from ort_lite.tools.view.names import Names, size_of, value_of
+from ort_lite.tools.view.operators import operators_of
+from ort_lite.tools.view.stages import Story, story_of
+from ort_lite.tools.view.timeline import timeline_of
+
+
+class Subject(Record):
+    """What a document is made of.
+
+    `loaded` is the model before the transforms, which are run over it as `options` have it; None: its stages begin with the assignment.
+    """
+
+    explanation: Explanation
+    title: str
+    providers: Sequence[ExecutionProvider]
+    options: SessionOptions
+    loaded: Model | None = None
+    fused: Mapping[str, Fused] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of free dimensions that are known, by the names that the graph has for them."""
+    costs: Mapping[str, page.Cost] = field(default_factory=dict)
+    plans: Mapping[str, Any] = field(default_factory=dict)
+    """What partitions say of their memory, by their names: those that are MemoryPlans are shown."""
+    trace: Trace | None = None
+
+
+def collect(subject: Subject) -> page.Document:
+    """The same for the same model and providers. O(nodes) for each stage. Raises what the transforms raise."""
+    explanation = subject.explanation
+    assignment = explanation.assignment
+    names = Names(assignment.graph)
+    facts = facts_of(subject.loaded, assignment.graph, names.values, subject.dims)
+    story = story_of(subject.loaded, subject.providers, subject.options, assignment, names, subject.fused)
+    paths = {body["path"] for body in names.bodies}
+    made: page.Document = {
+        "format": page.FORMAT,
+        "title": subject.title,
+        "facts": facts,
+        "providers": [{"name": name, "device": str(p.device)} for name, p in assignment.providers.items()],
+        "operators": operators_of(story.operators, rules_of(subject.providers)),
+        "values": _values(story, names),
+        "nodes": story.nodes,
+        "graphs": [*names.bodies, *(body for path, body in story.bodies.items() if path not in paths)],
+        "stages": story.stages,
+        "placements": {place.node.name: _placement(place) for place in assignment.placements.values()},
+        "partitions": [made for level in assignment.levels for made in _partitions(level, subject, names, story)],
+        "copies": [made for level in assignment.levels for made in _copies(level, names)],
+        "notes": [*explanation.notes, *subject.notes],
+        "memory": [],
+        "timeline": None,
+        "costs": dict(subject.costs),
+    }
+    made["memory"] = arenas_of(subject.plans, made)
+    made["timeline"] = None if subject.trace is None else timeline_of(subject.trace, made)
+    return made
+
+
+def _values(story: Story, names: Names) -> dict[str, page.Value]:
+    """As they are now, and those of other stages. What is in a constant that was given up is what was in it before."""
+    made = {key: _now(value, story.values.get(key)) for value, key in names.values.items()}
+    return {**made, **{key: value for key, value in story.values.items() if key not in made}}
+
+
+def _now(value: Value, before: page.Value | None) -> page.Value:
+    given_up = isinstance(value.constant, Released)
+    return before if given_up and before is not None and "constant" in before else value_of(value)
+
+
+def _placement(place: Placement) -> page.Placement:
+    reasons: list[page.Reason] = [
+        {"provider": r.provider, "verdict": r.verdict, "code": r.code, "detail": r.detail} for r in place.reasons
+    ]
+    return {
+        "provider": place.provider,
+        "partition": place.partition,
+        "reasons": reasons,
+        "rule": place.rule,
+        "inserted": place.inserted,
+    }
+
+
+def _partitions(level: Level, subject: Subject, names: Names, story: Story) -> Iterator[page.Partition]:
+    explanation, fused = subject.explanation, subject.fused
+    for found in level.partitions:
+        yield {
+            "name": found.name,
+            "provider": explanation.assignment.label(found),
+            "device": str(found.provider.device),
+            "graph": names.paths[level.graph],
+            "nodes": [node.name for node in found.nodes],
+            "inputs": names.keys(found.inputs),
+            "outputs": names.keys(found.outputs),
+            "facts": dict(explanation.facts.get(found.name, {})),
+            "fused": fused_nodes(fused[found.name], found, story.compiled) if found.name in fused else [],
+        }
+
+
+def _copies(level: Level, names: Names) -> Iterator[page.Copy]:
+    for copy in level.copies:
+        yield {
+            "value": names.values[copy.value],
+            "bytes": size_of(copy.value),
+            "route": [str(copy.hops[0].source), *(str(hop.destination) for hop in copy.hops)],
+            "reader": copy.reader,
+            "graph": names.paths[level.graph],
+        }

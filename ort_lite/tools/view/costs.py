@@ -1,0 +1,53 @@
+"""What each node of a session costs in a run, for a document of it: measured anew, or out of a trace that was written before."""
+
+from collections.abc import Mapping
+from functools import partial
+from threading import get_native_id
+from typing import Any
+
+from ort_lite.compile import lifecycle
+from ort_lite.execute.trace import STEP, Trace
+from ort_lite.log.events import RUN
+from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.cost.work import sizes_of
+from ort_lite.session.node_times import Profile, profile_of, repeat
+from ort_lite.tools.view import document as page
+
+SECONDS = 0.3
+"""To measure a model, about; a long one runs three times all the same."""
+
+
+def measured(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
+    """Run an InferenceSession for so long, and return what those runs did. Raises what running it raises."""
+    with lifecycle.recording(session._state.selection.providers, session._events) as recording:
+        repeat(partial(session.run, None, feeds), seconds)
+    trace, thread = recording.trace(), get_native_id()
+    return trace.replace(events=tuple(event for event in trace.events if event.name != RUN or event.thread == thread))
+
+
+def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.Cost]:
+    """Of its runs. `dims` are sizes of free dimensions, as far as they are known."""
+    runs = [(run.begin, run.end) for run in trace.runs]
+    if not runs:
+        return {}
+    kernels = [event for event in trace.events if event.kind == "Kernel"]
+    steps = [e.replace(name=e.name.removesuffix(STEP)) for e in trace.events if e.kind in ("Step", "Node")]
+    return costs_of(profile_of(kernels, runs, assignment, sizes_of(dims), steps))
+
+
+def costs_of(profile: Profile) -> dict[str, page.Cost]:
+    """By node. Nodes that were run as one have equal parts."""
+    costs: dict[str, page.Cost] = {}
+    for line in profile.lines:
+        count = len(line.nodes)
+        for name in line.nodes:
+            cost: page.Cost = {
+                "microseconds": round(line.seconds * 1e6 / count, 3),
+                "share": round(line.share / count, 6),
+                "shared": count,
+                "bytes": round(line.nbytes / count),
+            }
+            if line.operations is not None:
+                cost["flops"] = round(line.operations / count)
+            costs[name] = cost
+    return costs

@@ -1,0 +1,69 @@
+"""What providers made one node of: the nodes of the partitions that they compiled beside those that were dealt out."""
+
+from collections.abc import Iterator, Mapping
+
+from ort_lite.compile.fusing import Fused
+from ort_lite.graph.graph import Node
+from ort_lite.partition.assignment import Assignment
+from ort_lite.provider.provider import Partition
+from ort_lite.tools.view import document as page
+from ort_lite.tools.view.names import Names, value_of
+from ort_lite.tools.view.pictures import Form, Forms
+
+
+def compiled_forms(
+    parted: Mapping[str, Form],
+    assignment: Assignment,
+    names: Names,
+    fused: Mapping[str, Fused],
+    forms: Forms,
+    values: dict[str, page.Value],
+) -> dict[str, Form]:
+    """The form of each node once partitions were fused, by name. `values` receives what fusions made."""
+    made = dict(parted)
+    for partition in assignment.partitions:
+        if (found := fused.get(partition.name)) is not None:
+            copy = _names_of(found, partition, names)
+            for node in _all(partition):
+                del made[node.name]
+            made.update((name, forms.of(node, copy)) for node, name in copy.nodes.items())
+            values.update((key, value_of(value)) for value, key in copy.values.items() if value not in found.copies)
+    return made
+
+
+def _names_of(fused: Fused, partition: Partition, names: Names) -> Names:
+    """Of the copy: values that the partition has too are called as there."""
+    graph, home = fused.partition.nodes[0].graph, partition.nodes[0].graph
+    assert graph is not None and home is not None
+    known = {copy: names.values[value] for value, copy in fused.copies.items()}
+    known |= zip(fused.partition.outputs, names.keys(partition.outputs), strict=True)  # also where a fusion makes them anew
+    return Names(graph, names.paths[home], known, f"{partition.name}/")
+
+
+def _all(partition: Partition) -> Iterator[Node]:
+    """Its nodes and those of their bodies."""
+    for node in partition.nodes:
+        yield node
+        for body in node.subgraphs():
+            yield from body.all_nodes()
+
+
+def fused_nodes(fused: Fused, partition: Partition, keys: Mapping[str, str]) -> list[page.Fused]:
+    """The nodes that are made of others, each with those others in order. `keys`: of the compiled nodes, by name.
+
+    A transform says which nodes went and which came: those that came are made of those that went.
+    """
+    order = {node.name: k for k, node in enumerate(_all(partition))}
+    parts: dict[str, set[str]] = {}
+    for change in fused.changes:
+        gone = set[str]().union(*(parts.get(name, {name}) for name in change.removed))
+        parts.update((name, gone) for name in change.added)
+    return [
+        {
+            "name": keys[node.name],
+            "operator": node.operator,
+            "parts": sorted(parts[node.name] & order.keys(), key=order.__getitem__),
+        }
+        for node in fused.partition.nodes
+        if parts.get(node.name)
+    ]

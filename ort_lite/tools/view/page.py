@@ -1,0 +1,105 @@
+"""From a document to one HTML file that needs no network: styles, scripts, libraries and the document are inside."""
+
+import base64
+import gzip
+import json
+import lzma
+import re
+from collections.abc import Iterator
+from functools import cache
+from html import escape
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from ort_lite.tools.view.document import Document
+
+SCRIPTS = (
+    "state",
+    "document",
+    "units",
+    "colours",
+    "table",
+    "chart",
+    "bars",
+    "nesting",
+    "layout",
+    "faces",
+    "paint",
+    "walk",
+    "graph",
+    "blocks",
+    "subjects",
+    "legend",
+    "tree",
+    "details",
+    "search",
+    "explore",
+    "changes",
+    "stages",
+    "rectangles",
+    "memory",
+    "tracks",
+    "timeline",
+    "differences",
+    "compare",
+    "address",
+    "theme",
+    "help",
+    "main",
+)
+"""Modules of `page/`, each behind those that it imports from. In the page they are one script, so a name at top level is unique in all
+of them. A module may have a style sheet of its name."""
+_LIBRARIES = ("d3.min.js", "plot.umd.min.js", "elk-api.js")
+_IMPORT = re.compile(r'^import .* from "[a-z./]+\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(async )?function |const |class )", re.MULTILINE)
+
+
+def page_of(document: Document | None, script: str = "", style: str = "") -> str:
+    """The page, 1.2 MB and what the document takes. Without a document it shows none, until a script of it does: `script`, of
+    modules behind the page's own, whose style is `style`.
+    """
+    parts = {
+        "<!--title-->": escape("" if document is None else document["title"]),
+        "<!--more-style-->": style,
+        "<!--more-script-->": _script(script),
+        "<!--document-->": embedded(document),
+    }
+    return re.sub("|".join(parts), lambda found: parts[found[0]], _template())
+
+
+def embedded(document: Document | None) -> str:
+    """As JSON without a "<", which could end the script or begin another."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+@cache
+def _template() -> str:
+    """All but the document, the same for every model."""
+    folder = files("ort_lite.tools.view")
+    parts = {
+        "<!--style-->": "\n".join(_styles(folder.joinpath("page"))),
+        "<!--libraries-->": "\n".join(folder.joinpath("vendor", name).read_text(encoding="utf-8") for name in _LIBRARIES),
+        "<!--layout-->": _packed(lzma.decompress(folder.joinpath("vendor", "elk-worker.min.js.xz").read_bytes())),
+        "<!--script-->": "\n".join(
+            _script(folder.joinpath("page", f"{name}.js").read_text(encoding="utf-8")) for name in SCRIPTS
+        ),
+    }
+    made = folder.joinpath("page", "template.html").read_text(encoding="utf-8")
+    for place, text in parts.items():
+        made = made.replace(place, text)
+    return made
+
+
+def _styles(page: Traversable) -> Iterator[str]:
+    for name in ("style", *SCRIPTS):
+        sheet = page.joinpath(f"{name}.css")
+        if sheet.is_file():
+            yield sheet.read_text(encoding="utf-8")
+
+
+def _script(module: str) -> str:
+    return _EXPORT.sub("", _IMPORT.sub("", module))
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(gzip.compress(data, mtime=0)).decode()

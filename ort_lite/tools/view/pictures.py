@@ -1,0 +1,150 @@
+"""Pictures of a graph while transforms are at work: which nodes it had, each in the form that it had then.
+
+Passes have a picture each. Rules take turns from node to node, so what they do between two passes is one picture.
+"""
+
+import operator
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ort_lite.graph.graph import Graph, Node
+from ort_lite.log.events import Event, Subscriber
+from ort_lite.record import Record
+from ort_lite.tools.view import document as page
+from ort_lite.tools.view.names import Names, value_of
+from ort_lite.transform.contract import Change
+
+INLINING = "inline_functions"
+"""Whose picture it is where calls of functions that no provider claims were inlined, which comes before the transforms."""
+RULES = "rules"
+
+Form = tuple[str, int]
+"""A node's name, and which of the records that nodes of this name had: operands and attributes may change."""
+
+
+class Forms:
+    """All records that nodes had, by name; and the first node of each operator."""
+
+    def __init__(self) -> None:
+        self.operators: dict[str, Node] = {}
+        self._records: dict[str, list[page.Node]] = {}
+
+    def of(self, node: Node, names: Names) -> Form:
+        self.operators.setdefault(node.operator, node)
+        record = names.node(node)
+        known = self._records.setdefault(record["name"], [])
+        if record not in known:
+            known.append(record)
+        return record["name"], known.index(record)
+
+    def keys(self, kept: Iterable[Form]) -> dict[Form, str]:
+        """A key for each form: those in `kept`, and otherwise the last ones, have their names; others "NAME~1" and so on."""
+        plain = {name: len(records) - 1 for name, records in self._records.items()} | dict(kept)
+        keys: dict[Form, str] = {}
+        for name, records in self._records.items():
+            others = (k for k in range(len(records)) if k != plain[name])
+            keys[name, plain[name]] = name
+            keys.update(((name, k), f"{name}~{number}") for number, k in enumerate(others, 1))
+        return keys
+
+    def nodes(self, keys: Mapping[Form, str]) -> dict[str, page.Node]:
+        return {keys[name, k]: record for name, records in self._records.items() for k, record in enumerate(records)}
+
+
+class Picture(Record):
+    """What was left of a graph: the form of each node, by name, and what transforms say that they did. `turn`: whose it is."""
+
+    turn: str
+    forms: Mapping[str, Form]
+    first: int = 0
+    """Of all changes those from here to `last` are its own."""
+    last: int = 0
+    changes: tuple[Change, ...] = ()
+
+
+class Film(Subscriber):
+    """Takes a picture when another transform begins, if the one before changed something. Reads the events of transforms.
+
+    `passes`: the names of the passes. O(nodes) a picture.
+    """
+
+    def __init__(self, graph: Graph, forms: Forms, passes: Collection[str]) -> None:
+        self._graph, self._forms, self._passes = graph, forms, passes
+        self._known: dict[Node, tuple[_Look, Form]] = {}
+        self._turn = ""
+        """Whose changes no picture shows yet."""
+        self._fired = self._shown = 0
+        self.values: dict[str, page.Value] = {}
+        self.bodies: dict[str, page.Body] = {}
+        self.pictures = [Picture("", self._seen())]
+
+    def on_begin(self, name: str) -> None:
+        if self._turn not in ("", self._turn_of(name)):
+            self._take()
+
+    def on_end(self, event: Event) -> None:
+        if event.args.get("fired"):
+            self._turn = self._turn_of(event.name)
+            self._fired += 1
+        elif event.name == "check_form":
+            self._turn = INLINING
+        elif event.name == "inference":
+            self._look_at_values(Names(self._graph))
+
+    def _turn_of(self, name: str) -> str:
+        return name if name in self._passes else RULES
+
+    def end(self, changes: Sequence[Change]) -> list[Picture]:
+        """The pictures. `changes`: what was done in all, an entry for each time that a transform fired."""
+        self._take()
+        return [picture.replace(changes=tuple(changes[picture.first : picture.last])) for picture in self.pictures]
+
+    def _take(self) -> None:
+        """One in which nothing changed is none."""
+        turn, first = self._turn, self._shown
+        self._turn, self._shown = "", self._fired
+        if turn and (forms := self._seen()) != self.pictures[-1].forms:
+            self.pictures.append(Picture(turn, forms, first, self._fired))
+
+    def _seen(self) -> dict[str, Form]:
+        """The form of each node. What looks as it did before is not written down again."""
+        names: Names | None = None
+        known, self._known = self._known, {}
+        for node in self._graph.all_nodes():
+            look, before = _Look(node), known.get(node)
+            if before is None or before[0] != look:
+                names = names or Names(self._graph)
+                before = look, self._forms.of(node, names)
+            self._known[node] = before
+        if names is not None:
+            self._look_at_values(names)
+        return {node.name: form for node, (_, form) in self._known.items()}
+
+    def _look_at_values(self, names: Names) -> None:
+        """Values are as they were seen first with a type."""
+        for value, key in names.values.items():
+            known = self.values.get(key)
+            if known is None or (known["type"] == "unknown" and value.type is not None):
+                self.values[key] = value_of(value)
+        for body in names.bodies:
+            self.bodies.setdefault(body["path"], body)
+
+
+class _Look:
+    """Equal where the record of a node is the same. Attributes are never written to: the same ones are equal."""
+
+    __slots__ = ("attributes", "operands")
+
+    def __init__(self, node: Node) -> None:
+        self.operands = node.op_type, node.domain, len(node.inputs), [v and v.name for v in (*node.reads(), *node.outputs)]
+        self.attributes = list(node.attributes.values())
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Look)
+            and self.operands == other.operands
+            and len(self.attributes) == len(other.attributes)
+            and all(map(operator.is_, self.attributes, other.attributes))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.operands[:3])

@@ -1,0 +1,81 @@
+"""What `InferenceSession.view()` answers: a document that can be saved as a page, and shows itself in a notebook."""
+
+import json
+import os
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ort_lite.record import Record
+from ort_lite.tools.view.document import Document
+from ort_lite.tools.view.page import page_of
+
+if TYPE_CHECKING:
+    from ort_lite.graph.model import Model
+    from ort_lite.load.source import ModelSource
+
+
+class View(Record):
+    """A document, and the page that shows it."""
+
+    document: Document
+
+    def beside(self, other: "View") -> "View":
+        """This one with another one to compare it with; values that are equal in both are in this one alone."""
+        known = self.document["values"]
+        theirs: Document = {**other.document}
+        theirs["values"] = {key: value for key, value in theirs["values"].items() if known.get(key) != value}
+        theirs.pop("other", None)
+        return View({**self.document, "other": theirs})
+
+    @property
+    def html(self) -> str:
+        """One file that needs no network, 1.2 MB and what the document takes."""
+        return page_of(self.document)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the page. Raises OSError where that is not possible."""
+        file = Path(path)
+        file.write_text(self.html, encoding="utf-8")
+        return file
+
+    def save_model_explorer(self, path: str | os.PathLike[str]) -> Path:
+        """Writes JSON that Model Explorer opens. Raises OSError where that is not possible."""
+        from ort_lite.tools.view.model_explorer import model_explorer_json
+
+        file = Path(path)
+        file.write_text(model_explorer_json(self.document), encoding="utf-8")
+        return file
+
+    def save_trace(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the run of the timeline for Perfetto. Raises InvalidArgument where nothing was recorded, and OSError."""
+        from ort_lite.errors import InvalidArgument
+        from ort_lite.tools.view.timeline import trace_of
+
+        timeline = self.document["timeline"]
+        if timeline is None:
+            raise InvalidArgument(
+                "the view has no timeline; session.view(feeds) records a run, and view(profile=FILE) reads one"
+            )
+        return trace_of(timeline).save(path)
+
+    def annotate(self, model: "ModelSource | Model", path: str | os.PathLike[str]) -> Path:
+        """Writes the model with who runs each node and why, as metadata that Netron shows. `model`: the one that this is a view of.
+
+        Weights are inside, whatever file they were in. Raises what loading it raises, InvalidProtobuf above 2 GiB, and OSError.
+        """
+        from ort_lite.load.load import load
+        from ort_lite.load.proto import serialize
+        from ort_lite.tools.view.annotate import annotated
+
+        file = Path(path)
+        file.write_bytes(serialize(annotated(load(model), self.document)))
+        return file
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.document, indent=indent, allow_nan=False)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that its styles and scripts meet nobody else's."""
+        frame = 'style="width: 100%; height: 640px; border: 1px solid #8888" sandbox="allow-scripts"'
+        return f'<iframe srcdoc="{escape(self.html)}" title="{escape(self.document["title"])}" {frame}></iframe>'

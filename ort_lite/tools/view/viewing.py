@@ -1,0 +1,83 @@
+"""What `InferenceSession.view()` puts together for a document of the session."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ort_lite.errors import InvalidArgument, OrtLiteError
+from ort_lite.execute.trace import Trace, read
+from ort_lite.graph.model import Model
+from ort_lite.load.source import ModelSource
+from ort_lite.log.events import RUN
+from ort_lite.record import Record
+from ort_lite.session.node_times import dims_of
+from ort_lite.session.preparation import Arguments, load_again
+from ort_lite.session.session_state import SessionState
+from ort_lite.tools.view.collect import Subject, collect
+from ort_lite.tools.view.costs import costs_of_trace, measured
+from ort_lite.tools.view.view import View
+
+
+class Origin(Record):
+    """What a session was made from, as far as it has kept that."""
+
+    source: ModelSource | Model | None
+    given: Arguments
+    own_params: bool
+
+    @property
+    def missing(self) -> str:
+        """Why the model cannot be loaded from it again; "" where it can."""
+        if self.own_params:
+            return "it has parameters that are not the model's file's"
+        return "it was made from a large buffer or a file object, which it has not kept" if self.source is None else ""
+
+
+def view_of(session: Any, origin: Origin, feeds: Mapping[str, Any] | None, profile: "str | os.PathLike[str] | None") -> View:
+    """Loads the model again where it is still there, for the stages that a session keeps nothing of. See `InferenceSession.view`."""
+    state: SessionState = session._state
+    explanation, graph = state.explain(), state.explain().assignment.graph
+    loaded, note = _loaded(state, origin)
+    dims = dims_of(graph.inputs, feeds or {})
+    trace = None if profile is None else _read(profile)
+    if feeds is not None:
+        recorded = measured(session, feeds)
+        trace = trace or recorded
+    subject = Subject(
+        explanation=explanation,
+        title=_title(origin, state),
+        providers=state.selection.providers,
+        options=state.options,
+        loaded=loaded,
+        fused={} if state.prepared is None else state.prepared.compiled.fused,
+        notes=(note,) if note else (),
+        dims=dims,
+        costs={} if trace is None else costs_of_trace(trace, explanation.assignment, dims),
+        plans=state.memory_plans(),
+        trace=trace,
+    )
+    return View(collect(subject))
+
+
+def _title(origin: Origin, state: SessionState) -> str:
+    if isinstance(origin.source, (str, os.PathLike)):
+        return os.path.basename(os.fsdecode(origin.source))
+    return state.metadata.graph_name or "model"
+
+
+def _loaded(state: SessionState, origin: Origin) -> tuple[Model | None, str]:
+    """The model before the transforms, or why it is not there."""
+    why = origin.missing
+    if not why and origin.source is not None:
+        try:
+            return load_again(origin.source, state.options.copy(), origin.given), ""
+        except (OrtLiteError, OSError) as error:
+            why = f"its model cannot be loaded again ({error})"
+    return None, f"The stages before partitioning are not known of this session: {why}."
+
+
+def _read(profile: "str | os.PathLike[str]") -> Trace:
+    trace = read(profile)
+    if not trace.runs:
+        raise InvalidArgument(f"{os.fspath(profile)}: no run is recorded in it (no event is called {RUN})")
+    return trace
