@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         unregister_execution_provider_library,
     )
     from ort_lite.compat.global_threads import set_global_thread_pool_sizes
+    from ort_lite.compat.inference_session import InferenceSession
     from ort_lite.compat.io_binding import IOBinding
     from ort_lite.compat.model_compiler import (
         ModelCompiler,
@@ -91,7 +92,6 @@ if TYPE_CHECKING:
     from ort_lite.session.explanation import Explanation
     from ort_lite.session.metadata import ModelMetadata, NodeArg
     from ort_lite.session.planning import plan
-    from ort_lite.session.session import InferenceSession
     from ort_lite.tensors.ndarray import NDArray
     from ort_lite.tools.verify.measure import measure_costs
     from ort_lite.tools.verify.settings import Verification

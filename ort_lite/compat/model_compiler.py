@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.compat.context_data import OrtEpContextData, WriteContext
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.compat.ort_value import OrtValue
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, told
 from ort_lite.graph.model import Model
@@ -22,7 +23,6 @@ from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.record import Record
 from ort_lite.session import context
 from ort_lite.session.older_opsets import as_imported
-from ort_lite.session.session import InferenceSession
 
 
 class OrtCompileApiFlags(IntFlag):

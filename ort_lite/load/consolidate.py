@@ -8,7 +8,7 @@ from ort_lite.graph.model import Model
 from ort_lite.load.parse_options import TensorBufferOptions
 from ort_lite.load.spans import Backing, span_of
 from ort_lite.load.tensor_slot import TensorSlot
-from ort_lite.load.tensors import tensors
+from ort_lite.load.tensors import model_tensors
 
 
 class ConsolidatedBuffer(Backing):
@@ -28,7 +28,7 @@ def consolidate_tensors_to_buffer(model: Model, opts: TensorBufferOptions | None
     """
     opts = TensorBufferOptions() if opts is None else opts
     slots: dict[int, list[TensorSlot]] = {}
-    for slot in tensors(model):
+    for slot in model_tensors(model):
         span = slot.span
         if span is not None and span.nbytes and span.nbytes >= opts.raw_data_threshold:
             slots.setdefault(id(slot.array), []).append(slot)

@@ -9,7 +9,7 @@ from ort_lite.load.parse_options import RawDataCallback
 from ort_lite.load.tensor_slot import TensorSlot
 
 
-def tensors(model: Model) -> Iterator[TensorSlot]:
+def model_tensors(model: Model) -> Iterator[TensorSlot]:
     """In the order of the graph, nested graphs with the node that has them, functions last. O(size of the model)."""
     yield from _of_graph(model.graph)
     for function in model.functions.values():
@@ -20,7 +20,7 @@ def tensors(model: Model) -> Iterator[TensorSlot]:
 
 def writeable_tensors(model: Model) -> frozenset[int]:
     """Return the ids of arrays that somebody may write to. O(tensors)."""
-    return frozenset(id(slot.array) for slot in tensors(model) if slot.array.flags.writeable)
+    return frozenset(id(slot.array) for slot in model_tensors(model) if slot.array.flags.writeable)
 
 
 def _of_graph(graph: Graph) -> Iterator[TensorSlot]:
@@ -68,7 +68,7 @@ def _slot(holder: object, field: str, name: str, graph: str) -> TensorSlot:
 
 def call_back(model: Model, callback: RawDataCallback) -> None:
     """Calls `callback` for every tensor with raw bytes; functions that it returns are attached as deleters."""
-    for slot in tensors(model):
+    for slot in model_tensors(model):
         span = slot.span
         if span is not None and (deleter := callback(slot, slot.graph)) is not None:
             span.attach_deleter(deleter)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ort_lite import log
 from ort_lite.graph.graph import Graph, Node
-from ort_lite.options.config_keys import LAYERS_BY_NAME
 from ort_lite.options.options import SessionOptions
 from ort_lite.options.policies import Policy
 from ort_lite.partition.answers import Answers
@@ -93,12 +92,9 @@ def _layer_rules(
     options: SessionOptions | None, providers: Mapping[str, ExecutionProvider]
 ) -> tuple[list[PlacementRule], list[str]]:
     """Return the placement rules of the session's config, and remarks on them. Raises InvalidArgument where they make no sense."""
-    setting = "" if options is None else options.config(LAYERS_BY_NAME, "")
-    if options is None or not setting:
+    if options is None:
         return [], []
-    from ort_lite.compat.layer_assignment import layer_rules
-
-    rules, remarks = layer_rules(setting, providers)
+    rules, remarks = options.placement_rules(providers)
     for remark in remarks:
         log.warn(options, remark)
     return rules, remarks

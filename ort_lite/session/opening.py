@@ -160,9 +160,9 @@ def _check_complete(model: Model) -> None:
 
 
 def _align(model: Model) -> None:
-    from ort_lite.load.tensors import tensors
+    from ort_lite.load.tensors import model_tensors
 
-    for slot in tensors(model):
+    for slot in model_tensors(model):
         if not slot.array.flags.aligned:
             slot.array = owned_array(slot.array)
 

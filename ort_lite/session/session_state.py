@@ -187,9 +187,9 @@ def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments)
     if not isinstance(source, Model) and (given.parse_options is None or not given.parse_options.no_copy):
         return None
     from ort_lite.load.mapped import checks
-    from ort_lite.load.tensors import tensors
+    from ort_lite.load.tensors import model_tensors
 
-    return checks(span.owner for slot in tensors(model) if (span := slot.span) is not None)
+    return checks(span.owner for slot in model_tensors(model) if (span := slot.span) is not None)
 
 
 def _collect(

@@ -16,7 +16,7 @@ from ort_lite.errors import OrtLiteError
 from ort_lite.options.options import SessionOptions
 from ort_lite.provider.provider import Capability, ExecutionProvider
 from ort_lite.record import Record
-from ort_lite.session.session import InferenceSession
+from ort_lite.session.session import Session
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
 from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
 from ort_lite.testing.sizes import resized
@@ -213,7 +213,7 @@ class Kit:
 
     def takes(self, case: Case | GeneratedCase) -> tuple[str, ...]:
         """The operators of the nodes that the provider is given."""
-        from ort_lite import plan
+        from ort_lite.session.planning import plan
 
         try:
             with quiet():
@@ -254,27 +254,27 @@ class Kit:
             self._remembered[key] = make()
         return self._remembered[key]
 
-    def session(self, model: Any, provider: ExecutionProvider | None = None, **how: Any) -> InferenceSession:
+    def session(self, model: Any, provider: ExecutionProvider | None = None, **how: Any) -> Session:
         """With the provider first. A partition that it cannot compile is an error here."""
         given = provider if provider is not None else self.make()
         with quiet():
-            return InferenceSession(_bytes(model), options(), providers=[(given, {"on_compile_error": "raise"})], **how)
+            return Session(_bytes(model), options(), providers=[(given, {"on_compile_error": "raise"})], **how)
 
-    def partitions(self, session: InferenceSession) -> list[Any]:
+    def partitions(self, session: Session) -> list[Any]:
         """The provider's compiled partitions of a session that `session` made."""
         provider, prepared = self.provider_of(session), session._prepared
         mine = {p.name for p in prepared.assignment.partitions if p.provider is provider}
         return [compiled for key, compiled in prepared.compiled.partitions.items() if key in mine]
 
-    def provider_of(self, session: InferenceSession) -> ExecutionProvider:
+    def provider_of(self, session: Session) -> ExecutionProvider:
         """Its instance in a session that `session` made."""
         return next(iter(session._prepared.assignment.providers.values()))
 
 
-def reference(model: Any) -> InferenceSession:
+def reference(model: Any) -> Session:
     """A session of the CPU provider alone."""
     with quiet():
-        return InferenceSession(_bytes(model), options(), providers=[CPU])
+        return Session(_bytes(model), options(), providers=[CPU])
 
 
 @contextmanager

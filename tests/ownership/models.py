@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ort_lite.dtypes import Array
 from ort_lite.graph import Model
 from ort_lite.load.tensor_slot import TensorSlot
-from ort_lite.load.tensors import tensors
+from ort_lite.load.tensors import model_tensors
 
 W = np.arange(1024, dtype=np.float32)  # 4096 bytes
 SMALL = np.array([1.0, 2.0], np.float32)
@@ -98,7 +98,7 @@ def everywhere() -> onnx.ModelProto:
 
 
 def slot(loaded: Model, name: str) -> TensorSlot:
-    return next(found for found in tensors(loaded) if found.name == name)
+    return next(found for found in model_tensors(loaded) if found.name == name)
 
 
 def constant(loaded: Model, name: str = "w") -> Array:

@@ -11,7 +11,7 @@ import ort_lite
 from ort_lite import SerializeOptions, TensorBufferOptions, span_of
 from ort_lite.graph import Model
 from ort_lite.load.spans import Backing
-from ort_lite.load.tensors import tensors
+from ort_lite.load.tensors import model_tensors
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation, TensorBinding
 from ort_lite.memory.planning.requests import ArenaRole
 from tests.ownership.models import W, constant, everywhere, inline, model, raw, slot
@@ -30,11 +30,11 @@ PLACES = [
 
 
 def contents(loaded: Model) -> list[tuple[str, bytes]]:
-    return [(one.name, one.array.tobytes()) for one in tensors(loaded)]
+    return [(one.name, one.array.tobytes()) for one in model_tensors(loaded)]
 
 
 def owners(loaded: Model) -> dict[str, Backing | None]:
-    return {one.name: one.span.owner for one in tensors(loaded) if one.span is not None}
+    return {one.name: one.span.owner for one in model_tensors(loaded) if one.span is not None}
 
 
 @pytest.mark.parametrize("alignment", [0, 64, 96])
@@ -45,7 +45,7 @@ def test_spec_1_14_one_buffer_holds_every_tensor_at_aligned_places(alignment: in
     consolidate: Callable[..., object] = ort_lite.consolidate_tensors_to_buffer
     assert consolidate(loaded, options) is None
     assert contents(loaded) == before
-    spans = [one.span for one in tensors(loaded) if one.span is not None]
+    spans = [one.span for one in model_tensors(loaded) if one.span is not None]
     assert {one.mode for one in spans} == {"borrowed"}
     assert len({id(one.owner) for one in spans}) == 1
     addresses = [one.address for one in spans]
@@ -66,9 +66,9 @@ def test_spec_1_14_small_tensors_stay_the_same_objects() -> None:
 def test_spec_1_14_a_second_time_nothing_moves_and_another_alignment_moves_all() -> None:
     loaded = ort_lite.load(everywhere())
     ort_lite.consolidate_tensors_to_buffer(loaded)
-    arrays = [one.array for one in tensors(loaded)]
+    arrays = [one.array for one in model_tensors(loaded)]
     ort_lite.consolidate_tensors_to_buffer(loaded)
-    assert all(a is one.array for a, one in zip(arrays, tensors(loaded), strict=True))
+    assert all(a is one.array for a, one in zip(arrays, model_tensors(loaded), strict=True))
     first = slot(loaded, "w").span
     ort_lite.consolidate_tensors_to_buffer(loaded, TensorBufferOptions(alignment=4096))
     second = slot(loaded, "w").span
@@ -113,7 +113,7 @@ def test_spec_1_15_attributes_nested_graphs_lists_and_functions_are_covered() ->
     assert set(found) == (set(PLACES) | {"small"}) - {"if.then_branch"}
     assert {name for name, owner in found.items() if owner is None} == {"small"}
     assert len({id(owner) for name, owner in found.items() if name != "small"}) == 1
-    inner = [one for one in tensors(loaded) if one.name == "inner"]
+    inner = [one for one in model_tensors(loaded) if one.name == "inner"]
     assert len(inner) == 2, "both branches have one"
     np.testing.assert_array_equal(inner[0].array, W + 1)
 
@@ -143,7 +143,7 @@ def test_spec_1_19_each_tensor_holds_the_buffer_by_itself() -> None:
 def test_spec_1_20_a_consolidated_model_is_a_plans_constant_arena() -> None:
     loaded = ort_lite.load(everywhere())
     ort_lite.consolidate_tensors_to_buffer(loaded, TensorBufferOptions(alignment=64))
-    spans = {one.name: one.span for one in tensors(loaded) if one.span is not None}
+    spans = {one.name: one.span for one in model_tensors(loaded) if one.span is not None}
     (owner,) = {one.owner for one in spans.values()}
     assert owner is not None
     arena = ArenaUsage("cpu", owner.nbytes, owner.nbytes, ArenaRole.constant, "cpu")

@@ -17,7 +17,7 @@ from ort_lite import ParseOptions
 from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError
 from ort_lite.graph import TensorType
 from ort_lite.load.tensor_slot import TensorSlot
-from ort_lite.load.tensors import tensors
+from ort_lite.load.tensors import model_tensors
 from tests.load.models import NESTED, proto
 from tests.ownership.models import W, constant, everywhere, inline, model, put_external, raw
 
@@ -134,7 +134,7 @@ def test_spec_1_10_of_damaged_bytes_nothing_is_borrowed_that_is_not_there(change
     except OrtLiteError:
         return
     start = np.frombuffer(whole, np.uint8).ctypes.data
-    for one in tensors(loaded):
+    for one in model_tensors(loaded):
         if one.span is not None and one.span.mode == "borrowed":
             assert start <= one.span.address <= start + len(whole) - len(one.span)
 

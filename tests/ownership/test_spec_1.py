@@ -19,7 +19,7 @@ from ort_lite import ByteSpan, span_of
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Model
-from ort_lite.load.tensors import tensors
+from ort_lite.load.tensors import model_tensors
 from tests.ownership.models import W, constant, everywhere, inline, model, put_external, put_inline, raw
 
 
@@ -116,8 +116,8 @@ def test_spec_1_17_a_deep_copy_and_a_pickle_of_a_model_own_their_bytes(tmp_path:
         assert str(made.graph) == str(loaded.graph)
         np.testing.assert_array_equal(constant(made), W)
     deep = copy.deepcopy(ort_lite.load(everywhere()))
-    assert [one.array.tobytes() for one in tensors(deep)] == [
-        one.array.tobytes() for one in tensors(ort_lite.load(everywhere()))
+    assert [one.array.tobytes() for one in model_tensors(deep)] == [
+        one.array.tobytes() for one in model_tensors(ort_lite.load(everywhere()))
     ]
 
 
@@ -272,7 +272,7 @@ def test_spec_1_13_every_raw_tensor_lies_in_a_span_wherever_it_is() -> None:
     """Borrowed and owned tensors are the same tensors."""
     data = everywhere().SerializeToString()
     owned, borrowed = ort_lite.load(data), ort_lite.load(data, no_copy=True)
-    for one, other in zip(tensors(owned), tensors(borrowed), strict=True):
+    for one, other in zip(model_tensors(owned), model_tensors(borrowed), strict=True):
         assert (one.name, one.array.dtype, one.array.shape) == (other.name, other.array.dtype, other.array.shape)
         assert one.array.tobytes() == other.array.tobytes()
         modes = [None if found.span is None else found.span.mode for found in (one, other)]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite._version import __version__
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, OrtLiteError, told
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.benchmark.blocks import Run
 from ort_lite.tools.cli.benchmark.comparison import Result, compared, geometric_mean, timed

@@ -4,12 +4,12 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
 from ort_lite.partition.assignment import COLUMNS, Assignment
 from ort_lite.session.explanation import Explanation
 from ort_lite.session.preparation import Arguments, prepare_until
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.feeds import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text

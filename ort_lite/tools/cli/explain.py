@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.options.config_keys import CREATION_TRACE
 from ort_lite.session.creation import COLUMNS
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 

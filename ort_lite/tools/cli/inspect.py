@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ort_lite.compat.options import SessionOptions
 from ort_lite.errors import InvalidGraph, NotImplemented, shortened, told
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
-from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.options.options import GraphOptimizationLevel
 from ort_lite.partition.cost.work import Sizes, graph_work, sizes_of
 from ort_lite.session.metadata import NodeArg, node_args
 from ort_lite.session.preparation import Arguments, prepare_until

@@ -5,10 +5,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import SessionOptions
 from ort_lite.session.node_times import Line
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.benchmark.machine import cores, cpu, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile

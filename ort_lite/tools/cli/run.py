@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.dtypes import from_numpy, ort_name
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.feeds import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text

@@ -4,8 +4,8 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, VerificationError, told
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.benchmark.rivals import rival
 from ort_lite.tools.cli.feeds import feeds_of

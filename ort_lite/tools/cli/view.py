@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import OrtLiteError
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.feeds import dims_of, feeds_of, lengths
 from ort_lite.tools.cli.printing import print_text

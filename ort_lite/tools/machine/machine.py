@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidPlan
 from ort_lite.execute.execute import Executable, Step
@@ -16,7 +17,6 @@ from ort_lite.memory.planning.requests import align_up
 from ort_lite.provider.abilities import has_machine_image
 from ort_lite.provider.machine_image import Image, MachineInstruction, OpaqueImage, Region, TableEntry
 from ort_lite.record import Record
-from ort_lite.session.session import InferenceSession
 
 
 def node_tuple(node: Node) -> tuple[str, list[str], list[str], dict[str, Any]]:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
+from ort_lite.compat.options import RunOptions
 from ort_lite.errors import Cancelled, InvalidArgument, OrtLiteError
 from ort_lite.native.progress import Progress, heard_by
 from ort_lite.native.threads import start
-from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import checked_by_run
 
 State = Literal["running", "done", "failed", "ended"]

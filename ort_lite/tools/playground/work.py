@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ort_lite.session.session import InferenceSession
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.feeds import dims_of, feeds_of, lengths
 from ort_lite.tools.cli.run import summary

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ort_lite.compat.options import SessionOptions
 from ort_lite.errors import InvalidArgument, RunTerminated
 from ort_lite.execute.feeds import Feeds
 from ort_lite.execute.guard import close, guarded
@@ -13,7 +14,6 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.load.files import read_json
 from ort_lite.load.source import ModelSource
-from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import transfers_of
 from ort_lite.partition.cost.cost_model import CostModel, Prices

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ort_lite.compat.inference_session import InferenceSession
+from ort_lite.compat.options import SessionOptions
 from ort_lite.errors import VerificationError
 from ort_lite.graph.model import Model
 from ort_lite.load.source import ModelSource
 from ort_lite.options.config_keys import KEEP_CONSTANTS
-from ort_lite.options.options import SessionOptions
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins.selection import ProviderEntry
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.verify.report import Report
 from ort_lite.tools.verify.settings import PARTITION, Verification
 

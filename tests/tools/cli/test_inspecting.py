@@ -98,7 +98,7 @@ def test_outputs_are_compared_with_onnxruntimes(tmp_path: Path, capsys: pytest.C
 def test_outputs_that_are_off_are_the_status_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ort_lite.session.session import InferenceSession
+    from ort_lite.compat.inference_session import InferenceSession
 
     run = InferenceSession.run
     monkeypatch.setattr(InferenceSession, "run", lambda *given, **named: [run(*given, **named)[0] + 1])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.session.session import InferenceSession
+from ort_lite.session.session import Session
 from ort_lite.testing.generator.reduction.graphs import Feeds, copy, reads, replace
 from ort_lite.testing.generator.reduction.protos import array_of, declaration, output
 
@@ -22,7 +22,7 @@ def evaluate(model: Any, feeds: Feeds) -> Sequence[Any] | None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            with InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]) as session:
+            with Session(model.SerializeToString(), options, providers=["CPUExecutionProvider"]) as session:
                 return session.run(None, dict(feeds))
         except Exception:  # noqa: BLE001  whatever it raises, the value is not known
             return None

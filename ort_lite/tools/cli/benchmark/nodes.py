@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument
 from ort_lite.partition.cost.work import sizes_of
 from ort_lite.session.node_times import Profile, dims_of, profile_of
-from ort_lite.session.session import InferenceSession
 from ort_lite.tools.view.costs import measured
 
 
