@@ -13,9 +13,9 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
+from ort_lite.compat.options import RunOptions
 from ort_lite.memory import locks
 from ort_lite.native.threads import submit
-from ort_lite.options.options import RunOptions
 
 Callback = Callable[[list[Any], Any, str], Any]
 """Is called as (results, user_data, error): error is "" for a run that succeeded; results are [] for one that did not."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ort_lite.errors import Fail, InvalidArgument, told
+from ort_lite.errors import InvalidArgument
 
 
 class OrtEpContextData:
@@ -68,45 +68,4 @@ class OrtEpContextDataBuffer:
 ReadContext = Callable[[str, OrtEpContextDataBuffer], None]
 WriteContext = Callable[[str, OrtEpContextData], None]
 
-
-class ReadsContexts:
-    """The part of SessionOptions that says who has the contexts of a compiled model."""
-
-    _context_reader: tuple[ReadContext, int] | None = None
-
-    def set_ep_context_data_read_func(self, read_func: ReadContext, max_data_size: int) -> None:
-        """Contexts that a compiled model has outside of itself come from `read_func(name, buffer)`, not from files beside it; at most
-        `max_data_size` bytes each.
-        """
-        if max_data_size <= 0:
-            raise InvalidArgument(
-                f"set_ep_context_data_read_func: max_data_size is {max_data_size!r}, expected a number above 0"
-            )
-        self._context_reader = (read_func, int(max_data_size))
-
-    def clear_ep_context_data_read_func(self) -> None:
-        """Contexts come from files again."""
-        self._context_reader = None
-
-    def context_reader(self) -> Callable[[str], bytes] | None:
-        """What gives a context by its name; None: files do. It raises Fail where the program's function does, or allocates nothing."""
-        if self._context_reader is None:
-            return None
-        function, most = self._context_reader
-
-        def read(name: str) -> bytes:
-            buffer = OrtEpContextDataBuffer(most)
-            try:
-                function(name, buffer)
-            except Exception as error:  # the user's code
-                raise Fail(f"set_ep_context_data_read_func: reading the context {name!r} failed: {told(error)}") from error
-            if not buffer.is_allocated:
-                raise Fail(
-                    f"set_ep_context_data_read_func: for the context {name!r} nothing was allocated; call buffer.allocate"
-                )
-            return buffer.taken()
-
-        return read
-
-
-__all__ = ["OrtEpContextData", "OrtEpContextDataBuffer", "ReadContext", "ReadsContexts", "WriteContext"]
+__all__ = ["OrtEpContextData", "OrtEpContextDataBuffer", "ReadContext", "WriteContext"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ort_lite import log
 from ort_lite.compat.allocators import OrtDeviceMemoryType, OrtMemoryInfo
-from ort_lite.compat.chosen import Chosen, OrtExecutionProviderDevicePolicy
+from ort_lite.compat.chosen import Choice, Chosen, OrtExecutionProviderDevicePolicy
 from ort_lite.compat.devices import (
     OrtCompiledModelCompatibility,
     OrtDeviceEpIncompatibilityReason,
@@ -21,7 +21,6 @@ from ort_lite.compat.devices import (
 )
 from ort_lite.errors import Fail, InvalidArgument, NoDevice, OrtLiteError, ProviderError, told
 from ort_lite.memory import locks
-from ort_lite.options.options import SessionOptions
 from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import API_VERSION, CPU, Device, ExecutionProvider
@@ -170,7 +169,7 @@ def get_model_compatibility_for_ep_devices(
 # Which providers options ask for
 
 
-def chosen_by(options: SessionOptions, model_metadata: Mapping[str, str]) -> list[Chosen]:
+def chosen_by(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen]:
     """The providers that the options name, or that their policy chooses now."""
     policy = options.provider_policy
     if options.chosen_providers or policy is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ort_lite.compat.context_data import OrtEpContextData, WriteContext
 from ort_lite.compat.inference_session import InferenceSession
+from ort_lite.compat.options import SessionOptions
 from ort_lite.compat.ort_value import OrtValue
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, told
 from ort_lite.graph.model import Model
@@ -19,7 +20,7 @@ from ort_lite.load.parse_options import SerializeOptions
 from ort_lite.load.proto import pb, serialize
 from ort_lite.load.save import save, to_proto
 from ort_lite.options import config_keys
-from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.options.options import GraphOptimizationLevel
 from ort_lite.record import Record
 from ort_lite.session import context
 from ort_lite.session.older_opsets import as_imported

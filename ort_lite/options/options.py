@@ -4,12 +4,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import index
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from ort_lite import errors
-from ort_lite.compat.active_adapters import TakesAdapters
-from ort_lite.compat.chosen import ChoosesProviders
-from ort_lite.compat.context_data import ReadsContexts
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, RunTerminated, hint
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
 from ort_lite.options.enums import NamedNumber
@@ -55,10 +52,8 @@ class _Checked:
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):
             default = getattr(type(self), name, None)
-            if default is None or callable(default) or isinstance(default, property):
-                raise AttributeError(
-                    f"{type(self).__name__} has no option {name!r}{hint(name, list(type(self).__annotations__))}"
-                )
+            if not _is_option(name, default):
+                raise AttributeError(f"{type(self).__name__} has no option {name!r}{hint(name, _options_of(type(self)))}")
             try:
                 value = _converted(value, type(default), name)
             except InvalidArgument:
@@ -70,6 +65,15 @@ class _Checked:
             if name.endswith("_num_threads") and not -_INT32 <= value < _INT32:
                 raise InvalidType(f"{type(self).__name__}.{name}: got {value}, expected a 32-bit integer")
         object.__setattr__(self, name, value)
+
+
+def _is_option(name: str, default: Any) -> bool:
+    return not (name.startswith("_") or default is None or callable(default) or isinstance(default, property))
+
+
+def _options_of(kind: type) -> list[str]:
+    """The names of its options, those of its bases included."""
+    return [name for name in dir(kind) if _is_option(name, getattr(kind, name))]
 
 
 def _converted(value: Any, kind: type, name: str) -> Any:
@@ -108,7 +112,7 @@ class MemoryAccount(Protocol):
         """The session's pool of arenas of one kind."""
 
 
-class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
+class SessionOptions(_Checked):
     """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
 
     intra_op_num_threads 0 leaves the number to the provider; providers use fewer threads than it says where more do not help.
@@ -150,13 +154,36 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
         """A pickle belongs to no session, and nobody there cancels its loading."""
         return {**vars(self), "_account": None, "_load_cancellation": Flag()}
 
-    def copy(self) -> "SessionOptions":
+    def copy(self) -> Self:
         """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
-        made = SessionOptions()
+        made = type(self).__new__(type(self))
         for name, value in vars(self).items():
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
         made._account = None
         return made
+
+    # Hooks of derived classes: a session asks its options, and these leave everything to the session.
+
+    def has_providers(self) -> bool:
+        """Return True if these options choose providers themselves, beside or in place of the session's argument."""
+        return False
+
+    def choose_providers(self, metadata: Mapping[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
+        """The providers that these options choose for a model with this metadata, with their options."""
+        return []
+
+    def context_reader(self) -> Callable[[str], bytes] | None:
+        """A function that reads a compiled context by its name. None: contexts are in files."""
+        return None
+
+    def placement_rules(self, providers: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
+        """The placement rules of the config entries for these providers, and remarks about entries that match none of them."""
+        return [], []
+
+    @property
+    def other_optimizers(self) -> frozenset[str]:
+        """Names that can be disabled although no transform has them."""
+        return frozenset()
 
     def default_threads(self) -> None:
         """Replace negative numbers of threads, which programs set for "as many as there are", by 0."""
@@ -286,7 +313,7 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
         return dict(self._initializers)
 
 
-class RunOptions(TakesAdapters, _Checked):
+class RunOptions(_Checked):
     """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled; `timeout`, in
     seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
 
@@ -310,12 +337,16 @@ class RunOptions(TakesAdapters, _Checked):
         """Runs in flight are this process's."""
         return {**vars(self), "_stops": []}
 
-    def copy(self) -> "RunOptions":
+    def copy(self) -> Self:
         """Options of its own: nobody who sets `terminate` of the one ends runs of the other."""
-        made = RunOptions()
+        made = type(self).__new__(type(self))
         for name, value in self.__getstate__().items():
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
         return made
+
+    def extend_feed(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The feed of a run with what these options add to it: nothing here. A hook of derived classes."""
+        return feed
 
     def exceed(self, timeout: float) -> None:
         """The deadline of the run that has these options, and no other, has passed: it is ended."""

@@ -108,10 +108,6 @@ def open_account(options: SessionOptions) -> Account:
 
     Raises InvalidArgument for config entries that make no sense.
     """
-    if not options.use_per_session_threads:
-        from ort_lite.compat.global_threads import share_threads
-
-        share_threads(options)
     options.default_threads()
     account = account_of(options)
     if planner := options.config(config_keys.MEMORY_PLANNER, ""):
@@ -155,8 +151,6 @@ def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[A
         what = "providers were given to InferenceSession and to SessionOptions; those of InferenceSession hold"
         warnings.warn(what, stacklevel=2)
         return given.providers, given.provider_options
-    from ort_lite.compat.ep_devices import chosen_by
-
     about = {
         **model.metadata_props,
         "producer_name": model.producer_name,
@@ -164,7 +158,7 @@ def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[A
         "graph_name": model.graph.name,
         "version": str(model.model_version),
     }
-    return [(each.name, each.options) for each in chosen_by(options, about)], None
+    return options.choose_providers(about), None
 
 
 def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
@@ -250,10 +244,8 @@ def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvi
     """Warn about names of transforms to disable that neither a transform nor any release of onnxruntime has."""
     disabled = options.disabled_optimizers
     if disabled:
-        from ort_lite.compat.optimizers import OPTIMIZERS
-
         named = options.installed_transforms
         own = [found for provider in providers for found in fusions_of(provider, named)]
-        known = OPTIMIZERS | names_of([*plugins.transforms(named), *plugins.fusions(named), *own])
+        known = options.other_optimizers | names_of([*plugins.transforms(named), *plugins.fusions(named), *own])
         for name in sorted(disabled - known):
             log.warn(options, f"no transform is called {name!r}: it cannot be disabled")

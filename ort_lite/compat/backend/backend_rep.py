@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ort_lite.compat.inference_session import InferenceSession
+from ort_lite.compat.options import RunOptions, SessionOptions
 from ort_lite.errors import RuntimeException
-from ort_lite.options.options import RunOptions, SessionOptions
 
 RUN_OPTIONS = frozenset({"log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches"})
 """Those that may be given; what writes files or ends runs may not."""
