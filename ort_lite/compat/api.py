@@ -13,6 +13,17 @@ def get_device() -> str:
     return "CPU"
 
 
+def get_available_providers() -> list[str]:
+    """Names of all providers that announce themselves, by falling `priority` and then name, the built-in ones last.
+
+    A class with `default = False` (a sample, a reference) is left out. Sessions use those that they name (`providers=[...]`), or
+    that `set_default_providers` does.
+    """
+    from ort_lite.plugins import plugins
+
+    return plugins.available_providers()
+
+
 def get_version_string() -> str:
     return __version__
 

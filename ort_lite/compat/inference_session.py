@@ -1,53 +1,112 @@
-"""What else onnxruntime's InferenceSession has: members that its programs use and that ort_lite has better ones for, or no use."""
+"""InferenceSession: a Session with what else onnxruntime's has, its values and bindings, and members that its programs use."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
+from ort_lite.compat.options import SessionOptions as CompatibleOptions
 from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.options import config_keys
+from ort_lite.provider.provider import CPU
+from ort_lite.session.session import Session
 from ort_lite.tensors.device_tensor import device_named
 
 if TYPE_CHECKING:
     from ort_lite.compat.allocators import OrtMemoryInfo
     from ort_lite.compat.assigned import OrtEpAssignedSubgraph
     from ort_lite.compat.background import Callback, PendingRun
+    from ort_lite.compat.ep_devices import OrtEpDevice
     from ort_lite.compat.io_binding import IOBinding
     from ort_lite.compat.native_face import NativeFace
+    from ort_lite.compat.options import RunOptions
     from ort_lite.compat.ort_value import OrtValue
-    from ort_lite.options.options import RunOptions, SessionOptions
+    from ort_lite.graph.model import Model
+    from ort_lite.load.source import ModelSource
+    from ort_lite.options.options import SessionOptions
     from ort_lite.plugins import selection
-    from ort_lite.session.metadata import ModelMetadata, NodeArg
-    from ort_lite.session.preparation import Arguments
-    from ort_lite.session.session_state import SessionState
 
 
-class Compatible:
-    """A part of InferenceSession, which alone derives from it."""
+class InferenceSession(Session):
+    """A Session with every member that onnxruntime's InferenceSession has. Its arguments are those of
+    `ort_lite.session.session.Session`.
+    """
 
-    _model_path: str | None = None
-    """As it was given; None: the session was made of something else."""
-    _sess_options_initial: Any = None
-    """As they were given."""
     _enable_fallback = True
 
-    if TYPE_CHECKING:  # what InferenceSession has
-        _state: "SessionState"
-        _arguments: "Arguments"
-        _kept: Any
-        _remake: Callable[..., None]
-        run: Callable[..., list[Any]]
-        io_binding: Callable[[], IOBinding]
-        get_inputs: Callable[[], list[NodeArg]]
-        get_outputs: Callable[[], list[NodeArg]]
-        get_overridable_initializers: Callable[[], list[NodeArg]]
-        get_modelmeta: Callable[[], ModelMetadata]
-        get_providers: Callable[[], list[str]]
-        get_provider_options: Callable[[], dict[str, dict[str, Any]]]
-        get_session_options: Callable[[], SessionOptions]
+    def __init__(
+        self,
+        path_or_bytes: "ModelSource | Model",
+        sess_options: "SessionOptions | None" = None,
+        providers: "Sequence[selection.ProviderEntry] | None" = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(path_or_bytes, sess_options, providers, provider_options, **kwargs)
+        self._sess_options_initial = sess_options
+
+    @staticmethod
+    def _own_options(given: "SessionOptions | None") -> CompatibleOptions:
+        return CompatibleOptions.of(given)
+
+    def get_session_options(self) -> CompatibleOptions:
+        """A copy: changing it changes nothing."""
+        return CompatibleOptions.of(self._state.options)
 
     # Running
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, "OrtValue"],
+        run_options: "RunOptions | None" = None,
+        *,
+        timeout: float | None = None,
+    ) -> list["OrtValue"]:
+        """As `run`, with OrtValues in and out; neither side is copied. Values on a device are read there, where their reader is.
+
+        Outputs are on the CPU; `io_binding` keeps them elsewhere.
+        """
+        from ort_lite.compat.ort_value import OrtValue
+
+        feed = {name: value.value() if value.device_tensor is None else value for name, value in input_dict_ort_values.items()}
+        return [OrtValue(value) for value in self.run(output_names, feed, run_options, timeout=timeout)]
+
+    def io_binding(self) -> "IOBinding":
+        """A new IOBinding for this session."""
+        from ort_lite.compat.io_binding import IOBinding
+
+        return IOBinding(self)
+
+    def run_with_iobinding(
+        self, iobinding: "IOBinding", run_options: "RunOptions | None" = None, *, timeout: float | None = None
+    ) -> None:
+        """Runs on what is bound; results are in `iobinding.get_outputs()` and in the memory that outputs are bound to.
+
+        A run that is ended may have written a part of these. `timeout`: as of `run`.
+        """
+        if timeout is None:
+            iobinding.run(run_options)
+            return
+        from ort_lite.options.deadline import limited
+
+        with limited(run_options, timeout) as own:
+            iobinding.run(own)
+
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> "OrtValue":
+        """A tensor of zeros, on a device in memory of the session's own provider there. It may outlive the session.
+
+        Raises InvalidArgument for a device on which the session has none.
+        """
+        from ort_lite.compat.io_binding import provider_of
+        from ort_lite.compat.ort_value import OrtValue
+        from ort_lite.tensors.device_tensor import device_named
+
+        device = device_named(device_type, device_id)
+        zeros = OrtValue.ortvalue_from_shape_and_type(shape, element_type)
+        return zeros if device == CPU else OrtValue.on(provider_of(self._devices(), device), zeros.numpy())
 
     def run_async(
         self,
@@ -67,7 +126,7 @@ class Compatible:
         """
         from ort_lite.compat import background
 
-        self._validate_input(input_feed if run_options is None else run_options.adapted(input_feed))
+        self._validate_input(input_feed if run_options is None else run_options.extend_feed(input_feed))
         names = None if output_names is None else list(output_names)
         call = partial(self.run, names, dict(input_feed), timeout=timeout)
         then = None if callback is None else background.calling(callback, user_data)
@@ -115,6 +174,12 @@ class Compatible:
         fetches[:] = binding.get_outputs()
 
     # What the session is
+
+    def get_input_epdevices(self) -> "list[OrtEpDevice | None]":
+        """The device that reads each input, in order; None for an input that nobody reads."""
+        from ort_lite.compat.input_devices import input_devices
+
+        return input_devices(self._prepared)
 
     def set_providers(
         self,
@@ -229,4 +294,4 @@ class Compatible:
         self._enable_fallback = True
 
 
-__all__ = ["Compatible"]
+__all__ = ["InferenceSession"]

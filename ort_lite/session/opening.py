@@ -17,6 +17,7 @@ from ort_lite.load.source import ModelSource
 from ort_lite.load.spans import owned_array
 from ort_lite.options.config_keys import INITIALIZERS_FOLDER, LOAD_FORMAT, OPTIMIZED_BESIDE, OPTIMIZED_LEAST, SAVE_FORMAT
 from ort_lite.options.options import SessionOptions
+from ort_lite.plugins.rooms import hook
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.transform.contract import all_graphs
 
@@ -121,11 +122,10 @@ def set_params(model: Model, params: Params) -> None:
     Values are copied, but for those of bytes. Raises InvalidArgument for a name that is neither, and for another element type
     or shape; the model is unchanged then.
     """
-    from ort_lite.params.params import load_params
     from ort_lite.tensors.values import array_of
 
     ours = not isinstance(params, Mapping)
-    given: Mapping[str, Any] = load_params(params) if not isinstance(params, Mapping) else params
+    given: Mapping[str, Any] = hook("params")(params) if not isinstance(params, Mapping) else params
     places = {value.name: value for value in model.graph.inputs}
     for graph in reversed(list(all_graphs(model.graph))):  # an outer name hides an inner one
         places.update(graph.initializers)

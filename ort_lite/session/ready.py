@@ -16,7 +16,6 @@ from ort_lite.session.prepare import Prepared
 
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
-    from ort_lite.tools.verify.watch import Verifier
 
 
 class Ready:
@@ -52,7 +51,7 @@ class Ready:
         """
         self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
-        self.verifier: Verifier | None = None
+        self.verifier: Any = None  # what the hook "verify" keeps for the next verified run
         self._check: Callable[[], None] | None = None
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs) if feeds is None else feeds

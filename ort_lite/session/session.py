@@ -1,13 +1,12 @@
-"""InferenceSession: what a user calls; `session_state` makes what it calls, and keeps `run` short."""
+"""Session: load a model, run it, explain it, close it. `session_state` makes what it calls, and keeps `run` short."""
 
 import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ort_lite.compat.inference_session import Compatible
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.graph.model import Model
@@ -19,8 +18,9 @@ from ort_lite.options import config_keys
 from ort_lite.options.creation import creating
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.plugins import selection
+from ort_lite.plugins.rooms import hook
 from ort_lite.provider.ask import ask
-from ort_lite.provider.provider import CPU, Device, ExecutionProvider
+from ort_lite.provider.provider import Device, ExecutionProvider
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.opening import Params, source_to_keep
 from ort_lite.session.preparation import Arguments, arguments_of
@@ -29,18 +29,12 @@ from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
 
 if TYPE_CHECKING:
-    from ort_lite.compat.ep_devices import OrtEpDevice
-    from ort_lite.compat.io_binding import IOBinding
-    from ort_lite.compat.ort_value import OrtValue
     from ort_lite.execute.profiling import Profiler
     from ort_lite.session.creation import CreationTrace
     from ort_lite.session.explanation import Explanation
-    from ort_lite.tools.verify.report import Report
-    from ort_lite.tools.verify.settings import Verification
-    from ort_lite.tools.view.view import View
 
 
-class InferenceSession(Compatible):
+class Session:
     """A model, ready to run. `run` may be called from many threads at once.
 
     `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
@@ -56,6 +50,9 @@ class InferenceSession(Compatible):
     `SessionOptions.set_load_cancellation_flag(True)`.
     """
 
+    _model_path: str | None = None
+    """The path that the model came by. None: it came as something else."""
+
     def __init__(
         self,
         path_or_bytes: ModelSource | Model,
@@ -64,7 +61,7 @@ class InferenceSession(Compatible):
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        options = sess_options.copy() if sess_options is not None else SessionOptions()
+        options = self._own_options(sess_options)
         params: Params | None = kwargs.pop("params", None)
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._events = Stream(locks.rlock())
@@ -78,9 +75,13 @@ class InferenceSession(Compatible):
         if self._profiler is not None:
             weakref.finalize(self, self._profiler.write_left)
         self._changing, self._told = locks.lock(), threading.local()
-        self._sess_options_initial = sess_options
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model_path = os.fspath(path_or_bytes)
+
+    @staticmethod
+    def _own_options(given: SessionOptions | None) -> SessionOptions:
+        """A copy of the options that came, which is the session's."""
+        return SessionOptions() if given is None else given.copy()
 
     # Running
 
@@ -90,7 +91,7 @@ class InferenceSession(Compatible):
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
         *,
-        verify: "str | Verification | None" = None,
+        verify: Any = None,
         timeout: float | None = None,
     ) -> list[Any]:
         """The outputs by name, all in the model's order for None. Arrays that are returned are the caller's.
@@ -102,8 +103,8 @@ class InferenceSession(Compatible):
         """
         if timeout is not None or verify is not None:
             return self._run_watched(output_names, input_feed, run_options, verify, timeout)
-        if run_options is not None and run_options.has_adapters:
-            input_feed = run_options.adapted(input_feed)
+        if run_options is not None:
+            input_feed = run_options.extend_feed(input_feed)
         state = self._state
         if state.defaults and not state.defaults.keys().isdisjoint(input_feed):
             ready, input_feed = _override(state, input_feed, run_options)
@@ -115,7 +116,7 @@ class InferenceSession(Compatible):
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
         options: RunOptions | None,
-        verify: "str | Verification | None",
+        verify: Any,
         timeout: float | None = None,
     ) -> list[Any]:
         """A run with a deadline, or beside the CPU provider, or both."""
@@ -125,60 +126,19 @@ class InferenceSession(Compatible):
             with limited(options, timeout) as own:
                 return self.run(names, feed, own, verify=verify)
         assert verify is not None
-        if options is not None and options.has_adapters:
-            feed = options.adapted(feed)
+        if options is not None:
+            feed = options.extend_feed(feed)
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
             ready, feed = _override(state, feed, options)
         if isinstance(ready, Closed):
             return ready.run(names, feed, options)
-        from ort_lite.tools.verify.settings import settings
-        from ort_lite.tools.verify.watch import Verifier
-
-        checks = settings(verify)
-        if ready.verifier is None:
-            ready.verifier = Verifier(ready.prepared, state.options)
         run = partial(ready.run_other, names, feed, options)
-        return ready.verifier.run(checks, run, lambda report: setattr(self._told, "report", report))
-
-    def run_with_ort_values(
-        self,
-        output_names: Sequence[str] | None,
-        input_dict_ort_values: Mapping[str, "OrtValue"],
-        run_options: RunOptions | None = None,
-        *,
-        timeout: float | None = None,
-    ) -> list["OrtValue"]:
-        """As `run`, with OrtValues in and out; neither side is copied. Values on a device are read there, where their reader is.
-
-        Outputs are on the CPU; `io_binding` keeps them elsewhere.
-        """
-        from ort_lite.compat.ort_value import OrtValue
-
-        feed = {name: value.value() if value.device_tensor is None else value for name, value in input_dict_ort_values.items()}
-        return [OrtValue(value) for value in self.run(output_names, feed, run_options, timeout=timeout)]
-
-    def io_binding(self) -> "IOBinding":
-        """A new IOBinding for this session."""
-        from ort_lite.compat.io_binding import IOBinding
-
-        return IOBinding(self)
-
-    def run_with_iobinding(
-        self, iobinding: "IOBinding", run_options: RunOptions | None = None, *, timeout: float | None = None
-    ) -> None:
-        """Runs on what is bound; results are in `iobinding.get_outputs()` and in the memory that outputs are bound to.
-
-        A run that is ended may have written a part of these. `timeout`: as of `run`.
-        """
-        if timeout is None:
-            iobinding.run(run_options)
-            return
-        from ort_lite.options.deadline import limited
-
-        with limited(run_options, timeout) as own:
-            iobinding.run(own)
+        outputs: list[Any] = hook("verify")(
+            ready, state.options, verify, run, lambda report: setattr(self._told, "report", report)
+        )
+        return outputs
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """See `Ready.run_into`; None as well where the feed overrides initialisers, and once the session is closed."""
@@ -195,8 +155,8 @@ class InferenceSession(Compatible):
         wanted: Mapping[str, Device],
     ) -> list[Any]:
         """As `run`; outputs in `wanted` stay on a device, one of the session's, as DeviceTensors."""
-        if options is not None and options.has_adapters:
-            feed = options.adapted(feed)
+        if options is not None:
+            feed = options.extend_feed(feed)
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
@@ -212,24 +172,9 @@ class InferenceSession(Compatible):
         """Devices of the session's providers, the CPU too; of several on one the first."""
         return {provider.device: provider for provider in reversed(self._state.selection.providers)}
 
-    def create_ortvalue_from_shape_and_type(
-        self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
-    ) -> "OrtValue":
-        """A tensor of zeros, on a device in memory of the session's own provider there. It may outlive the session.
-
-        Raises InvalidArgument for a device on which the session has none.
-        """
-        from ort_lite.compat.io_binding import provider_of
-        from ort_lite.compat.ort_value import OrtValue
-        from ort_lite.tensors.device_tensor import device_named
-
-        device = device_named(device_type, device_id)
-        zeros = OrtValue.ortvalue_from_shape_and_type(shape, element_type)
-        return zeros if device == CPU else OrtValue.on(provider_of(self._devices(), device), zeros.numpy())
-
     @property
-    def verification(self) -> "Report | None":
-        """What the last `run(verify=...)` of this thread found; None: there was none."""
+    def verification(self) -> Any:
+        """The `ort_lite.tools.verify.report.Report` of the last `run(verify=...)` of this thread. None: there was none."""
         return getattr(self._told, "report", None)
 
     def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:
@@ -307,7 +252,7 @@ class InferenceSession(Compatible):
 
         return made_again, parts(type(self), self._kept, self._state.options, self._arguments, self._own_params)
 
-    def __enter__(self) -> "InferenceSession":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -336,12 +281,6 @@ class InferenceSession(Compatible):
     def get_modelmeta(self) -> ModelMetadata:
         return self._state.metadata
 
-    def get_input_epdevices(self) -> "list[OrtEpDevice | None]":
-        """The device that reads each input, in order; None for an input that nobody reads."""
-        from ort_lite.compat.input_devices import input_devices
-
-        return input_devices(self._prepared)
-
     def get_providers(self) -> list[str]:
         """Names in order of preference."""
         return list(dict.fromkeys(provider.name for provider in self._state.selection.providers))
@@ -362,26 +301,22 @@ class InferenceSession(Compatible):
         self,
         feeds: Mapping[str, Any] | None = None,
         *,
-        other: "InferenceSession | None" = None,
+        other: "Session | None" = None,
         profile: "str | os.PathLike[str] | None" = None,
-    ) -> "View":
+    ) -> Any:
         """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`.
 
         With `feeds` the session runs on them, and the page shows the time of each node, one of the runs and the memory that it
         planned. With `profile` times are read from a file that `end_profiling` wrote. `other`: a session to compare with, of the same
         model. Raises InvalidArgument for a file that is no profile, and what a run raises.
         """
-        from ort_lite.tools.view.viewing import Origin, view_of
-
-        origin = Origin(self._kept, self._arguments, self._own_params)
-        view = view_of(self, origin, feeds, profile)
+        view = hook("view")(self, feeds, profile)
         return view if other is None else view.beside(other.view(feeds))
 
     def _repr_html_(self) -> str:
-        from ort_lite.tools.view.notebook import html_of
-
         title = os.path.basename(self._model_path or "") or self.get_modelmeta().graph_name or "model"
-        return html_of(title, self.explain(), self._state.inputs, self._state.outputs)
+        html: str = hook("notebook")(title, self.explain(), self._state.inputs, self._state.outputs)
+        return html
 
     @property
     def creation_trace(self) -> "CreationTrace | None":
@@ -453,3 +388,10 @@ def _override(
     ready = state.ready if state.overriding is None else state.overriding.ready(options)
     given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
     return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}
+
+
+def __getattr__(name: str) -> Any:
+    """Names that were here before they moved."""
+    from ort_lite.plugins.moved import moved_name
+
+    return moved_name(__name__, name)

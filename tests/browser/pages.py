@@ -36,7 +36,8 @@ def _view(model: Any, providers: Sequence[Any] = CPU, level: str = "ORT_ENABLE_A
     options = SessionOptions()
     options.graph_optimization_level = GraphOptimizationLevel[level]
     with InferenceSession(model, options, providers=list(providers)) as session:
-        return session.view()
+        view: View = session.view()
+        return view
 
 
 def many_nodes() -> bytes:

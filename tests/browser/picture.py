@@ -26,7 +26,8 @@ SETTLED = 1000
 def write_page(path: Path) -> Path:
     images = np.load(DIGITS / "test_images.npz")["images"]
     with InferenceSession(DIGITS / "digits_cnn.onnx", providers=[SampleExecutionProvider, "CPUExecutionProvider"]) as session:
-        return session.view({"images": images}).save(path)
+        page: Path = session.view({"images": images}).save(path)
+    return page
 
 
 def take_picture(browser: Browser, page: Path, path: Path) -> None:

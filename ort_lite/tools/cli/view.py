@@ -41,21 +41,23 @@ def _view(arguments: Namespace) -> View:
             again = Namespace(**{**vars(arguments), "providers": arguments.compare})
             other = opened.enter_context(model.session(again, arguments.model))
         if arguments.profile or arguments.no_run:
-            return session.view(other=other, profile=arguments.profile)
+            shown: View = session.view(other=other, profile=arguments.profile)
+            return shown
         return _run(arguments, session, other)
 
 
 def _run(arguments: Namespace, session: InferenceSession, other: InferenceSession | None) -> View:
     """A model that does not run on what is made up for it is shown all the same."""
     try:
-        return session.view(_feeds(arguments, session), other=other)
+        view: View = session.view(_feeds(arguments, session), other=other)
     except OrtLiteError as error:
         if any(getattr(arguments, name) for name in GIVEN):
             raise
         first = str(error).splitlines()[0]
         why = f"not run, since inputs that are made up do not do ({first}); --feeds gives others"
         sys.stderr.write(f"ort-lite view: {why}\n")
-        return session.view(other=other)
+        view = session.view(other=other)
+    return view
 
 
 def _feeds(arguments: Namespace, session: InferenceSession) -> Mapping[str, Any]:

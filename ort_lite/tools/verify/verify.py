@@ -27,14 +27,15 @@ def verify(
 ) -> Report:
     """One verified run of the model; what was found is returned, not raised. Raises what making a session and running raise."""
     kept = keeping(options)
+    report: Report
     with InferenceSession(model, kept, providers, provider_options, placement_rules=placement_rules) as session:
         try:
             session.run(None, feed, verify=PARTITION if checks is None else checks)
         except VerificationError as found:
-            report: Report = found.report
-            return report
-        assert session.verification is not None
-        return session.verification
+            report = found.report
+        else:
+            report = session.verification
+    return report
 
 
 def keeping(options: SessionOptions | None) -> SessionOptions:

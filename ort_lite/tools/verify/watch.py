@@ -17,7 +17,7 @@ from ort_lite.tools.verify.bisection import first_bad
 from ort_lite.tools.verify.compare import TensorReport, Tolerance, compare
 from ort_lite.tools.verify.reference import Reference, why_not
 from ort_lite.tools.verify.report import PartitionReport, Report
-from ort_lite.tools.verify.settings import Verification
+from ort_lite.tools.verify.settings import Verification, settings
 
 
 class Verifier:
@@ -60,6 +60,24 @@ class Verifier:
         if not report.ok:
             raise _failure(report)
         return outputs
+
+
+def verified(
+    ready: Any,
+    options: SessionOptions,
+    verify: object,
+    call: Callable[[Executable], list[Any]],
+    tell: Callable[[Report], None],
+) -> list[Any]:
+    """Run a compiled model under watch; the hook behind `run(verify=...)`. `ready` is the session's, and keeps the Verifier.
+
+    Raises InvalidArgument for a `verify` that is none, and what `Verifier.run` raises.
+    """
+    checks = settings(verify)
+    if ready.verifier is None:
+        ready.verifier = Verifier(ready.prepared, options)
+    verifier: Verifier = ready.verifier
+    return verifier.run(checks, call, tell)
 
 
 class _Watch:

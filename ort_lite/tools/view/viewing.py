@@ -12,6 +12,7 @@ from ort_lite.log.events import RUN
 from ort_lite.record import Record
 from ort_lite.session.node_times import dims_of
 from ort_lite.session.preparation import Arguments, load_again
+from ort_lite.session.session import Session
 from ort_lite.session.session_state import SessionState
 from ort_lite.tools.view.collect import Subject, collect
 from ort_lite.tools.view.costs import costs_of_trace, measured
@@ -33,9 +34,10 @@ class Origin(Record):
         return "it was made from a large buffer or a file object, which it has not kept" if self.source is None else ""
 
 
-def view_of(session: Any, origin: Origin, feeds: Mapping[str, Any] | None, profile: "str | os.PathLike[str] | None") -> View:
-    """Loads the model again where it is still there, for the stages that a session keeps nothing of. See `InferenceSession.view`."""
+def view_of(session: Session, feeds: Mapping[str, Any] | None, profile: "str | os.PathLike[str] | None") -> View:
+    """Loads the model again where it is still there, for the stages that a session keeps nothing of. See `Session.view`."""
     state: SessionState = session._state
+    origin = Origin(session._kept, session._arguments, session._own_params)
     explanation, graph = state.explain(), state.explain().assignment.graph
     loaded, note = _loaded(state, origin)
     dims = dims_of(graph.inputs, feeds or {})

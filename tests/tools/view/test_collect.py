@@ -122,7 +122,7 @@ def test_an_operator_of_somebody_else_has_no_page() -> None:
 
 
 def test_another_session_is_beside_it_without_the_values_that_are_equal() -> None:
-    document = session_of(model(CHAIN)).view(other=session_of(model(CHAIN), CPU)).document
+    document: Document = session_of(model(CHAIN)).view(other=session_of(model(CHAIN), CPU)).document
     other = document["other"]
     assert other["values"] == {}
     check({**other, "values": document["values"]})

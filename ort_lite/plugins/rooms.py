@@ -1,0 +1,25 @@
+"""What a session lets the rooms do: `tools` and `params`, which the core never imports.
+
+Each hook is a function of a room, named by its dotted path as the built-in providers are. Its module is imported by the first call,
+so that a session which is neither viewed nor verified loads no viewer and no verifier. A program may put a function of its own in place
+of one of them (`HOOKS["view"] = "my_viewer:view_of"`).
+"""
+
+from importlib import import_module
+from typing import Any
+
+HOOKS = {
+    "notebook": "ort_lite.tools.view.notebook:html_of",  # (title, explanation, inputs, outputs) -> HTML
+    "params": "ort_lite.params.params:load_params",  # bytes of a parameter file -> arrays by name
+    "verify": "ort_lite.tools.verify.watch:verified",  # (ready, options, verify, call, tell) -> outputs
+    "view": "ort_lite.tools.view.viewing:view_of",  # (session, feeds, profile) -> View
+}
+
+
+def hook(name: str) -> Any:
+    """Return the function behind a hook. Raises what importing its module raises."""
+    module, _, function = HOOKS[name].partition(":")
+    return getattr(import_module(module), function)
+
+
+__all__ = ["HOOKS", "hook"]
