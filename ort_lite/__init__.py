@@ -1,240 +1,200 @@
 """An ONNX runtime in which an accelerator is a Python package, with onnxruntime's Python interface.
 
+The modules, in the order in which to read them. First the stages, from a file to results:
+
+- `load`: an ONNX file becomes a Model; models are saved.
+- `transform`: the contract of a transform, and the stage that applies them.
+- `partition`: every node is assigned to a provider; claims, borders, costs.
+- `compile`: partitions become callables.
+- `execute`: feeds, steps, guards, profiles.
+- `session`: Session, which takes a model through the stages; load, run, explain, close.
+
+Then what the stages stand on:
+
+- `errors`: the hierarchy of all errors.
+- `dtypes`: element types.
+- `record`: frozen classes of named fields.
+- `log`: the logger.
+- `shapes`: symbolic integers: dimensions, expressions over them, broadcasting.
+- `native`: how a Python function becomes native code.
+- `options`: options of sessions and runs, config entries, policies.
+- `graph`: Model, Graph, Node, Value, types.
+- `memory`: arenas, pools, allocators, planning.
+- `inference`: shape rules and operator schemas.
+- `provider`: the contract of an execution provider.
+- `tensors`: tensors outside of a model: NDArray, DLPack, values on a device.
+- `plugins`: finds providers, transforms and rules; the hooks.
+
+Last four rooms around this core, which imports none of them:
+
+- `compat`: onnxruntime's names and behavior: InferenceSession, OrtValue, IOBinding, devices, the import switch, the ONNX backend.
+- `params`: parameter files.
+- `testing`: the conformance kit and the model generator.
+- `tools`: the command line, the viewer, the playground, verified runs, the machine.
+
 Names are imported when they are first used: `import ort_lite` alone loads nothing else.
 """
 
+import sys
+from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ort_lite._version import __version__
+from ort_lite._version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from ort_lite.compat.adapters import AdapterFormat, LoraAdapter
-    from ort_lite.compat.allocators import (
-        OrtAllocatorType,
-        OrtArenaCfg,
-        OrtDeviceMemoryType,
-        OrtMemoryInfo,
-        OrtMemoryInfoDeviceType,
-        OrtMemType,
-        create_and_register_allocator,
-        create_and_register_allocator_v2,
-        register_allocator,
-        unregister_allocator,
-    )
-    from ort_lite.compat.api import (
-        cuda_version,
-        disable_telemetry_events,
-        enable_telemetry_events,
-        get_build_info,
-        get_device,
-        get_version_string,
-        has_collective_ops,
-        package_name,
-        preload_dlls,
-        version,
-    )
-    from ort_lite.compat.assigned import OrtEpAssignedNode, OrtEpAssignedSubgraph
-    from ort_lite.compat.chosen import OrtExecutionProviderDevicePolicy
-    from ort_lite.compat.context_data import OrtEpContextData, OrtEpContextDataBuffer
-    from ort_lite.compat.copying import copy_tensors
-    from ort_lite.compat.debug_info import print_debug_info
-    from ort_lite.compat.devices import (
-        OrtCompiledModelCompatibility,
-        OrtDevice,
-        OrtDeviceEpIncompatibilityReason,
-        OrtDeviceVendorId,
-        OrtHardwareDevice,
-        OrtHardwareDeviceType,
-    )
+if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that each name is written in one place.
+    from ort_lite.compat.adapters import AdapterFormat as AdapterFormat
+    from ort_lite.compat.adapters import LoraAdapter as LoraAdapter
+    from ort_lite.compat.allocators import OrtAllocatorType as OrtAllocatorType
+    from ort_lite.compat.allocators import OrtArenaCfg as OrtArenaCfg
+    from ort_lite.compat.allocators import OrtDeviceMemoryType as OrtDeviceMemoryType
+    from ort_lite.compat.allocators import OrtMemoryInfo as OrtMemoryInfo
+    from ort_lite.compat.allocators import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
+    from ort_lite.compat.allocators import OrtMemType as OrtMemType
+    from ort_lite.compat.allocators import create_and_register_allocator as create_and_register_allocator
+    from ort_lite.compat.allocators import create_and_register_allocator_v2 as create_and_register_allocator_v2
+    from ort_lite.compat.allocators import register_allocator as register_allocator
+    from ort_lite.compat.allocators import unregister_allocator as unregister_allocator
+    from ort_lite.compat.api import cuda_version as cuda_version
+    from ort_lite.compat.api import disable_telemetry_events as disable_telemetry_events
+    from ort_lite.compat.api import enable_telemetry_events as enable_telemetry_events
+    from ort_lite.compat.api import get_available_providers as get_available_providers
+    from ort_lite.compat.api import get_build_info as get_build_info
+    from ort_lite.compat.api import get_device as get_device
+    from ort_lite.compat.api import get_version_string as get_version_string
+    from ort_lite.compat.api import has_collective_ops as has_collective_ops
+    from ort_lite.compat.api import package_name as package_name
+    from ort_lite.compat.api import preload_dlls as preload_dlls
+    from ort_lite.compat.api import version as version
+    from ort_lite.compat.assigned import OrtEpAssignedNode as OrtEpAssignedNode
+    from ort_lite.compat.assigned import OrtEpAssignedSubgraph as OrtEpAssignedSubgraph
+    from ort_lite.compat.chosen import OrtExecutionProviderDevicePolicy as OrtExecutionProviderDevicePolicy
+    from ort_lite.compat.context_data import OrtEpContextData as OrtEpContextData
+    from ort_lite.compat.context_data import OrtEpContextDataBuffer as OrtEpContextDataBuffer
+    from ort_lite.compat.copying import copy_tensors as copy_tensors
+    from ort_lite.compat.debug_info import print_debug_info as print_debug_info
+    from ort_lite.compat.devices import OrtCompiledModelCompatibility as OrtCompiledModelCompatibility
+    from ort_lite.compat.devices import OrtDevice as OrtDevice
+    from ort_lite.compat.devices import OrtDeviceEpIncompatibilityReason as OrtDeviceEpIncompatibilityReason
+    from ort_lite.compat.devices import OrtDeviceVendorId as OrtDeviceVendorId
+    from ort_lite.compat.devices import OrtHardwareDevice as OrtHardwareDevice
+    from ort_lite.compat.devices import OrtHardwareDeviceType as OrtHardwareDeviceType
+    from ort_lite.compat.ep_devices import OrtEpDevice as OrtEpDevice
+    from ort_lite.compat.ep_devices import OrtSyncStream as OrtSyncStream
+    from ort_lite.compat.ep_devices import get_ep_devices as get_ep_devices
     from ort_lite.compat.ep_devices import (
-        OrtEpDevice,
-        OrtSyncStream,
-        get_ep_devices,
-        get_hardware_device_ep_incompatibility_details,
-        get_hardware_devices,
-        get_model_compatibility_for_ep_devices,
-        register_execution_provider_library,
-        unregister_execution_provider_library,
+        get_hardware_device_ep_incompatibility_details as get_hardware_device_ep_incompatibility_details,
     )
-    from ort_lite.compat.global_threads import set_global_thread_pool_sizes
-    from ort_lite.compat.inference_session import InferenceSession
-    from ort_lite.compat.io_binding import IOBinding
+    from ort_lite.compat.ep_devices import get_hardware_devices as get_hardware_devices
+    from ort_lite.compat.ep_devices import get_model_compatibility_for_ep_devices as get_model_compatibility_for_ep_devices
+    from ort_lite.compat.ep_devices import register_execution_provider_library as register_execution_provider_library
+    from ort_lite.compat.ep_devices import unregister_execution_provider_library as unregister_execution_provider_library
+    from ort_lite.compat.global_threads import set_global_thread_pool_sizes as set_global_thread_pool_sizes
+    from ort_lite.compat.inference_session import InferenceSession as InferenceSession
+    from ort_lite.compat.io_binding import IOBinding as IOBinding
+    from ort_lite.compat.model_compiler import ModelCompiler as ModelCompiler
+    from ort_lite.compat.model_compiler import OrtCompileApiFlags as OrtCompileApiFlags
+    from ort_lite.compat.model_compiler import OrtExternalInitializerInfo as OrtExternalInitializerInfo
+    from ort_lite.compat.model_compiler import get_compatibility_info_from_model as get_compatibility_info_from_model
     from ort_lite.compat.model_compiler import (
-        ModelCompiler,
-        OrtCompileApiFlags,
-        OrtExternalInitializerInfo,
-        get_compatibility_info_from_model,
-        get_compatibility_info_from_model_bytes,
+        get_compatibility_info_from_model_bytes as get_compatibility_info_from_model_bytes,
     )
-    from ort_lite.compat.ort_value import OrtValue
-    from ort_lite.compat.ort_value_vector import OrtValueVector
-    from ort_lite.compat.session_io_binding import SessionIOBinding
-    from ort_lite.compat.sparse import OrtSparseFormat, SparseTensor
-    from ort_lite.compat.switch import install_as_onnxruntime
-    from ort_lite.load.consolidate import consolidate_tensors_to_buffer
-    from ort_lite.load.load import load
-    from ort_lite.load.parse_options import ParseOptions, SerializeOptions, TensorBufferOptions, kSmallTensorDataThresholdBytes
-    from ort_lite.load.save import save
-    from ort_lite.load.spans import ByteSpan, span_of
-    from ort_lite.load.tensors import tensors as model_tensors
-    from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
-    from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
-    from ort_lite.params.cvm import CVMArrayAlloc, CVMArrayFree, CVMArrayFromHandle, CVMLoadParamsDict, CVMSaveParamsDict
-    from ort_lite.params.params import load_params, save_params
-    from ort_lite.partition.cost.cost_model import CostModel
-    from ort_lite.partition.cost.strategy import CostStrategy
-    from ort_lite.partition.placement import PlacementRule, place
-    from ort_lite.plugins.plugins import available_providers as get_available_providers
-    from ort_lite.plugins.plugins import register_plugin, register_provider, unregister_plugin, unregister_provider
-    from ort_lite.plugins.selection import get_all_providers, set_default_providers
-    from ort_lite.session.composite import CompositeProvider
-    from ort_lite.session.explanation import Explanation
-    from ort_lite.session.metadata import ModelMetadata, NodeArg
-    from ort_lite.session.planning import plan
-    from ort_lite.tensors.ndarray import NDArray
-    from ort_lite.tools.verify.measure import measure_costs
-    from ort_lite.tools.verify.settings import Verification
-    from ort_lite.tools.verify.verify import verify
+    from ort_lite.compat.options import RunOptions as RunOptions
+    from ort_lite.compat.options import SessionOptions as SessionOptions
+    from ort_lite.compat.ort_value import OrtValue as OrtValue
+    from ort_lite.compat.ort_value_vector import OrtValueVector as OrtValueVector
+    from ort_lite.compat.session_io_binding import SessionIOBinding as SessionIOBinding
+    from ort_lite.compat.sparse import OrtSparseFormat as OrtSparseFormat
+    from ort_lite.compat.sparse import SparseTensor as SparseTensor
+    from ort_lite.compat.switch import install_as_onnxruntime as install_as_onnxruntime
+    from ort_lite.load.consolidate import consolidate_tensors_to_buffer as consolidate_tensors_to_buffer
+    from ort_lite.load.load import load as load
+    from ort_lite.load.parse_options import ParseOptions as ParseOptions
+    from ort_lite.load.parse_options import SerializeOptions as SerializeOptions
+    from ort_lite.load.parse_options import TensorBufferOptions as TensorBufferOptions
+    from ort_lite.load.parse_options import kSmallTensorDataThresholdBytes as kSmallTensorDataThresholdBytes
+    from ort_lite.load.save import save as save
+    from ort_lite.load.spans import ByteSpan as ByteSpan
+    from ort_lite.load.spans import span_of as span_of
+    from ort_lite.load.tensors import model_tensors as model_tensors
+    from ort_lite.log import set_default_logger_severity as set_default_logger_severity
+    from ort_lite.log import set_default_logger_verbosity as set_default_logger_verbosity
+    from ort_lite.options.options import ExecutionMode as ExecutionMode
+    from ort_lite.options.options import ExecutionOrder as ExecutionOrder
+    from ort_lite.options.options import GraphOptimizationLevel as GraphOptimizationLevel
+    from ort_lite.params.cvm import CVMArrayAlloc as CVMArrayAlloc
+    from ort_lite.params.cvm import CVMArrayFree as CVMArrayFree
+    from ort_lite.params.cvm import CVMArrayFromHandle as CVMArrayFromHandle
+    from ort_lite.params.cvm import CVMLoadParamsDict as CVMLoadParamsDict
+    from ort_lite.params.cvm import CVMSaveParamsDict as CVMSaveParamsDict
+    from ort_lite.params.params import load_params as load_params
+    from ort_lite.params.params import save_params as save_params
+    from ort_lite.partition.cost.cost_model import CostModel as CostModel
+    from ort_lite.partition.cost.strategy import CostStrategy as CostStrategy
+    from ort_lite.partition.placement import PlacementRule as PlacementRule
+    from ort_lite.partition.placement import place as place
+    from ort_lite.plugins.plugins import register_plugin as register_plugin
+    from ort_lite.plugins.plugins import register_provider as register_provider
+    from ort_lite.plugins.plugins import unregister_plugin as unregister_plugin
+    from ort_lite.plugins.plugins import unregister_provider as unregister_provider
+    from ort_lite.plugins.selection import get_all_providers as get_all_providers
+    from ort_lite.plugins.selection import set_default_providers as set_default_providers
+    from ort_lite.provider.seeds import set_seed as set_seed
+    from ort_lite.session.composite import CompositeProvider as CompositeProvider
+    from ort_lite.session.explanation import Explanation as Explanation
+    from ort_lite.session.metadata import ModelMetadata as ModelMetadata
+    from ort_lite.session.metadata import NodeArg as NodeArg
+    from ort_lite.session.planning import plan as plan
+    from ort_lite.tensors.ndarray import NDArray as NDArray
+    from ort_lite.tools.verify.measure import measure_costs as measure_costs
+    from ort_lite.tools.verify.settings import Verification as Verification
+    from ort_lite.tools.verify.verify import verify as verify
 
-_HOME = {
-    "AdapterFormat": "compat.adapters",
-    "ByteSpan": "load.spans",
-    "CVMArrayAlloc": "params.cvm",
-    "CVMArrayFree": "params.cvm",
-    "CVMArrayFromHandle": "params.cvm",
-    "CVMLoadParamsDict": "params.cvm",
-    "CVMSaveParamsDict": "params.cvm",
-    "CompositeProvider": "session.composite",
-    "CostModel": "partition.cost.cost_model",
-    "CostStrategy": "partition.cost.strategy",
-    "ExecutionMode": "options.options",
-    "ExecutionOrder": "options.options",
-    "Explanation": "session.explanation",
-    "GraphOptimizationLevel": "options.options",
-    "IOBinding": "compat.io_binding",
-    "InferenceSession": "session.session",
-    "LoraAdapter": "compat.adapters",
-    "ModelCompiler": "compat.model_compiler",
-    "ModelMetadata": "session.metadata",
-    "NDArray": "tensors.ndarray",
-    "NodeArg": "session.metadata",
-    "OrtAllocatorType": "compat.allocators",
-    "OrtArenaCfg": "compat.allocators",
-    "OrtCompileApiFlags": "compat.model_compiler",
-    "OrtCompiledModelCompatibility": "compat.devices",
-    "OrtDevice": "compat.devices",
-    "OrtDeviceEpIncompatibilityReason": "compat.devices",
-    "OrtDeviceMemoryType": "compat.allocators",
-    "OrtDeviceVendorId": "compat.devices",
-    "OrtEpAssignedNode": "compat.assigned",
-    "OrtEpAssignedSubgraph": "compat.assigned",
-    "OrtEpContextData": "compat.context_data",
-    "OrtEpContextDataBuffer": "compat.context_data",
-    "OrtEpDevice": "compat.ep_devices",
-    "OrtExecutionProviderDevicePolicy": "compat.chosen",
-    "OrtExternalInitializerInfo": "compat.model_compiler",
-    "OrtHardwareDevice": "compat.devices",
-    "OrtHardwareDeviceType": "compat.devices",
-    "OrtMemType": "compat.allocators",
-    "OrtMemoryInfo": "compat.allocators",
-    "OrtMemoryInfoDeviceType": "compat.allocators",
-    "OrtSparseFormat": "compat.sparse",
-    "OrtSyncStream": "compat.ep_devices",
-    "OrtValue": "compat.ort_value",
-    "OrtValueVector": "compat.ort_value_vector",
-    "ParseOptions": "load.parse_options",
-    "PlacementRule": "partition.placement",
-    "RunOptions": "options.options",
-    "SerializeOptions": "load.parse_options",
-    "SessionIOBinding": "compat.session_io_binding",
-    "SessionOptions": "options.options",
-    "SparseTensor": "compat.sparse",
-    "TensorBufferOptions": "load.parse_options",
-    "Verification": "tools.verify.settings",
-    "consolidate_tensors_to_buffer": "load.consolidate",
-    "copy_tensors": "compat.copying",
-    "create_and_register_allocator": "compat.allocators",
-    "create_and_register_allocator_v2": "compat.allocators",
-    "cuda_version": "compat.api",
-    "disable_telemetry_events": "compat.api",
-    "enable_telemetry_events": "compat.api",
-    "get_all_providers": "plugins.selection",
-    "get_available_providers": "plugins.plugins:available_providers",
-    "get_build_info": "compat.api",
-    "get_compatibility_info_from_model": "compat.model_compiler",
-    "get_compatibility_info_from_model_bytes": "compat.model_compiler",
-    "get_device": "compat.api",
-    "get_ep_devices": "compat.ep_devices",
-    "get_hardware_device_ep_incompatibility_details": "compat.ep_devices",
-    "get_hardware_devices": "compat.ep_devices",
-    "get_model_compatibility_for_ep_devices": "compat.ep_devices",
-    "get_version_string": "compat.api",
-    "has_collective_ops": "compat.api",
-    "install_as_onnxruntime": "compat.switch",
-    "kSmallTensorDataThresholdBytes": "load.parse_options",
-    "load": "load.load",
-    "load_params": "params.params",
-    "measure_costs": "tools.verify.measure",
-    "model_tensors": "load.tensors:tensors",
-    "package_name": "compat.api",
-    "place": "partition.placement",
-    "plan": "session.planning",
-    "preload_dlls": "compat.api",
-    "print_debug_info": "compat.debug_info",
-    "register_allocator": "compat.allocators",
-    "register_execution_provider_library": "compat.ep_devices",
-    "register_plugin": "plugins.plugins",
-    "register_provider": "plugins.plugins",
-    "save": "load.save",
-    "save_params": "params.params",
-    "set_default_logger_severity": "log",
-    "set_default_logger_verbosity": "log",
-    "set_default_providers": "plugins.selection",
-    "set_global_thread_pool_sizes": "compat.global_threads",
-    "set_seed": "provider.seeds",
-    "span_of": "load.spans",
-    "unregister_allocator": "compat.allocators",
-    "unregister_execution_provider_library": "compat.ep_devices",
-    "unregister_plugin": "plugins.plugins",
-    "unregister_provider": "plugins.plugins",
-    "verify": "tools.verify.verify",
-    "version": "compat.api",
-}
+
+@cache
+def _homes() -> dict[str, str]:
+    """The module of each public name, as the lines above have it."""
+    import re
+
+    loader: Any = __spec__.loader
+    source = loader.get_source(__name__)
+    return {name: home for home, name in re.findall(r"from (\S+) import \(?\s*(\w+) as \2\b", source)}
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
+    if name == "__all__":
+        return sorted({"__version__", *_homes()})
+    home = _homes().get(name)
     if home is None:
         raise AttributeError(f"module 'ort_lite' has no attribute {name!r}")
-    module, _, attribute = home.partition(":")
-    found = globals()[name] = getattr(import_module(f"ort_lite.{module}"), attribute or name)
+    found = globals()[name] = getattr(import_module(home), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_homes()})
 
 
-__all__ = [
-    "AdapterFormat", "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict",
-    "CVMSaveParamsDict", "CompositeProvider", "CostModel", "CostStrategy", "ExecutionMode", "ExecutionOrder", "Explanation",
-    "GraphOptimizationLevel", "IOBinding", "InferenceSession", "LoraAdapter", "ModelCompiler", "ModelMetadata", "NDArray",
-    "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtCompileApiFlags", "OrtCompiledModelCompatibility", "OrtDevice",
-    "OrtDeviceEpIncompatibilityReason", "OrtDeviceMemoryType", "OrtDeviceVendorId", "OrtEpAssignedNode",
-    "OrtEpAssignedSubgraph", "OrtEpContextData", "OrtEpContextDataBuffer", "OrtEpDevice",
-    "OrtExecutionProviderDevicePolicy", "OrtExternalInitializerInfo", "OrtHardwareDevice", "OrtHardwareDeviceType",
-    "OrtMemType", "OrtMemoryInfo", "OrtMemoryInfoDeviceType", "OrtSparseFormat", "OrtSyncStream", "OrtValue",
-    "OrtValueVector", "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions", "SessionIOBinding",
-    "SessionOptions", "SparseTensor", "TensorBufferOptions", "Verification", "__version__", "consolidate_tensors_to_buffer",
-    "copy_tensors", "create_and_register_allocator", "create_and_register_allocator_v2", "cuda_version",
-    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info",
-    "get_compatibility_info_from_model", "get_compatibility_info_from_model_bytes", "get_device", "get_ep_devices",
-    "get_hardware_device_ep_incompatibility_details", "get_hardware_devices", "get_model_compatibility_for_ep_devices",
-    "get_version_string", "has_collective_ops", "install_as_onnxruntime", "kSmallTensorDataThresholdBytes", "load",
-    "load_params", "measure_costs", "model_tensors", "package_name", "place", "plan", "preload_dlls", "print_debug_info",
-    "register_allocator", "register_execution_provider_library", "register_plugin", "register_provider", "save",
-    "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_default_providers",
-    "set_global_thread_pool_sizes", "set_seed", "span_of", "unregister_allocator", "unregister_execution_provider_library",
-    "unregister_plugin", "unregister_provider", "verify", "version",
-]  # fmt: skip
+class _Face(ModuleType):
+    """This module: `ort_lite.load` is a function, which the import of the folder `load` does not hide."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "load" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+class _Moved:
+    """Finds modules by the names that they had before they moved. It is asked last."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("ort_lite."):
+            return None
+        from ort_lite.plugins.moved import spec_of
+
+        return spec_of(name)
+
+
+sys.modules[__name__].__class__ = _Face
+sys.meta_path.append(_Moved)

@@ -1,8 +1,10 @@
 """The module `ort_lite`: its names, and what importing it costs."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import onnxruntime
 import pytest
@@ -39,6 +41,21 @@ def test_names_of_onnxruntime_are_there(name: str) -> None:
 def test_every_public_name_resolves() -> None:
     assert all(getattr(ort_lite, name) is not None for name in ort_lite.__all__)
     assert set(ort_lite.__all__) <= set(dir(ort_lite))
+
+
+def test_a_public_name_is_written_once() -> None:
+    """In a line for type checkers, which the module reads at run time; it has no second list."""
+    source = Path(str(ort_lite.__file__)).read_text(encoding="utf-8")
+    names = re.findall(r"import \(?\s*(\w+) as (\w+)", source)
+    assert len(names) > 100
+    assert [(name, alias) for name, alias in names if name != alias] == []
+    assert sorted(alias for _, alias in names) == ort_lite.__all__
+
+
+def test_a_star_imports_the_public_names() -> None:
+    names: dict[str, object] = {}
+    exec("from ort_lite import *", names)
+    assert set(ort_lite.__all__) <= names.keys()
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -14,6 +14,7 @@ import ort_lite
 from ort_lite.errors import CompileError, InvalidGraph, ModelRequiresCompilation, ProviderError, RuntimeException
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
+from ort_lite.load import save
 from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.provider.kernels import KernelProvider, KernelRegistry
 from tests.provider.numpy_provider import FUNCTIONS, CpuStandIn, NumpyProvider
@@ -418,7 +419,7 @@ def test_a_save_that_fails_leaves_the_files_of_the_one_before(apart: Path, monke
     def full(*arguments: Any) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("ort_lite.load.save.serialize", full)
+    monkeypatch.setattr(save, "serialize", full)
     with pytest.raises(OSError, match="no space left"):
         made.save_compiled(apart, embed=False)
     assert {path.name: path.read_bytes() for path in apart.parent.iterdir()} == before

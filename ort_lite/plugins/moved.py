@@ -1,0 +1,114 @@
+"""Where modules and names are that had other dotted paths before: one table, by which the old paths work and warn.
+
+Programs, providers and pickles of earlier releases have the old ones. `ort_lite/__init__.py` asks `spec_of` for a module that nothing
+else finds; the modules that a name has left ask `moved_name`.
+"""
+
+import sys
+import warnings
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+MODULES = {
+    "backend": "compat.backend",
+    "checkpoint": "native.checkpoint",
+    "commands": "tools.cli",
+    "commands.desk": "tools.playground",
+    "datasets": "compat.datasets",
+    "machine": "tools.machine",
+    "machine.image": "provider.machine_image",
+    "onnxruntime": "compat.onnxruntime",
+    "options.chosen": "compat.chosen",
+    "options.context_data": "compat.context_data",
+    "options.onnxruntime_optimizers": "compat.optimizers",
+    "partition.layer_assignment": "compat.layer_assignment",
+    "pipeline": "session",
+    "plugins.debug_info": "compat.debug_info",
+    "plugins.devices": "compat.provider_devices",
+    "plugins.ep_devices": "compat.ep_devices",
+    "serialization": "load",
+    "session.adapters": "compat.adapters",
+    "session.assigned": "compat.assigned",
+    "session.background": "compat.background",
+    "session.copying": "compat.copying",
+    "session.costs": "tools.view.costs",
+    "session.ep_devices": "compat.input_devices",
+    "session.io_binding": "compat.io_binding",
+    "session.measure": "tools.verify.measure",
+    "session.model_compiler": "compat.model_compiler",
+    "session.native_face": "compat.native_face",
+    "session.notebook": "tools.view.notebook",
+    "session.ort_value": "compat.ort_value",
+    "session.ort_value_vector": "compat.ort_value_vector",
+    "session.session_io_binding": "compat.session_io_binding",
+    "session.verify": "tools.verify.verify",
+    "session.viewing": "tools.view.viewing",
+    "tensors.adapter_file": "compat.adapter_file",
+    "tensors.cvm": "params.cvm",
+    "tensors.params": "params.params",
+    "tensors.sparse": "compat.sparse",
+    "verification": "tools.verify",
+    "view": "tools.view",
+}
+"""Old module -> where it is, both below `ort_lite`. A folder stands for everything in it."""
+
+NAMES = {
+    "session.InferenceSession": "compat.inference_session",
+    "session.session.InferenceSession": "compat.inference_session",
+}
+"""Old name -> the module that defines it, for names that moved out of a module that is still there."""
+
+
+def spec_of(name: str) -> ModuleSpec | None:
+    """The spec of a module under its old name, with a DeprecationWarning. None: the table does not have it."""
+    new = _new_name(name)
+    if new is None:
+        return None
+    if _new_name(name.rpartition(".")[0]) is None:  # else the import of the folder has warned
+        warnings.warn(f"{name} is now {new}", DeprecationWarning, stacklevel=3)
+    real = import_module(new)
+    loader: Any = _Alias(real)  # importlib.abc, whose Loader it would be, takes milliseconds to import
+    return ModuleSpec(name, loader, is_package=hasattr(real, "__path__"))
+
+
+def moved_name(module: str, name: str) -> Any:
+    """What has moved out of a module, with a DeprecationWarning. Raises AttributeError for anything else."""
+    home = NAMES.get(f"{module}.{name}".removeprefix("ort_lite."))
+    if home is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    warnings.warn(f"{module}.{name} is now ort_lite.{home}.{name}", DeprecationWarning, stacklevel=3)
+    found = getattr(import_module(f"ort_lite.{home}"), name)
+    setattr(sys.modules[module], name, found)
+    return found
+
+
+def _new_name(name: str) -> str | None:
+    """By the longest part of the old name that the table has."""
+    head, rest = name.removeprefix("ort_lite."), ""
+    while head:
+        if head in MODULES:
+            return f"ort_lite.{MODULES[head]}{rest}"
+        head, _, last = head.rpartition(".")
+        rest = f".{last}{rest}"
+    return None
+
+
+class _Alias:
+    """Loads a module under its old name. It is the module itself; a folder, below which old names are looked up, stands beside it."""
+
+    def __init__(self, real: ModuleType) -> None:
+        self._real = real
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """The import makes the module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        if hasattr(module, "__path__"):  # empty: no file of the folder is loaded a second time
+            module.__dict__["__getattr__"] = lambda name: getattr(self._real, name)
+        else:
+            sys.modules[module.__name__] = self._real
+
+
+__all__ = ["MODULES", "NAMES", "moved_name", "spec_of"]
