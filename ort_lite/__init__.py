@@ -14,7 +14,7 @@ Then what the stages stand on:
 - `errors`: the hierarchy of all errors.
 - `dtypes`: element types.
 - `record`: frozen classes of named fields.
-- `log`: the logger.
+- `log`: the logger, and the event stream of a session.
 - `shapes`: symbolic integers: dimensions, expressions over them, broadcasting.
 - `native`: how a Python function becomes native code.
 - `options`: options of sessions and runs, config entries, policies.

@@ -4,24 +4,24 @@ Imports and names are read from the source, so that those inside functions count
 """
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from ort_lite.plugins.rooms import HOOKS, hook
 from ort_lite_transforms.schemas import FILES
 
 ROOT = Path(__file__).parents[1]
 
 # What providers, transforms and plugins may know of ort_lite.
 CONTRACT = (
-    "checkpoint",
     "dtypes",
     "errors",
     "graph",
     "inference",
-    "machine",
     "memory",
     "native",
     "partition.cost.work",
@@ -61,32 +61,24 @@ KEEPERS = {
 # From the ground up: what is in a line imports only what is in lines above it, or beside it.
 FLOORS = {
     "ort_lite": """
-        _version errors dtypes record log checkpoint
+        _version errors dtypes record log
         shapes
         native
         options
         graph
         memory
-        serialization
+        load
         inference
         transform
         provider
         tensors
-        compat
         plugins
         execute
         partition
         compile
-        pipeline
-        verification
-        view
         session
-        ort_lite
-        backend datasets
-        onnxruntime
-        machine
-        testing
-        commands
+        compat params testing
+        tools
         __main__
     """,
     "ort_lite_cpu": """
@@ -100,8 +92,14 @@ FLOORS = {
         ort_lite_cpu
     """,
 }
-# Folders of ort_lite that name operators: they measure, generate and compare models.
-ROOMS = ("commands", "datasets", "testing")
+FRAMEWORK = "ort_lite"
+STAGES = ("load", "transform", "partition", "compile", "execute", "session")
+ROOMS = ("compat", "params", "testing", "tools")
+FACE = ("__init__.py", "__main__.py", "_version.py", "py.typed")
+MOST_ENTRIES = 23  # of the folder ort_lite, beside these four: a newcomer reads them all
+
+# The files of the core in which rooms are named, as text: what they are to do for a session, and where the old paths lead.
+NAMES_ROOMS = ("ort_lite/plugins/rooms.py", "ort_lite/plugins/moved.py")
 
 # Operators that the rest of ort_lite names. The schema text states what it needs to know of all others, as traits.
 NAMED = {
@@ -110,8 +108,6 @@ NAMED = {
     "Identity": "stands for a function's output that is one of its inputs, where the call is inlined",
     "If": "one of its bodies runs, and once; those of others run again and again",
 }
-
-MOST_ENTRIES = 35  # of the folder ort_lite: a newcomer reads them all; three have onnxruntime's names
 
 Rule = Callable[[str, str], str | None]  # (path of the importing file, dotted name) -> what is wrong with it
 
@@ -166,6 +162,24 @@ def each_expensive_package_has_one_keeper(path: str, name: str) -> str | None:
         if within(name, package) and path not in keepers:
             return f"only {' and '.join(keepers)} imports {package}"
     return None
+
+
+def room_of(name: str) -> str | None:
+    """The room that a module is in, None for the core: "ort_lite.compat.api" -> "compat"."""
+    part = name.split(".")[1] if within(name, "ort_lite") and "." in name else ""
+    return part if part in ROOMS else None
+
+
+def the_core_imports_no_room(path: str, name: str) -> str | None:
+    """The face and the command are no part of the core."""
+    if package_of(path) != "ort_lite" or path in ("ort_lite/__init__.py", "ort_lite/__main__.py"):
+        return None
+    own, other = room_of(module_of(path)), room_of(name)
+    if other is None or own in (other, "tools"):
+        return None
+    if own is not None:
+        return f"the room {own} may import the core, and {other} is a room; tools alone imports rooms"
+    return f"the core imports no room; ort_lite/plugins/rooms.py is where it has the hooks of {other}"
 
 
 def folders_are_not_packages(path: str, name: str) -> str | None:
@@ -249,14 +263,17 @@ def in_circles(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 def upwards(graph: Mapping[str, set[str]], floors: str) -> list[str]:
-    """Imports of what is on a higher floor; every folder and file directly in the package has one."""
+    """Imports of what is on a higher floor; every folder and file directly in the package has one, but for the face of ort_lite: its
+    names are those of all rooms.
+    """
     floor = {name: k for k, line in enumerate(floors.strip().splitlines()) for name in line.split()}
 
     def of(module: str) -> int:
         package, _, rest = module.partition(".")
         return floor[rest.partition(".")[0] or package]
 
-    return [f"{one} -> {other}" for one, names in graph.items() for other in sorted(names) if of(other) > of(one)]
+    inner = {one: names - {FRAMEWORK} for one, names in graph.items() if one != FRAMEWORK}
+    return [f"{one} -> {other}" for one, names in inner.items() for other in sorted(names) if of(other) > of(one)]
 
 
 def entries(folder: Path) -> list[str]:
@@ -274,12 +291,60 @@ def test_no_folder_imports_one_above_it(package: str) -> None:
 
 
 def test_the_top_floor_can_be_taken_in_at_once() -> None:
-    assert len(entries(ROOT / "ort_lite")) <= MOST_ENTRIES
+    assert len([entry for entry in entries(ROOT / "ort_lite") if entry not in FACE]) <= MOST_ENTRIES
+
+
+def mapped() -> list[str]:
+    """What the docstring of ort_lite lists, in its order."""
+    text = ast.get_docstring(ast.parse((ROOT / "ort_lite" / "__init__.py").read_text(encoding="utf-8")))
+    assert text is not None
+    return re.findall(r"^- `(\w+)`: ", text, re.MULTILINE)
+
+
+def test_the_map_of_the_modules_is_the_layering() -> None:
+    """Stages first, in the order in which a model passes them; then what they stand on, from the ground up; then the rooms."""
+    floors = [name for line in FLOORS["ort_lite"].strip().splitlines() for name in line.split()]
+    ground = [name for name in floors if name not in (*STAGES, *ROOMS, "_version", "__main__")]
+    assert mapped() == [*STAGES, *ground, *sorted(ROOMS, key=floors.index)]
+    assert set(mapped()) == {entry.removesuffix(".py") for entry in entries(ROOT / "ort_lite")} - {
+        face.removesuffix(".py") for face in FACE
+    }
+
+
+def test_the_core_takes_nothing_from_the_face() -> None:
+    """The files that are served under onnxruntime's names do: their names are its names."""
+    readers = [module for module, names in arrows_of(FRAMEWORK).items() if FRAMEWORK in names]
+    assert {room_of(module) for module in readers} == {"compat"}
+
+
+def names_of_rooms(source: str) -> list[str]:
+    """Texts that are a module of a room: an import that no rule would see."""
+    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+    return [
+        text for text in texts if isinstance(text, str) and re.fullmatch(r"ort_lite(\.\w+)+(:\w+)?", text) and room_of(text)
+    ]
+
+
+def test_the_core_names_rooms_in_one_table_alone() -> None:
+    files = {file.relative_to(ROOT).as_posix(): file for name, file in modules("ort_lite").items() if room_of(name) is None}
+    found = {path: names_of_rooms(file.read_text(encoding="utf-8")) for path, file in files.items()}
+    assert {path: texts for path, texts in found.items() if texts and path not in NAMES_ROOMS} == {}
+    assert found["ort_lite/plugins/rooms.py"] == list(HOOKS.values())
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_is_there(name: str) -> None:
+    assert callable(hook(name))
 
 
 @pytest.mark.parametrize(
     "rule",
-    [the_framework_imports_no_provider, plugins_import_contracts_only, each_expensive_package_has_one_keeper],
+    [
+        the_framework_imports_no_provider,
+        plugins_import_contracts_only,
+        each_expensive_package_has_one_keeper,
+        the_core_imports_no_room,
+    ],
     ids=lambda rule: rule.__name__,
 )
 def test_the_packages_keep_the_rule(rule: Rule) -> None:
@@ -361,6 +426,12 @@ def test_every_kind_of_import_is_seen(source: str, expected: list[str]) -> None:
         (each_expensive_package_has_one_keeper, "ort_lite/load/proto.py", "numba", False),
         (each_expensive_package_has_one_keeper, "providers/ort_lite_cpu/lowering/lower.py", "onnx.helper", False),
         (each_expensive_package_has_one_keeper, "ort_lite/session/session.py", "onnxruntime", True),
+        (the_core_imports_no_room, "ort_lite/session/session.py", "ort_lite.compat.options.SessionOptions", False),
+        (the_core_imports_no_room, "ort_lite/session/session.py", "ort_lite.plugins.rooms.hook", True),
+        (the_core_imports_no_room, "ort_lite/compat/io_binding.py", "ort_lite.compat.ort_value.OrtValue", True),
+        (the_core_imports_no_room, "ort_lite/compat/io_binding.py", "ort_lite.params.params.load_params", False),
+        (the_core_imports_no_room, "ort_lite/tools/cli/run.py", "ort_lite.compat.options.RunOptions", True),
+        (the_core_imports_no_room, "ort_lite/__init__.py", "ort_lite.compat.api.version", True),
         (folders_are_not_packages, "tests/test_x.py", "providers.ort_lite_cpu", False),
         (folders_are_not_packages, "tests/test_x.py", "ort_lite_cpu.providers", True),
     ],
