@@ -119,10 +119,14 @@ def _run_onnxruntime(made: Any, feeds: Feeds) -> list[Any]:
 
 
 def _typed(value: Any, type_: str) -> Any:
-    """onnxruntime hands types that NumPy lacks out as bytes."""
+    """onnxruntime hands types that NumPy lacks out as bytes, two elements of 4 bits in each of the first ones."""
     if isinstance(value, np.ndarray) and value.dtype == np.uint8:
         name = type_.removeprefix("optional(").removeprefix("tensor(").rstrip(")")
-        return value.view(to_numpy(from_ort_name(name)))
+        dtype = from_ort_name(name)
+        if dtype == "float4_e2m1fn":
+            packed = value.ravel()[: (value.size + 1) // 2]
+            value = np.stack([packed & 15, packed >> 4], axis=1).ravel()[: value.size].reshape(value.shape)
+        return value.view(to_numpy(dtype))
     return value
 
 

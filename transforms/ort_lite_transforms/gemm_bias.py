@@ -35,7 +35,12 @@ def fuse_matmul_bias(rewriter: Rewriter, a: Value, b: Value, bias: Value, produc
 def fuse_gemm_bias(
     rewriter: Rewriter, a: Value, b: Value, term: Value, gemm: Node, sum: Node, c: Value | None = None
 ) -> Done | Skip:
-    """Gemm(a, b) + t is Gemm(a, b, t); two constant biases are added."""
+    """Gemm(a, b) + t is Gemm(a, b, t); two constant biases are added.
+
+    Integers overflow in other places where alpha or beta are not 1.
+    """
+    if a.dtype not in FLOATS:
+        return Skip(f"{a.dtype} is no floating-point type")
     if not _fits(term.shape, gemm.output.shape):
         return Skip(f"{term.name} is not known to fit into the product")
     if c is None:

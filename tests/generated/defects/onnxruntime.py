@@ -127,6 +127,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         dtype(0, "int", "uint"),
     ),
     _defect("ReduceSum", "saturates sums of integers", dtype(0, "int32", "int64")),
+    _defect("ReduceSumSquare", "saturates squares of integers", _expects_bound),
     _defect("ReduceProd", "saturates products of integers", _expects_bound),
     _defect("InstanceNormalization", "computes x * s - mean * s, which cancels, where the variance is small", nearly(1e-3)),
     _defect("com.microsoft.FastGelu", "has constants of six digits where it has no kernel, in float64", dtype(0, "float64")),
@@ -163,7 +164,9 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         has_attribute("keys_floats", "keys_tensor"),
     ),
     _defect("ai.onnx.ml.Normalizer", "squares integers in their own type", dtype(0, "int")),
-    _defect("ai.onnx.ml.TreeEnsemble", "leaves targets without a leaf out of the softmax", attribute("post_transform", 1, 3)),
+    _defect(
+        "ai.onnx.ml.TreeEnsemble", "takes LOGISTIC for SOFTMAX, and SOFTMAX for LOGISTIC", attribute("post_transform", 1, 2)
+    ),
     _defect("MeanVarianceNormalization", "divides 0 by 0 where all elements are equal", expects_nan),
     _defect(
         "Attention",
