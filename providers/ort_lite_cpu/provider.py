@@ -31,6 +31,7 @@ from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.registry import STRING, OperatorRegistration, find
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.ticket import MAX_PARTS
+from ort_lite_cpu.types import HALVES
 
 _STEPWISE = {"": frozenset({"bfloat16"}), "steps": frozenset({"bfloat16", "float16"})}
 """Types that are rounded where the operators of ONNX's functions end, by config entry `ort_lite.round_16_bit`."""
@@ -157,4 +158,6 @@ def _wrong_type(node: Node, registration: OperatorRegistration, steps: frozenset
     types = registration.types | registration.stepwise & steps
     if value is None or value.dtype is None or value.dtype in types:
         return None
+    if value.dtype in HALVES and "float32" in types and any(other is not None and other.dtype is None for other in node.inputs):
+        return None  # a Cast of this input alone would leave two types: `lowering.widening` converts all of them in the run
     return Rejection(node, "type", f"{value.dtype}, takes {', '.join(sorted(types))}")

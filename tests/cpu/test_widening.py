@@ -14,6 +14,7 @@ OPERATORS = (
     "Abs(x)",
     "Sin(x)",
     "Add(x, x)",
+    "Add(slope, x)",
     "ArgMax<axis = -1>(x)",
     "AveragePool<kernel_shape = [2]>(x)",
     "Clip(x, , low)",

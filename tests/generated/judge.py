@@ -91,16 +91,26 @@ class _Trial:
         return Verdict(tuple(self.differences), tuple(sorted(self.oracles)), self.refusals, unjudged=unjudged)
 
     def _refused(self, error: Exception) -> Verdict:
-        """A model that every oracle refuses is not valid; one that some oracle runs is a failure of ort-lite."""
+        """A model that every oracle refuses is not valid; one that some oracle runs is a failure of ort-lite.
+
+        Without optimizations, ort-lite is one of them.
+        """
         text = f"{type(error).__name__}: {error}"
         reason = crash_at_load(self.model) or crash(self.model, {**constants(self.model), **self.feeds})
         asked = [name for name in ORACLES if name != ONNXRUNTIME or not reason]
         answers = {name: ORACLES[name](self.model, self.feeds) for name in asked}
+        answers[UNOPTIMIZED] = self._unoptimized()
         self.refusals.update({oracle: found for oracle, found in answers.items() if isinstance(found, str)})
         if len(self.refusals) == len(answers):
             return Verdict((), (), self.refusals, text)
         self._report(SUBJECT, text)
         return self._finished()
+
+    def _unoptimized(self) -> Answer:
+        try:
+            return session(self.contents, GraphOptimizationLevel.ORT_DISABLE_ALL).run(None, self.feeds)
+        except Exception as error:  # noqa: BLE001  no answer
+            return f"{type(error).__name__}: {error}"
 
     def _traced(self) -> NodeJudge:
         """Run without optimizations and return every value. Nodes of 16-bit floats that are judged one by one round one by one."""

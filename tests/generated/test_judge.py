@@ -111,6 +111,19 @@ def test_a_refused_model_fails_if_an_oracle_runs_it(monkeypatch: pytest.MonkeyPa
     assert oracles_of(found) == {judge.SUBJECT}
 
 
+def test_a_model_that_ort_lite_refuses_because_of_its_optimizations_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other oracle runs the model."""
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        if len(arguments) == 1:
+            raise ValueError("not optimized")
+        return oracles.session(*arguments, **options)
+
+    monkeypatch.setattr(judge, "session", refuse)
+    monkeypatch.setattr(judge, "ORACLES", {})
+    assert oracles_of(verdict(PLAIN, {"x": X})) == {judge.SUBJECT}
+
+
 def test_a_model_that_all_refuse_is_not_valid() -> None:
     found = verdict("(float[N,3] x) => (float[N,3] y) { y = Softmax<axis = 5>(x) }", {"x": X}, 11)
     assert found.status == INVALID

@@ -1,5 +1,7 @@
+from ort_lite.plugins import plugins
+from ort_lite.transform.transform import transform
 from ort_lite_transforms.gather_first import gather_before_computing
-from tests.text_graphs import check
+from tests.text_graphs import check, model
 
 CONSTANTS = """<int8[4,2] q = {1, 2, 3, 4, 5, 6, 7, 8}, float scale = {0.5}, float[4,1] rows = {1, 2, 3, 4},
   float[2] columns = {1, 2}>"""
@@ -39,3 +41,12 @@ def test_does_not_fire_on_data_that_is_fed() -> None:
         constants=CONSTANTS,
         skip="does not compute on a constant",
     )
+
+
+def test_does_not_fire_on_data_of_a_type_that_gather_does_not_take() -> None:
+    """onnxruntime has no kernel that `check` could run."""
+    constants = "<float8e4m3fn[4,2] q = {1, 2, 3, 4, 5, 6, 7, 8}, float scale = {0.5}>"
+    changed = model(SIGNATURE, "{ a = DequantizeLinear(q, scale) z = Gather(a, i) }", constants)
+    report = transform(changed, [gather_before_computing], "all", rules=plugins.shape_rules())
+    assert [node.op_type for node in changed.graph] == ["DequantizeLinear", "Gather"]
+    assert any("does not take float8_e4m3fn" in skipped.reason for skipped in report.skipped)

@@ -1,5 +1,6 @@
 """Gather from a constant that is computed (int8 weights through Cast and Mul) gathers first, then computes on what it took."""
 
+from ort_lite.dtypes import FLOATS, INTEGERS
 from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 
@@ -16,6 +17,8 @@ def gather_before_computing(rewriter: Rewriter, inner: Node, indices: Value, gat
     if data is None or data.shape is None or gather.attr("axis", 0) != 0:
         return Skip(f"{inner} does not compute on a constant, or not its rows are gathered")
     operands: list[Value | None] = []
+    if not _takes(gather, data):
+        return Skip(f"{gather} does not take {data.dtype}")
     for value in inner.inputs:
         array = rewriter.array(value)
         if value is data or (array is not None and len(data.shape) == array.ndim and array.shape[:1] == data.shape[:1]):
@@ -25,6 +28,11 @@ def gather_before_computing(rewriter: Rewriter, inner: Node, indices: Value, gat
         else:
             return Skip(f"an operand of {inner} beside {data.name} has neither one element nor a row for each of its rows")
     return rewriter.replace(gather, rewriter.op(inner.op_type, *operands, like=inner))
+
+
+def _takes(gather: Node, data: Value) -> bool:
+    """Return True if this version of Gather takes the type of the data, which may be one that only DequantizeLinear takes."""
+    return data.dtype in FLOATS | INTEGERS and (data.dtype != "bfloat16" or gather.version >= 13)
 
 
 def _data(rewriter: Rewriter, node: Node) -> Value | None:

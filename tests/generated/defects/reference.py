@@ -47,6 +47,11 @@ def _has_no_intercepts(site: Site, mismatch: Mismatch) -> bool:
     return site.attribute("intercepts") is None
 
 
+def _has_equal_keys(site: Site, mismatch: Mismatch) -> bool:
+    keys = [site.attribute(f"keys_{kind}") for kind in ("int64s", "strings", "floats")]
+    return any(len(set(one)) < len(one) for one in keys if one)
+
+
 def _has_two_classes(site: Site, mismatch: Mismatch) -> bool:
     labels: Any = site.attribute("classlabels_ints") or site.attribute("classlabels_strings") or ()
     return len(labels) <= 2
@@ -125,6 +130,11 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect("DFT STFT", "multiplies no infinity by a root of unity that is 0, as ort-lite does", both(special, gives_nan)),
     _defect("Gemm", "multiplies 64-bit integers by alpha in float64", dtype(0, "int64", "uint64")),
     _defect("NegativeLogLikelihoodLoss", "counts ignored labels in the mean if they are -1", attribute("ignore_index", -1)),
+    _defect(
+        "Gemm",
+        "casts what leaves the range of integers from float64",
+        both(dtype(0, "int32", "uint32"), has_attribute("alpha", "beta")),
+    ),
     _defect("HannWindow", "computes sin(pi) ** 2 where 0 is due", below(1e-14)),
     _defect("Cast CastLike", "writes floats to text as Python does, 3.0 for 3", _is_text),
     _defect("QLinearMatMul", "casts float8 operands to integers", either(dtype(0, "float8"), dtype(3, "float8"))),
@@ -209,6 +219,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     ),
     _defect("ai.onnx.ml.SVMClassifier", "computes scores in another way"),
     _defect("ai.onnx.ml.OneHotEncoder", "compares floats as they are with integers", dtype(0, "float")),
+    _defect("ai.onnx.ml.LabelEncoder", "takes the last of equal keys", _has_equal_keys),
     _defect("ai.onnx.ml.LabelEncoder", "finds no NaN among the keys", has_attribute("keys_floats", "keys_tensor")),
     _defect(
         "ai.onnx.ml.Normalizer",
