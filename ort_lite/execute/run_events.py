@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Sequence
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ort_lite.execute.execute import Step, call_step
 from ort_lite.execute.trace import STEP
 from ort_lite.log.events import RUN, Event, Link, Stream
-from ort_lite.provider.current import CURRENT, StepEvents
+from ort_lite.provider.current import CURRENT, RECORDED, StepEvents
 
 
 class _Source(NamedTuple):
@@ -22,18 +22,31 @@ class _Source(NamedTuple):
 
 
 class RunEvents:
-    """Calls the steps of one run, and emits an event for each. Steps that share a slot do not overlap."""
+    """Calls the steps of one run, inside of its `with`, and emits an event for each. Steps that share a slot do not overlap."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._kernels: list[tuple[Any, ...]] = []
+        """What StepEvents collects."""
         self._begin = perf_counter_ns()
         self._sources: dict[int, _Source] = {}
         """By slot."""
 
+    def __enter__(self) -> Self:
+        RECORDED.count(1)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        end, emit = perf_counter_ns(), self._stream.emit
+        RECORDED.count(-1)
+        for name, start, stop, args, provider, thread in self._kernels:
+            emit(Event(name, start, stop, {**args, "provider": provider}, thread))
+        emit(Event(RUN, self._begin, end, {}, threading.get_native_id(), "Session"))
+
     def step(self, step: Step, inputs: list[Any]) -> Sequence[Any]:
         """As `call_step`. Inside, partitions of this thread find in CURRENT where their kernels go."""
         begin = perf_counter_ns()
-        outer, CURRENT.events = CURRENT.events, StepEvents(self._stream, step.provider)
+        outer, CURRENT.events = CURRENT.events, StepEvents(self._kernels, step.provider)
         try:
             results = call_step(step, inputs)
         finally:
@@ -58,10 +71,6 @@ class RunEvents:
             emit(Event(step.name, first, end, about, kind="Copy"))
         for slot in step.outputs:
             self._sources[slot] = _Source(step.name, begin, end, thread, nbytes)
-
-    def end(self) -> None:
-        """Emit the event of the whole run."""
-        self._stream.emit(Event(RUN, self._begin, perf_counter_ns(), {}, threading.get_native_id(), "Session"))
 
 
 def _nbytes(values: Sequence[Any]) -> int | None:

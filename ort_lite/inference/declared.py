@@ -3,28 +3,28 @@
 from collections.abc import Collection, Sequence
 
 from ort_lite.graph.graph import Value
-from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType, Type
 from ort_lite.shapes.dims import as_symbol, symbol
 from ort_lite.shapes.expr import Dim
 
 
-def merged_outputs(model: Model, declared: Sequence[Type | None]) -> list[Type | None]:
-    """The types of the graph's outputs, with a number, a name or nothing for each dimension. O(outputs).
+def merged_outputs(
+    inputs: Sequence[Value], outputs: Sequence[Value], declared: Sequence[Type | None], unnamed_dims: dict[str, str]
+) -> list[Type | None]:
+    """Return the types of a graph's outputs, with a number, a name or nothing for each dimension. O(outputs).
 
     A number that inference finds replaces a declared name. A declared name replaces an inferred one. Inferred names count if an
     input has them. If two numbers differ, only the dimensions that agree stay. If the ranks differ, the declaration stays: where
-    models declare another rank, onnxruntime mostly cannot infer it. Dimensions without a name join `model.unnamed_dims`.
+    models declare another rank, onnxruntime mostly cannot infer it. Dimensions without a name join `unnamed_dims`.
     """
-    inputs = (value.type for value in model.graph.inputs)
-    names = {str(dim) for type_ in inputs if isinstance(type_, TensorType) for dim in type_.shape or () if as_symbol(dim)}
+    types = (value.type for value in inputs)
+    names = {str(dim) for type_ in types if isinstance(type_, TensorType) for dim in type_.shape or () if as_symbol(dim)}
     return [
-        _merged(model, value, type_, names - model.unnamed_dims.keys())
-        for value, type_ in zip(model.graph.outputs, declared, strict=True)
+        _merged(value, type_, names - unnamed_dims.keys(), unnamed_dims) for value, type_ in zip(outputs, declared, strict=True)
     ]
 
 
-def _merged(model: Model, value: Value, declared: Type | None, names: Collection[str]) -> Type | None:
+def _merged(value: Value, declared: Type | None, names: Collection[str], unnamed_dims: dict[str, str]) -> Type | None:
     inferred = value.type
     if not isinstance(inferred, TensorType):
         return inferred or declared
@@ -37,9 +37,9 @@ def _merged(model: Model, value: Value, declared: Type | None, names: Collection
     elif len(before) != len(after):
         return TensorType(inferred.dtype, before)
     else:
-        old = [None if str(dim) in model.unnamed_dims else dim for dim in before]
+        old = [None if str(dim) in unnamed_dims else dim for dim in before]
         merged = _agreement(old, after) if any(map(_contradict, old, after)) else list(map(_better, old, after))
-    shape = [_unnamed(model, value, axis) if dim is None else dim for axis, dim in enumerate(merged)]
+    shape = [_unnamed(value, axis, unnamed_dims) if dim is None else dim for axis, dim in enumerate(merged)]
     return TensorType(inferred.dtype, tuple(shape))
 
 
@@ -55,10 +55,10 @@ def _better(declared: Dim | None, inferred: Dim | None) -> Dim | None:
     return inferred if declared is None or isinstance(inferred, int) else declared
 
 
-def _unnamed(model: Model, value: Value, axis: int) -> Dim:
+def _unnamed(value: Value, axis: int, unnamed_dims: dict[str, str]) -> Dim:
     """A dimension without a name. "#" keeps it apart from the names that the loader makes up."""
     name = f"{value.name}#{axis}"
-    model.unnamed_dims[name] = ""
+    unnamed_dims[name] = ""
     return symbol(name)
 
 

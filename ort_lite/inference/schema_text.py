@@ -148,6 +148,11 @@ class SchemaFile:
         """All operators, by domain and name."""
         return {(domain, line.partition("-")[0]): None for domain, lines in self._read().items() for line in lines}
 
+    def operators_with(self, trait: str, domain: str) -> Iterable[str]:
+        """The operators of a domain of which a version states the trait; one with a value is spelled as in the text."""
+        lines = (line.partition(_TRAITS) for line in self._read().get(domain, ()) if trait in line)
+        return {schema.partition("-")[0] for schema, _, traits in lines if trait in traits.split()}
+
     def schema(self, domain: str, op_type: str, since: int) -> OpSchema:
         """Of a version that `versions` lists."""
         lines = self._versions(domain, op_type)

@@ -17,6 +17,10 @@ class Traits(Record):
     """It reads as much of its first input as it writes."""
     exact: bool = False
     """Its results have no rounding of their own: all implementations compute the same bits."""
+    elementwise: bool = False
+    """Each element of the result comes from one element of the first input; other inputs are scalars. Transposes move behind it."""
+    broadcasts: bool = False
+    """Each element of the result comes from an element of each input; inputs are broadcast. Transposes move behind it."""
     operations: str = "1"
     """Operations for each element of the greatest output, or a formula of `ort_lite.partition.cost.work`: "convolution(1)"."""
     host: tuple[int, ...] = ()

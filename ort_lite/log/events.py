@@ -49,7 +49,7 @@ class Subscriber:
         """A scope begins. Events that are no scopes are reported at their end alone."""
 
     def on_end(self, event: Event) -> None:
-        """An event is over. Inner scopes end before outer ones."""
+        """An event is over. Inner scopes end before outer ones; kernels are reported when their run ends."""
         raise NotImplementedError
 
 
@@ -62,10 +62,10 @@ class Stream:
 
     __slots__ = ("_depth", "lock", "subscribers")
 
-    def __init__(self) -> None:
+    def __init__(self, lock: AbstractContextManager[Any] | None = None) -> None:
+        """`lock` is held while subscribers change, by one thread many times. A session's is one that is free after a fork."""
         self.subscribers: tuple[Subscriber, ...] = ()
-        self.lock = threading.RLock()
-        """Held while subscribers change."""
+        self.lock = threading.RLock() if lock is None else lock
         self._depth = 0
 
     def subscribe(self, subscriber: Subscriber) -> None:

@@ -97,16 +97,13 @@ def _groups(operators: Mapping[str, str], partitions: Iterable[Sequence[Node]]) 
     return groups
 
 
-def recorded(run: Callable[[], object], seconds: float) -> list[Span]:
-    """Runs once for nothing, and then for so many seconds."""
+def repeat(run: Callable[[], object], seconds: float) -> None:
+    """Run once to plan, and then for so many seconds, FEWEST times at least and MOST at most."""
     run()
-    spans: list[Span] = []
-    end = time.perf_counter() + seconds
-    while len(spans) < FEWEST or (time.perf_counter() < end and len(spans) < MOST):
-        begin = time.perf_counter_ns()
+    count, end = 0, time.perf_counter() + seconds
+    while count < FEWEST or (time.perf_counter() < end and count < MOST):
         run()
-        spans.append((begin, time.perf_counter_ns()))
-    return spans
+        count += 1
 
 
 def quiet(spans: Sequence[Span]) -> list[Span]:

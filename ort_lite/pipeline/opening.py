@@ -10,7 +10,6 @@ from ort_lite.execute.feeds import check_shape
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
-from ort_lite.inference.annotate import override_dimensions
 from ort_lite.options.config_keys import INITIALIZERS_FOLDER, LOAD_FORMAT, OPTIMIZED_BESIDE, OPTIMIZED_LEAST, SAVE_FORMAT
 from ort_lite.options.options import SessionOptions
 from ort_lite.provider.context_nodes import is_context
@@ -58,21 +57,6 @@ def open_model(
     if not whole:
         _check_complete(model)
     return model
-
-
-def apply_options(model: Model, options: SessionOptions) -> None:
-    """Put free-dimension overrides and replaced initializers into a model that was just loaded."""
-    by_name, by_denotation = options.free_dimensions
-    override_dimensions(model, by_name, by_denotation)
-    for name, given in options.initializers.items():
-        value = model.graph.initializers.get(name)
-        if value is None or value.constant is None:
-            raise InvalidArgument(f"add_initializer: the model has no initialiser {name!r}")
-        array = given.numpy() if hasattr(given, "numpy") else given
-        if array.dtype != value.constant.dtype or array.shape != value.constant.shape:
-            came, expected = (f"{a.dtype}{list(a.shape)}" for a in (array, value.constant))
-            raise InvalidArgument(f"add_initializer: {name!r} is {came}; the model's is {expected}")
-        value.constant = array
 
 
 def _check_formats(options: SessionOptions) -> None:
@@ -183,4 +167,4 @@ def _align(model: Model) -> None:
             slot.array = owned_array(slot.array)
 
 
-__all__ = ["Params", "apply_options", "open_model", "save_optimized", "set_params", "source_to_keep"]
+__all__ = ["Params", "open_model", "save_optimized", "set_params", "source_to_keep"]

@@ -20,13 +20,15 @@ from ort_lite.options.options import SessionOptions, seconds
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import constraints_of
 from ort_lite.partition.placement import PlacementRule
-from ort_lite.pipeline.opening import Params, apply_options, open_model
+from ort_lite.pipeline.opening import Params, open_model
 from ort_lite.pipeline.settle import settle
 from ort_lite.pipeline.simplify import simplify
 from ort_lite.plugins import plugins, selection
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
+from ort_lite.serialization.overrides import apply_overrides
 from ort_lite.serialization.source import ModelSource
+from ort_lite.serialization.tensors import writeable_tensors
 from ort_lite.transform.contract import names_of
 from ort_lite.transform.transform import TransformReport
 
@@ -57,6 +59,8 @@ class Loaded(Record):
     overridable: Model | None
     defaults: Mapping[str, Value]
     selection: selection.Selection
+    writeable: frozenset[int]
+    """The ids of constants that somebody may write to."""
 
 
 class Preparation(Record):
@@ -122,17 +126,18 @@ def load_model(
     """The first stage, with the options that change a model put into it. Raises what loading and selecting raise."""
     with span("model_loading_uri" if isinstance(source, (str, os.PathLike)) else "model_loading_array"):
         model = open_model(source, options, given.parse_options, params)
-    apply_options(model, options)
+    apply_overrides(model, options)
+    writeable = writeable_tensors(model)
     chosen = selection.select(*_entries(given, options, model), options)
     _warn_of_unknown(options, chosen.providers)
     defaults = _defaults(model)
-    return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen)
+    return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen, writeable)
 
 
 def load_again(source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Model:
     """The model of `load_model` alone, for who has the providers already. Raises what loading raises."""
     model = open_model(source, options, given.parse_options)
-    apply_options(model, options)
+    apply_overrides(model, options)
     if defaults := _defaults(model):
         _split(model, defaults)
     return model

@@ -1,6 +1,6 @@
 """The stages after loading, in a row: a Model becomes something that runs."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ort_lite.checkpoint import begin_stage
@@ -14,7 +14,7 @@ from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import constraints_of
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.settle import settle
-from ort_lite.pipeline.share import changeable, share_constants
+from ort_lite.pipeline.share import share_constants
 from ort_lite.pipeline.simplify import fuser_of, simplify
 from ort_lite.plugins.selection import Selection
 from ort_lite.provider.provider import Partition
@@ -40,15 +40,16 @@ def prepare(
     rules: Iterable[PlacementRule] = (),
     strategy: Any = None,
     span: Span = no_span,
+    writeable: Collection[int] = (),
 ) -> Prepared:
     """Transform, partition and compile a loaded model. Changes the model's graph.
 
-    `strategy` is that of the partitioner; None: the config's. Raises what `simplify` and `settle` raise.
+    `strategy` is that of the partitioner; None: the config's. `writeable` are ids of constants that somebody may write to. Raises what
+    `simplify` and `settle` raise.
     """
     providers, policies = selection.providers, selection.policies
     begin_stage("transform")
     with span("transform"):
-        writeable = changeable(model)
         report = simplify(model, providers, options, span)
         with span("share_constants"):
             share_constants(model, writeable)

@@ -1,6 +1,6 @@
 """Rewrites between two assignments: of nodes that no provider claims, and of nodes whose provider prefers another layout."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ort_lite.dtypes import DType
 from ort_lite.graph.graph import Node
@@ -76,18 +76,20 @@ def _wider(node: Node, providers: Sequence[ExecutionProvider]) -> DType | None:
     return None
 
 
-def convert_layouts(model: Model, assignment: Assignment, changes: Changes) -> bool:
-    """Make nodes channels-last whose provider prefers that. Return whether there were any. Each node is offered once."""
+def preferred_layouts(assignment: Assignment, changes: Changes) -> dict[Node, str]:
+    """Return nodes whose provider prefers them channels-last, each with the provider. Each node is offered once."""
     default = ExecutionProvider.preferred_layout
     able = {label: p for label, p in assignment.providers.items() if type(p).preferred_layout is not default}
     offers = [place for place in assignment.placements.values() if place.provider in able and changes.offer(place.node)]
-    wanted = {
+    return {
         place.node: place.provider for place in offers if ask(able[place.provider], "preferred_layout", place.node) == "NHWC"
     }
-    if wanted:
-        transposes = plugins.layout_conversion().convert(model.graph, wanted)
-        changes.insert(transposes, f"layout, for {', '.join(dict.fromkeys(wanted.values()))}, which prefers NHWC")
-    return bool(wanted)
 
 
-__all__ = ["convert_layouts", "rewrite_unclaimed"]
+def convert_layouts(model: Model, layouts: Mapping[Node, str], changes: Changes) -> None:
+    """Make these nodes channels-last, between Transposes."""
+    transposes = plugins.layout_conversion().convert(model.graph, layouts)
+    changes.insert(transposes, f"layout, for {', '.join(dict.fromkeys(layouts.values()))}, which prefers NHWC")
+
+
+__all__ = ["convert_layouts", "preferred_layouts", "rewrite_unclaimed"]

@@ -15,7 +15,7 @@ from ort_lite.partition.claims import Claims
 from ort_lite.partition.constraints import Constraints, constraints_of
 from ort_lite.partition.partition import Partitioner
 from ort_lite.pipeline.assignment_checks import check_compiled, check_fallback, check_used
-from ort_lite.pipeline.rewrites import convert_layouts, rewrite_unclaimed
+from ort_lite.pipeline.rewrites import convert_layouts, preferred_layouts, rewrite_unclaimed
 from ort_lite.plugins.rules import rules_of
 from ort_lite.plugins.selection import DEFAULT, Selection
 from ort_lite.record import Record
@@ -69,7 +69,8 @@ def settle(
                     constraints.graph_changed()
                 continue
             assignment = partitioner.assignment(claims, improve, forbidden)
-            if convert_layouts(model, assignment, constraints.changes):
+            if layouts := preferred_layouts(assignment, constraints.changes):
+                convert_layouts(model, layouts, constraints.changes)
                 constraints.graph_changed()
                 continue
             check_fallback(assignment, options)

@@ -11,26 +11,20 @@ from ort_lite.graph.model import Model
 from ort_lite.memory.arenas import owns_bytes
 from ort_lite.memory.sharing import shared
 from ort_lite.serialization.spans import span_of
-from ort_lite.serialization.tensors import tensors
 from ort_lite.transform.contract import all_graphs
 
 
-def changeable(model: Model) -> frozenset[int]:
-    """The ids of tensors that somebody may write to, for `share_constants` after the transforms. O(tensors)."""
-    return frozenset(id(slot.array) for slot in tensors(model) if slot.array.flags.writeable)
-
-
-def share_constants(model: Model, given: Collection[int] = ()) -> None:
+def share_constants(model: Model, writeable: Collection[int] = ()) -> None:
     """Initialisers that another session holds as well become its arrays: those whose bytes nobody changes. O(their bytes).
 
-    Arrays that own their bytes and are not among those `given` were made by transforms; they become read-only. Of others, which
-    the caller may go on writing to, providers see views that they cannot write to.
+    Arrays that own their bytes were made by transforms, but for those whose ids are in `writeable`; they become read-only. Of others,
+    which the caller may go on writing to, providers see views that they cannot write to.
     """
     for graph in all_graphs(model.graph):
         for value in graph.initializers.values():
             checkpoint()
             array = value.constant
-            if isinstance(array, np.ndarray) and owns_bytes(array) and id(array) not in given:
+            if isinstance(array, np.ndarray) and owns_bytes(array) and id(array) not in writeable:
                 array.setflags(write=False)
             if _unchanging(array):
                 value.constant = shared(array)

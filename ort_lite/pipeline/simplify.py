@@ -9,6 +9,7 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.declared import merged_outputs
 from ort_lite.inference.form import check_form, check_node
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.log.events import Span, no_span
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.pipeline.older_opsets import bring_to_imports
@@ -36,9 +37,8 @@ def simplify(
     Raises:
         InvalidGraph: a node is not as its operator's schema says.
     """
-    with span("check_form"):
-        check_form(model, rules_of(providers))
-    return apply_transforms(model, providers, options, plugins.transforms(options.installed_transforms), span)
+    transforms = plugins.transforms(options.installed_transforms)
+    return apply_transforms(model, providers, options, transforms, span, checked=False)
 
 
 def apply_transforms(
@@ -47,13 +47,18 @@ def apply_transforms(
     options: SessionOptions,
     transforms: Sequence[Transform],
     span: Span = no_span,
+    checked: bool = True,
 ) -> TransformReport:
-    """Inline calls of functions that no provider claims, and apply the transforms. The nodes have been checked."""
-    while calls := _unclaimed_calls(model, providers):
+    """Inline calls of functions that no provider claims, and apply the transforms. Nodes are `checked`, or are checked first."""
+    rules = rules_of(providers)
+    if not checked:
+        with span("check_form"):
+            check_form(model, rules)
+    while model.functions and (calls := _unclaimed_calls(model, providers, rules)):
         inline_calls(model, calls, providers)
     level = _LEVELS[options.graph_optimization_level]
     disabled = options.disabled_optimizers & names_of(transforms)
-    return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled, span=span)
+    return transform(model, transforms, level, rules=rules, disabled=disabled, span=span)
 
 
 def saved_form(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> Model:
@@ -63,12 +68,12 @@ def saved_form(model: Model, providers: Sequence[ExecutionProvider], options: Se
     """
     copy = model.clone()
     declared = [value.type for value in copy.graph.outputs]
-    check_form(copy, rules_of(providers))
     transforms = [
         one for one in plugins.transforms(options.installed_transforms) if one.counterparts or one.level == "required"
     ]
-    apply_transforms(copy, providers, options, transforms)
-    for value, type_ in zip(copy.graph.outputs, merged_outputs(copy, declared), strict=True):
+    apply_transforms(copy, providers, options, transforms, checked=False)
+    types = merged_outputs(copy.graph.inputs, copy.graph.outputs, declared, copy.unnamed_dims)
+    for value, type_ in zip(copy.graph.outputs, types, strict=True):
         value.type = type_
     bring_to_imports(copy)
     return copy
@@ -94,12 +99,11 @@ def inline_calls(model: Model, calls: Collection[Node], providers: Sequence[Exec
     return inline_functions(model.graph, model, set(calls).__contains__, check)
 
 
-def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> set[Node]:
+def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider], rules: ShapeRules) -> set[Node]:
     """Return calls of model-local functions that are in no provider's capabilities."""
     calls = [n for n in model.graph.all_nodes() if (n.domain, n.op_type, n.overload) in model.functions]
     if not calls:
         return set()
-    rules = rules_of(providers)
     annotate(model.graph, rules)
     claimed = set[Node]()
     for graph in dict.fromkeys(call.graph for call in calls if call.graph is not None):

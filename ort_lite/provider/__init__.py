@@ -1,7 +1,7 @@
 """The contract between ort_lite and an execution provider: everything that a provider's author imports."""
 
 from ort_lite.options.options import RunOptions, SessionOptions
-from ort_lite.provider.current import CURRENT, StepEvents, run_events, run_options
+from ort_lite.provider.current import CURRENT, RECORDED, StepEvents, run_events, run_options
 from ort_lite.provider.provider import (
     API_VERSION,
     CPU,
@@ -24,6 +24,7 @@ __all__ = [
     "API_VERSION",
     "CPU",
     "CURRENT",
+    "RECORDED",
     "Allocator",
     "Body",
     "Capability",

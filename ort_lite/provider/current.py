@@ -10,21 +10,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from ort_lite.checkpoint import checked_by
-from ort_lite.log.events import Event, Stream
+from ort_lite.memory import locks
 from ort_lite.options.options import RunOptions
 
 
 class StepEvents:
-    """The events inside of one step: what a partition did that `provider` runs."""
+    """Collects what a partition of `provider` does in one step. It becomes events when the run is over, which keeps times true."""
 
-    __slots__ = ("_provider", "_stream")
+    __slots__ = ("_kernels", "_provider")
 
-    def __init__(self, stream: Stream, provider: str) -> None:
-        self._stream, self._provider = stream, provider
+    def __init__(self, kernels: list[tuple[Any, ...]], provider: str) -> None:
+        self._kernels, self._provider = kernels, provider
 
     def kernel(self, name: str, begin: int, end: int, args: Mapping[str, Any], thread: int = 0) -> None:
-        """Emit an event of kind Kernel. `name` is that of a node, where it is the work of one; for the others see `Event`."""
-        self._stream.emit(Event(name, begin, end, {**args, "provider": self._provider}, thread))
+        """Add an event of kind Kernel, before the run ends. `name` is a node's, if it is the work of one. The rest: see `Event`."""
+        self._kernels.append((name, begin, end, args, self._provider, thread))  # one append, which is safe from many threads
 
 
 class _Current(threading.local):
@@ -36,6 +36,22 @@ class _Current(threading.local):
 
 
 CURRENT = _Current()
+
+
+class _Recorded:
+    """Counts the runs of the process that are recorded now. Where there are none, nobody need look at CURRENT.events."""
+
+    __slots__ = ("_lock", "runs")
+
+    def __init__(self) -> None:
+        self.runs, self._lock = 0, locks.lock()
+
+    def count(self, more: int) -> None:
+        with self._lock:
+            self.runs += more
+
+
+RECORDED = _Recorded()
 
 
 @contextmanager

@@ -18,6 +18,11 @@ def tensors(model: Model) -> Iterator[TensorSlot]:
             yield from _of_attribute(function.defaults, attribute, f"{function.name}.{name}", function.name)
 
 
+def writeable_tensors(model: Model) -> frozenset[int]:
+    """Return the ids of arrays that somebody may write to. O(tensors)."""
+    return frozenset(id(slot.array) for slot in tensors(model) if slot.array.flags.writeable)
+
+
 def _of_graph(graph: Graph) -> Iterator[TensorSlot]:
     for value in graph.initializers.values():
         if value.constant is not None:

@@ -10,17 +10,17 @@ from ort_lite.execute.trace import STEP, Trace
 from ort_lite.log.events import RUN
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.work import sizes_of
-from ort_lite.pipeline.node_times import Profile, profile_of, recorded
+from ort_lite.pipeline.node_times import Profile, profile_of, repeat
 from ort_lite.view import document as page
 
 SECONDS = 0.3
 """To measure a model, about; a long one runs three times all the same."""
 
 
-def measured(session: Any, feeds: Mapping[str, Any]) -> Trace:
-    """Run an InferenceSession for SECONDS, and return what those runs did. Raises what running it raises."""
+def measured(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
+    """Run an InferenceSession for so long, and return what those runs did. Raises what running it raises."""
     with lifecycle.recording(session._state.selection.providers, session._events) as recording:
-        recorded(partial(session.run, None, feeds), SECONDS)
+        repeat(partial(session.run, None, feeds), seconds)
     trace, thread = recording.trace(), get_native_id()
     return trace.replace(events=tuple(event for event in trace.events if event.name != RUN or event.thread == thread))
 

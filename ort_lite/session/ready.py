@@ -152,11 +152,8 @@ class Ready:
         """Run, and emit what the run does."""
         from ort_lite.execute.run_events import RunEvents
 
-        events = RunEvents(self._events)
-        try:
+        with RunEvents(self._events) as events:
             return self._run(inputs, options, events.step)
-        finally:
-            events.end()
 
 
 def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:

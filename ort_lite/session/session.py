@@ -67,7 +67,7 @@ class InferenceSession(Compatible):
         options = sess_options.copy() if sess_options is not None else SessionOptions()
         params: Params | None = kwargs.pop("params", None)
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
-        self._events = Stream()
+        self._events = Stream(locks.rlock())
         self._profiler = _profiler(options, self._events)
         self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
         with piece(Logged(options)), creating(options):

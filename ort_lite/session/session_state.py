@@ -134,8 +134,8 @@ def make_state(
             begin_stage("save")
             with span("save_optimized_model"):
                 save_optimized(saved_form(model, chosen.providers, options), options)
-        prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span)
-        types = merged_outputs(model, declared)
+        prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span, loaded.writeable)
+        types = merged_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
         outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
@@ -157,7 +157,7 @@ def make_state(
     unchecked = chosen.replace(listed=False)  # the model itself showed which providers are used
 
     def overridden(model: Model) -> Ready:
-        return ready(prepare(model, unchecked, options, given.placement_rules, given.partitioning))
+        return ready(prepare(model, unchecked, options, given.placement_rules, given.partitioning, writeable=loaded.writeable))
 
     overriding = None if other is None else Overriding(other, overridden)
     if profiler is not None:

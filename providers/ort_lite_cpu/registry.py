@@ -66,6 +66,8 @@ class OperatorRegistration(Record):
     """Runs as a Python step: strings, sequences, maps, optionals."""
     check: Callable[["Node"], object] | None
     """Raises what lowering would, whatever the inputs are: for nodes that only a run lowers."""
+    family: str
+    """The module that registered it."""
 
 
 _REGISTERED: dict[tuple[str, str], list[OperatorRegistration]] = {}
@@ -84,22 +86,46 @@ def operator(
     stepwise: frozenset[str] = frozenset(),
     python: bool = False,
     check: Callable[["Node"], object] | None = None,
+    moves: bool = False,
 ) -> Callable[[Lower], Lower]:
-    """Registers the decorated function for the operators from opset `since` on."""
+    """Registers the decorated function for the operators from opset `since` on.
+
+    `moves`: its kernels only move elements, or sum them. They serve strings too, by numbers that stand for them, and complex
+    numbers, by their parts.
+    """
 
     def decorate(lower: Lower) -> Lower:
-        registered = _FOR_STRINGS if types == STRING else _FOR_COMPLEX if types == COMPLEX else _REGISTERED
+        family = lower.__module__
         for op_type in op_types:
-            found = registered.setdefault((domain, op_type), [])
-            found.append(OperatorRegistration(op_type, domain, since, lower, types, typed_by, stepwise, python, check))
-            found.sort(key=lambda registration: -registration.since)
+            _add(OperatorRegistration(op_type, domain, since, lower, types, typed_by, stepwise, python, check, family))
+            if moves:
+                strings, parts = _later("strings", "move"), _later("complex_numbers", "by_parts")
+                _add(OperatorRegistration(op_type, domain, since, strings, STRING, 0, frozenset(), True, None, family))
+                _add(OperatorRegistration(op_type, domain, since, parts, COMPLEX, 0, frozenset(), False, None, family))
         return lower
 
     return decorate
 
 
+def _add(registration: OperatorRegistration) -> None:
+    types = registration.types
+    registered = _FOR_STRINGS if types == STRING else _FOR_COMPLEX if types == COMPLEX else _REGISTERED
+    found = registered.setdefault((registration.domain, registration.op_type), [])
+    found.append(registration)
+    found.sort(key=lambda one: -one.since)
+
+
+def _later(family: str, name: str) -> Lower:
+    """A function of another family, which is imported when it is first called."""
+
+    def lower(op: "NodeLowering") -> None:
+        getattr(import_module(f"ort_lite_cpu.operators.{family}"), name)(op)
+
+    return lower
+
+
 def registrations() -> dict[str, list[OperatorRegistration]]:
-    """What imported families registered: for numbers, for strings, for complex numbers."""
+    """Return the registrations of imported families: for numbers, for strings, for complex numbers."""
     kinds = {"numbers": _REGISTERED, "strings": _FOR_STRINGS, "complex": _FOR_COMPLEX}
     return {kind: [one for versions in registered.values() for one in versions] for kind, registered in kinds.items()}
 

@@ -1,8 +1,9 @@
 import pytest
 
 from ort_lite.errors import ShapeInferenceError
-from ort_lite.inference.annotate import annotate, override_dimensions
+from ort_lite.inference.annotate import annotate
 from ort_lite.plugins import plugins
+from ort_lite.serialization.overrides import override_dimensions
 from tests.text_graphs import model
 
 

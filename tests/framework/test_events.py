@@ -244,8 +244,9 @@ def test_a_partition_may_report_its_kernels_itself() -> None:
 def test_the_event_of_a_node_names_its_kernel() -> None:
     made = session(CHAIN, enable_profiling=True)
     made.run(None, {"x": X})
-    made._profiler._flush()  # type: ignore[union-attr]
-    nodes = [event for event in made._profiler.trace().events if event.kind == "Node"]  # type: ignore[union-attr]
+    assert made._profiler is not None
+    made._profiler._flush()
+    nodes = [event for event in made._profiler.trace().events if event.kind == "Node"]
     made.discard_profile()
     assert {event.args["op_name"] for event in nodes} == {"Abs", "Neg", "Softmax"}
     assert all(event.args["kernel"] for event in nodes)
@@ -282,3 +283,14 @@ def test_runs_of_other_threads_are_no_runs_of_a_view() -> None:
         join(thread)
     assert document["timeline"] is not None
     assert [event["category"] for event in document["timeline"]["events"]].count("Session") == 1
+
+
+def test_a_recorded_run_ends_at_its_timeout_and_keeps_what_it_did() -> None:
+    endless = """(float[1] x) => (float[1] y) <int64 trips = {9223372036854775807}, bool yes = {1}> {
+        y = Loop(trips, yes, x) <body = turn (int64 i, bool go, float[1] a) => (bool again, float[1] b) {
+            again = Identity(go) [cos] b = Cos(a) }> }"""
+    made = session(endless)
+    with recording(made) as found, pytest.raises(ort_lite.errors.DeadlineExceeded):
+        made.run(None, {"x": X[:1]}, timeout=0.05)
+    kinds = {event.kind for event in found.events}
+    assert kinds == {"Kernel", "Session"}, "the step did not end"

@@ -233,7 +233,8 @@ def test_every_step_is_an_event_with_links_to_those_that_it_reads_from() -> None
     stream, recording = Stream(), Recording()
     stream.subscribe(recording)
     made = executable(CHAIN, OtherDevice(named("b")), CpuStandIn())
-    made.run([X], call=RunEvents(stream).step)
+    with RunEvents(stream) as run:
+        made.run([X], call=run.step)
     steps = [event for event in recording.events if event.kind == "Step"]
     assert [event.name for event in steps] == [f"{step.name}_kernel_time" for step in made.steps]
     assert all(event.begin <= event.end for event in steps)

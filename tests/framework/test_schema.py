@@ -142,6 +142,13 @@ def test_a_version_of_a_file_has_the_traits_of_the_one_before(tmp_path: Path) ->
     assert [one.traits for one in said if one is not None] == ["", "", "moves", "moves", "exact", "exact"]
 
 
+def test_a_file_lists_the_operators_with_a_trait(tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("\n[own]\nMoves-1 x:T -> y:T ; exact\nOp-1 x:T -> y:T\nOp-2 moves:T -> y:T ; free moves\n")
+    file = SchemaFile(str(path))
+    assert (file.operators_with("moves", "own"), file.operators_with("moves", "")) == ({"Op"}, set())
+
+
 # Form
 
 

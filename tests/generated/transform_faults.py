@@ -31,8 +31,8 @@ TRANSFORM_FAULTS = (
         "Transpose sinks below Softmax",
         "axis",
         "transforms/ort_lite_transforms/transpose_sink.py",
-        '"Softplus", "Softsign",',
-        '"Softmax", "Softplus", "Softsign",',
+        'operators_with("elementwise"), ',
+        '[*operators_with("elementwise"), "Softmax"], ',
         transforms=("sink_transpose_below_unary",),
     ),
     Fault(

@@ -10,7 +10,7 @@ from ort_lite.plugins import plugins
 from ort_lite.serialization.load import load
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_transforms.layout_conversion import ChannelsLast
-from tests.operator_traits import operators_with
+from ort_lite_transforms.schemas import operators_with
 
 TEXT = """(float[N,2,4,5] x, float[3,2,1,1] w) => (float[N,3,4,5] c, float[N,3,4,5] y, float[N,3,1,1] z) {
     c = Conv(x, w)

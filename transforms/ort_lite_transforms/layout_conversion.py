@@ -7,7 +7,6 @@ import numpy as np
 from ort_lite.graph import Attr, Graph, Names, Node, TensorType, Value
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_transforms.schemas import traits
-from ort_lite_transforms.transpose_sink import BINARY, UNARY
 
 AHEAD = 4
 """Elementwise nodes in a row that are looked at for whether a Transpose will get past all its readers."""
@@ -133,7 +132,8 @@ class _Settling:
     def _moves(self, node: Node, perm: list[int], home: Graph | None, ahead: int) -> bool:
         """Whether its operands come out of such Transposes or have no layout, now or when so many nodes before it have moved."""
         many = node.op_type == "Concat"
-        if node.graph is not home or node.domain or not (many or _is_elementwise(node)):
+        known = traits(node)
+        if node.graph is not home or node.domain or not (many or known.elementwise or known.broadcasts):
             return False
         if len(node.outputs) != 1 or len(node.output.shape or ()) != len(perm):
             return False
@@ -148,11 +148,6 @@ class _Settling:
         if maker in self._made:
             return bool(maker.attr("perm") == perm)
         return ahead > 0 and self._moves(maker, perm, home, ahead - 1)
-
-
-def _is_elementwise(node: Node) -> bool:
-    """Before opset 7, operators broadcast by attributes."""
-    return node.op_type in UNARY or (node.op_type in BINARY and node.version >= 7)
 
 
 def _has_no_layout(value: Value, rank: int) -> bool:

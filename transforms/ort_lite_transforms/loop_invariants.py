@@ -3,9 +3,9 @@
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.shapes import Shape
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
-from ort_lite_transforms.transpose_sink import UNARY
+from ort_lite_transforms.transpose_sink import ELEMENTWISE
 
-_ALONE = frozenset(UNARY) - {"Cast"} | {"Identity", "Transpose"}
+_ALONE = frozenset(ELEMENTWISE) - {"Cast"} | {"Identity", "Transpose"}
 """Text may not be a number."""
 _TOGETHER = frozenset(["Add", "Mul", "Sub"])
 

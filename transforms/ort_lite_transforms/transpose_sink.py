@@ -4,19 +4,16 @@ import numpy as np
 
 from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, constant, op, rule
+from ort_lite_transforms.schemas import operators_with
 from ort_lite_transforms.transpose_pair import permutation
 
-UNARY = (
-    "Abs", "Cast", "Ceil", "Celu", "Clip", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log",
-    "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt", "Swish",
-    "Tanh", "ThresholdedRelu",
-)  # fmt: skip
-BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor", "Equal", "Less", "Greater")
+MICROSOFT = "com.microsoft"
+ELEMENTWISE, BROADCASTS = operators_with("elementwise"), operators_with("broadcasts")
 
 
 @rule(
-    op(UNARY, op("Transpose", "x", name="transpose"), name="root"),
-    op(("Gelu", "QuickGelu"), op("Transpose", "x", name="transpose"), name="root", domain="com.microsoft"),
+    op(ELEMENTWISE, op("Transpose", "x", name="transpose"), name="root"),
+    op(operators_with("elementwise", MICROSOFT), op("Transpose", "x", name="transpose"), name="root", domain=MICROSOFT),
     level="basic",
     counterparts=("TransposeOptimizer",),
     private=True,
@@ -28,7 +25,7 @@ def sink_transpose_below_unary(rewriter: Rewriter, x: Value, transpose: Node, ro
 
 
 @rule(
-    op(BINARY, op("Transpose", "a", name="left"), op("Transpose", "b", name="right"), name="root", since=7),
+    op(BROADCASTS, op("Transpose", "a", name="left"), op("Transpose", "b", name="right"), name="root", since=7),
     level="basic",
     counterparts=("TransposeOptimizer",),
     private=True,
@@ -44,8 +41,8 @@ def sink_two_transposes(rewriter: Rewriter, a: Value, b: Value, left: Node, righ
 
 
 @rule(
-    op(BINARY, op("Transpose", "x", name="transpose"), constant("other"), name="root", since=7),
-    op(BINARY, constant("other"), op("Transpose", "x", name="transpose"), name="root", since=7),
+    op(BROADCASTS, op("Transpose", "x", name="transpose"), constant("other"), name="root", since=7),
+    op(BROADCASTS, constant("other"), op("Transpose", "x", name="transpose"), name="root", since=7),
     level="basic",
     counterparts=("TransposeOptimizer",),
     private=True,

@@ -13,12 +13,7 @@ from ort_lite_cpu.registry import find_native, operator
 from ort_lite_cpu.types import PARTS
 
 
-@operator(
-    "CenterCropPad", "Col2Im", "Concat", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND", "GridSample", "OneHot",
-    "Pad", "Resize", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split",
-    "TensorScatter", "Tile", "Transpose", "Trilu", "Upsample", "Where", types=COMPLEX,
-)  # fmt: skip
-@operator("GatherND", domain="com.microsoft", types=COMPLEX)
+@operator("Col2Im", types=COMPLEX)
 def by_parts(op: NodeLowering) -> None:
     """The node's own kernel makes the real parts of the outputs from those of the inputs, then the imaginary ones.
 

@@ -69,7 +69,7 @@ def non_zero(op: NodeLowering) -> None:
     op.emit(unravel, [found, sizes_table(op, x.shape or (1,)), y], rank=rank, count=count, work=y.size * 3)
 
 
-@operator("Compress", since=9, types=MOVABLE | {"complex128"})
+@operator("Compress", since=9, types=MOVABLE | {"complex128"}, moves=True)
 def compress(op: NodeLowering) -> None:
     """The slices along the axis, or the elements, for which the condition says so. Spec: ONNX Compress-11."""
     x, condition, shape = op.input(0), op.input(1), op.info().shape

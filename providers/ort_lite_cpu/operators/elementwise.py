@@ -349,7 +349,7 @@ def is_inf(op: NodeLowering) -> None:
     define(op, formula, [_widened(op)])
 
 
-@operator("Where", since=9, types=BOOL)
+@operator("Where", since=9, types=BOOL, moves=True)
 def where(op: NodeLowering) -> None:
     x = op.raw(1)
     if x.dtype not in NATIVE:

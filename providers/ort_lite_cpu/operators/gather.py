@@ -69,7 +69,7 @@ def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner:
     return OK
 
 
-@operator("Gather", types=MOVABLE)
+@operator("Gather", types=MOVABLE, moves=True)
 def lower_gather(op: NodeLowering) -> None:
     """One pass over y. Negative indices count from the end. Spec: ONNX Gather-13."""
     x, index = op.input(0), op.input(1)
@@ -139,7 +139,7 @@ def _along(op: NodeLowering, index: Tensor, x: Tensor) -> tuple[Tensor, Sizes, E
     return table, sizes, touched
 
 
-@operator("GatherElements", types=MOVABLE)
+@operator("GatherElements", types=MOVABLE, moves=True)
 def lower_gather_elements(op: NodeLowering) -> None:
     x, index, y = op.input(0), op.input(1), op.output(0)
     table, sizes, reached = _along(op, index, x)
@@ -169,8 +169,8 @@ def gather_nd(
     return OK
 
 
-@operator("GatherND", types=MOVABLE)
-@operator("GatherND", domain="com.microsoft", types=MOVABLE)
+@operator("GatherND", types=MOVABLE, moves=True)
+@operator("GatherND", domain="com.microsoft", types=MOVABLE, moves=True)
 def lower_gather_nd(op: NodeLowering) -> None:
     depth, batches = op.dim(1, -1), op.attr("batch_dims", 0)
     x, index, y = op.input(0), op.input(1), op.output(0)
@@ -275,7 +275,7 @@ def scatter_nd(
     return OK
 
 
-@operator("ScatterElements", "Scatter", types=MOVABLE)
+@operator("ScatterElements", "Scatter", types=MOVABLE, moves=True)
 def lower_scatter_elements(op: NodeLowering) -> None:
     """Runs on one thread: updates are applied in their order."""
     index = op.input(1)
@@ -285,7 +285,7 @@ def lower_scatter_elements(op: NodeLowering) -> None:
     _scatter(op, scatter_elements, table, sizes, index_along(0), touched)
 
 
-@operator("ScatterND", types=MOVABLE)
+@operator("ScatterND", types=MOVABLE, moves=True)
 def lower_scatter_nd(op: NodeLowering) -> None:
     """Runs on one thread: updates are applied in their order."""
     depth = op.dim(1, -1)

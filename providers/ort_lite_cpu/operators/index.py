@@ -19,7 +19,7 @@ def index() -> str:
         import_module(name)
     sections: dict[str, dict[str, list[str]]] = {}
     for kind, registered in registrations().items():
-        own = {(one.domain, one.lower.__module__, one.op_type) for one in registered if one.lower.__module__ in modules}
+        own = {(one.domain, one.family, one.op_type) for one in registered if one.family in modules}
         for domain, family, op_type in sorted(own):
             section = sections.setdefault(f"[{kind} {domain}".rstrip() + "]", {})
             section.setdefault(family.removeprefix(prefix), []).append(op_type)

@@ -36,7 +36,7 @@ def reverse_sequence(
     return OK
 
 
-@operator("ReverseSequence", since=10, types=MOVABLE)
+@operator("ReverseSequence", since=10, types=MOVABLE, moves=True)
 def lower_reverse_sequence(op: NodeLowering) -> None:
     x, lengths, y = op.input(0), op.input(1), op.output(0)
     time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)

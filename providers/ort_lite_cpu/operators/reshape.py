@@ -62,7 +62,7 @@ def identity(op: NodeLowering) -> None:
         emit_fill(op, op.output(1), op.version < 7 or op.version >= 12)
 
 
-@operator("Transpose", types=MOVABLE)
+@operator("Transpose", types=MOVABLE, moves=True)
 def transpose(op: NodeLowering) -> None:
     """A change of the storage order alone: a reader that wants the logical order has it made."""
     x = op.lowering.computed(op.raw(0))
@@ -73,7 +73,7 @@ def transpose(op: NodeLowering) -> None:
     op.set(0, Tensor(x.dtype, tuple(x.shape[axis] for axis in perm), x.buffer, None if order == tuple(range(rank)) else order))
 
 
-@operator("DepthToSpace", "SpaceToDepth", types=MOVABLE)
+@operator("DepthToSpace", "SpaceToDepth", types=MOVABLE, moves=True)
 def depth_to_space(op: NodeLowering) -> None:
     """(N, C, H, W): blocks of size b x b move between channels and space. A copy with six axes."""
     _same_size(op)
@@ -92,7 +92,7 @@ def depth_to_space(op: NodeLowering) -> None:
     emit_permute(op, x, y, shape, order)
 
 
-@operator("Expand", since=8, types=MOVABLE)
+@operator("Expand", since=8, types=MOVABLE, moves=True)
 def expand(op: NodeLowering) -> None:
     """NumPy broadcasting to a shape: axes that the input lacks, or has with length 1, are walked with stride 0."""
     x, y = op.input(0), op.output(0)
@@ -114,7 +114,7 @@ def _require_one_or(op: NodeLowering, dim: Dim, wanted: Dim) -> None:
     op.require(fits, "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
 
 
-@operator("Tile", types=MOVABLE)
+@operator("Tile", types=MOVABLE, moves=True)
 def tile(op: NodeLowering) -> None:
     """Repeats along every axis; each axis of the output is an axis of repeats and one of the input.
 

@@ -178,7 +178,7 @@ class _Scale(NamedTuple):
     given: float
 
 
-@operator("Resize", "Upsample", types=REAL | INTEGERS | BOOL)
+@operator("Resize", "Upsample", types=REAL | INTEGERS | BOOL, moves=True)
 def resize(op: NodeLowering) -> None:
     """Scales, sizes, or a region of the input. Integers are interpolated as floats and rounded. Spec: ONNX Resize-19."""
     mode = "linear" if op.attr("mode", "nearest") == "bilinear" else choice(op, "mode", "nearest", MODES)

@@ -144,7 +144,7 @@ def near(v: Any, taps: Static) -> Any:
 _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 
 
-@operator("GridSample", since=16, types=REAL | INTEGERS | BOOL)
+@operator("GridSample", since=16, types=REAL | INTEGERS | BOOL, moves=True)
 def lower_grid_sample(op: NodeLowering) -> None:
     """Two or three spatial axes, every mode for both; integers are interpolated as floats and rounded. O(outputs * taps).
 

@@ -94,7 +94,7 @@ def one_hot(index: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, par
     return OK
 
 
-@operator("OneHot", since=9, types=REAL | INTEGERS)
+@operator("OneHot", since=9, types=REAL | INTEGERS, moves=True)
 def lower_one_hot(op: NodeLowering) -> None:
     """Indices of any type are truncated; those out of range give rows of the first value. Spec: ONNX OneHot-11."""
     index, values = op.input(0), op.input(2)
@@ -120,7 +120,7 @@ def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upp
     return OK
 
 
-@operator("Trilu", since=14, types=MOVABLE)
+@operator("Trilu", since=14, types=MOVABLE, moves=True)
 @operator("Trilu", domain="com.microsoft", types=MOVABLE)
 def trilu(op: NodeLowering) -> None:
     x, y = op.input(0), op.output(0)

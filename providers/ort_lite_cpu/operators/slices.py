@@ -15,7 +15,7 @@ from ort_lite_cpu.operators.joined import is_part
 from ort_lite_cpu.registry import MOVABLE, operator
 
 
-@operator("Slice", types=MOVABLE)
+@operator("Slice", types=MOVABLE, moves=True)
 def slice_(op: NodeLowering) -> None:
     """starts, ends, axes, steps: attributes before opset 10, inputs since. The output's shape is inferred; starts are
     clamped here.
@@ -49,7 +49,7 @@ def _first(start: Dim, step: Dim, length: Dim) -> Dim:
     return maximum(minimum(begin, last), 0)
 
 
-@operator("Split", types=MOVABLE)
+@operator("Split", types=MOVABLE, moves=True)
 def split(op: NodeLowering) -> None:
     """Each output is a run of the input along `axis`."""
     x = op.input(0)
@@ -76,7 +76,7 @@ def split(op: NodeLowering) -> None:
         at = at + length
 
 
-@operator("Concat", types=MOVABLE)
+@operator("Concat", types=MOVABLE, moves=True)
 def concat(op: NodeLowering) -> None:
     """Copies each input that is not there yet to its place; keeps a storage order that the first input has."""
     raws, whole = [op.raw(k) for k in range(len(op.node.inputs))], op.lowering.joined.get(op.node)
@@ -143,7 +143,7 @@ def pad_axis(
     return OK
 
 
-@operator("Pad", types=MOVABLE)
+@operator("Pad", types=MOVABLE, moves=True)
 @operator("Pad", domain="com.microsoft", types=MOVABLE)
 def pad(op: NodeLowering) -> None:
     """Modes constant, reflect, edge, wrap; negative pads cut. `pads` is an attribute before opset 11, an input since."""

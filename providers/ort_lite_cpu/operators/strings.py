@@ -37,14 +37,8 @@ def reshape(op: NodeLowering) -> None:
     emit_view(op, tuple(dim if isinstance(dim, int) else -1 for dim in shape))
 
 
-@operator(
-    "CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND",
-    "GridSample", "OneHot", "Pad", "Resize", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice",
-    "SpaceToDepth", "Split", "TensorScatter", "Tile", "Transpose", "Trilu", "Upsample", "Where",
-    types=STRING, python=True,
-)  # fmt: skip
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml", types=STRING, python=True)
-@operator("ExpandDims", "GatherND", domain="com.microsoft", types=STRING, python=True)
+@operator("ExpandDims", domain="com.microsoft", types=STRING, python=True)
 def move(op: NodeLowering) -> None:
     """The node's own kernel moves positions of strings; two steps number all strings of the inputs and pick those that came out.
 

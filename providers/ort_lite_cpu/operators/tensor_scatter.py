@@ -48,7 +48,7 @@ def write_rows(
     return OK
 
 
-@operator("TensorScatter", since=24, types=MOVABLE)
+@operator("TensorScatter", since=24, types=MOVABLE, moves=True)
 def tensor_scatter(op: NodeLowering) -> None:
     """The cache is copied first, unless nobody else reads it."""
     cache, update, y = op.input(0), op.input(1), op.output(0)

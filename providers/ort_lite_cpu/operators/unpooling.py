@@ -159,7 +159,7 @@ def lower_col2im(op: NodeLowering) -> None:
     op.set(0, op.cast(y, x.dtype))
 
 
-@operator("CenterCropPad", since=18, types=MOVABLE)
+@operator("CenterCropPad", since=18, types=MOVABLE, moves=True)
 def center_crop_pad(op: NodeLowering) -> None:
     """The middle of x in the middle of zeros; of an odd difference the larger half is behind. Spec: ONNX CenterCropPad-18."""
     x, y = op.input(0), op.output(0)

@@ -18,7 +18,7 @@ from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, 
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.native import Spec
-from ort_lite.provider import CURRENT, Body
+from ort_lite.provider import CURRENT, RECORDED, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
@@ -204,7 +204,7 @@ class Program:
             lease = only.lease(self.pool, bound, places)
             if targets:
                 self._aim(places, targets)
-            if CURRENT.events is None:
+            if not RECORDED.runs or CURRENT.events is None:
                 only.run(bound, places, lease, CURRENT.options)
             else:
                 self._record(only, bound, places, lease)
@@ -249,7 +249,7 @@ class Program:
         places: list[Any] = [*inputs, *self._unmade]
         for place in self._read_again:
             places[place] = places[place].copy()
-        options, events = CURRENT.options, CURRENT.events
+        options, events = CURRENT.options, CURRENT.events if RECORDED.runs else None
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:

@@ -28,3 +28,8 @@ TOLERATED = {
 """What onnxruntime accepts although ONNX rules it out, and so do we: lines of onnxruntime.txt in the place of ONNX's, and rules of
 `ort_lite.inference.schema` and `ort_lite.graph.inline`.
 """
+
+
+def operators_with(trait: str, domain: str = "") -> list[str]:
+    """The operators of a domain of which a version states the trait, sorted."""
+    return sorted({op_type for file in FILES for op_type in file.operators_with(trait, domain)})

@@ -54,7 +54,7 @@ def line(schema: defs.OpSchema, numbers: dict[str, str]) -> str:
 
 
 def _traits(text: str) -> dict[tuple[str, str], str]:
-    """What stands behind lines of a file, by domain and version: ("", "Clip-13")."""
+    """Return the traits behind the lines of a file, with their bar, by domain and version: ("", "Clip-13")."""
     found = {}
     for section in text.split("\n[")[1:]:
         head, *lines = section.splitlines()
