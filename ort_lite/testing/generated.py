@@ -194,7 +194,7 @@ class Cases:
         generator = Generator(self._generator.rules, usual, self._generator.recipes, oldest=1)
         rng = Random(f"{name}/{number}")
         draft = Draft({"": PATTERN_OPSET, "com.microsoft": 1}, rng, generator.rules)
-        draft.constant_share, draft.plain = 0.35 if number % 3 == 2 else 1.0, True
+        draft.constants_only, draft.plain = number % 3 != 2, True
         added = generator.add_pattern(draft, pattern, rng, []) and not any(map(_cuts, draft.nodes))
         if not added or (number % 4 != 3 and _is_thin(draft)):
             return None
