@@ -276,8 +276,10 @@ def special_numbers(op_type: str) -> Any:
 
 
 def _case(kind: str, draft: Draft, note: str = "") -> GeneratedCase | None:
-    """The draft as a case; None if an input is no tensor."""
+    """The draft as a case; None if an input or output is no tensor."""
     if not draft.feeds or any(not isinstance(array, np.ndarray) for array in draft.feeds.values()):
+        return None
+    if not all(isinstance(draft.known(name).type, TensorType) for name in draft.outputs):
         return None
     model = model_proto(draft, draft.rng, "fixed")
     return GeneratedCase(describe(draft) + note, kind, model, (dict(draft.feeds),), dict(draft.constants))
