@@ -104,6 +104,12 @@ def test_patterns_of_fusions_are_models_that_run() -> None:
     assert len(refused) < len(found) / 4, "most are drawn well"
 
 
+def test_bodies_without_other_targets_are_empty_or_refused() -> None:
+    cases = Cases()
+    drawn = [cases.alone("attributes", target, number) for target in cases.usual("", "If") for number in range(6)]
+    assert any(case is not None for case in drawn)
+
+
 @rule(op("Add", op("Conv", domain=NHWC_DOMAIN), "z"), level="extended")
 def fuse_sum(rewriter: Rewriter) -> Skip:
     return Skip("this is about its pattern")
