@@ -115,8 +115,10 @@ def _no_bool(node: Node) -> Why | None:
 
 
 def _scan(node: Node) -> Why | None:
-    """The first version reads beyond sequences of no steps."""
-    return None if node.version >= 9 else ("opset", f"Scan of opset {node.version}, takes 9 and newer")
+    """The first version reads beyond sequences of no steps; later ones divide by the size of an axis."""
+    if node.version < 9:
+        return "opset", f"Scan of opset {node.version}, takes 9 and newer"
+    return next((why for k in range(len(node.inputs)) if (why := _fixed(node, k, 0, None)) is not None), None)
 
 
 def _resize(node: Node) -> Why | None:
