@@ -68,6 +68,11 @@ def _expects_infinity(site: Site, mismatch: Mismatch) -> bool:
     return mismatch.where is not None and bool(np.all(np.isinf(mismatch.expected[mismatch.where])))
 
 
+def _has_single_pixel(site: Site, mismatch: Mismatch) -> bool:
+    """The result has one pixel along an axis."""
+    return mismatch.where is not None and 1 in mismatch.where.shape
+
+
 def _is_rare(site: Site, mismatch: Mismatch) -> bool:
     """One element in twenty differs at most."""
     return mismatch.where is not None and 20 * int(np.count_nonzero(mismatch.where)) <= mismatch.where.size
@@ -164,6 +169,15 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
         both(attribute("mode", "linear", "cubic"), within(1), _is_rare),
     ),
     _defect("Resize", "takes sizes before they are rounded", _whole_sizes),
+    _defect(
+        "Resize",
+        "places the only pixel of an axis at -0.5 for pytorch_half_pixel; it is at 0 by the standard",
+        both(
+            attribute("coordinate_transformation_mode", "pytorch_half_pixel"),
+            attribute("mode", "cubic"),
+            _has_single_pixel,
+        ),
+    ),
     _defect("RoiAlign", "interpolates maxima in another way", attribute("mode", "max")),
     _defect("RoiAlign", "has the coordinates of version 16 before it", _is_old),
     _defect(
