@@ -143,8 +143,8 @@ KERNEL_EDGE_FAULTS = (
         "Hardmax: of equal elements the last",
         "edge",
         "providers/ort_lite_cpu/operators/softmax.py",
-        "if x[p + i] > x[p + best]:",
-        "if x[p + i] >= x[p + best]:",
+        "if v > top or",
+        "if v >= top or",
         operators=("Hardmax",),
     ),
     Fault(

@@ -72,12 +72,13 @@ def _softmax_row(x: Ptr, y: Ptr, p: int, n: int, logarithm: Static) -> None:
 @native
 @extents(x="rows * n", y="rows * n")
 def hardmax(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
-    """y[r, :] is 1 at the first largest element of x[r, :], else 0."""
+    """y[r, :] is 1 at the first largest element of x[r, :], else 0. NaN counts as the largest, as in ArgMax."""
     for row in span(rows, part, parts):
         p = row * n
         best = 0
         for i in range(1, n):
-            if x[p + i] > x[p + best]:
+            v, top = x[p + i], x[p + best]
+            if v > top or (v != v and top == top):
                 best = i
         for i in range(n):
             y[p + i] = like(x, 0)

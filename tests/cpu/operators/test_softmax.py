@@ -125,6 +125,12 @@ def test_of_equal_largest_the_first_is_one() -> None:
     check_op("Hardmax", np.array([[2, 5, 5], [1, 1, 1]], np.float32), expected=np.array([[0, 1, 0], [1, 0, 0]], np.float32))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_the_first_nan_of_hardmax_counts_as_the_largest(dtype: str) -> None:
+    x = np.array([[1, np.nan, 3], [np.nan, np.inf, 2], [3, np.nan, np.nan]], dtype)
+    check_op("Hardmax", x, expected=np.array([[0, 1, 0], [1, 0, 0], [0, 1, 0]], dtype))
+
+
 @pytest.mark.parametrize("opset", [11, 13])
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
 def test_an_axis_that_is_not_there_is_refused(op: str, opset: int) -> None:

@@ -57,6 +57,16 @@ def _expects_bound(site: Site, mismatch: Mismatch) -> bool:
     return bool(np.all(np.isin(mismatch.expected[mismatch.where], (bounds.min, bounds.max))))
 
 
+def _exceeds_float32(site: Site, mismatch: Mismatch) -> bool:
+    """All integers of the first input that differ have more digits than float32."""
+    value = site.operand(0)
+    if mismatch.where is None or not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
+        return False
+    if value.shape != mismatch.where.shape:  # the operand of a node in a body
+        return False
+    return bool(np.all(np.abs(value[mismatch.where].astype(np.float64)) > 2**24))
+
+
 def _is_text(site: Site, mismatch: Mismatch) -> bool:
     return isinstance(mismatch.got, np.ndarray) and mismatch.got.dtype == object
 
@@ -202,6 +212,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
     _defect("MaxPool", "leaves NaN out", gives_nan),
     _defect("ReduceMax ReduceMin", "leaves NaN out behind the first element", gives_nan),
     _defect("ArgMax ArgMin", "leaves NaN out behind the first element", has_nan),
+    _defect("Hardmax", "leaves NaN out behind the first element", has_nan),
     _defect("Unique", "takes NaN for equal to its neighbours", has_nan),
     _defect("ScatterElements ScatterND", "loses NaN of the data in maxima and minima", gives_nan),
     _defect("ConvTranspose", "skips taps beyond the input, which ort-lite multiplies by 0", both(special, gives_nan)),
@@ -217,6 +228,7 @@ ONNXRUNTIME_DEFECTS: tuple[Defect, ...] = (
         "computes float64 in float32",
         like_float32,
     ),
+    _defect("Shrink", "computes integers in float32", _exceeds_float32),
     _defect("GroupNormalization STFT DFT DeformConv", "makes NaN, or garbage, of infinities and huge numbers", special),
     _defect(
         "BatchNormalization",
