@@ -10,8 +10,8 @@ from ort_lite.execute.trace import STEP, Trace
 from ort_lite.log.events import RUN
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.work import sizes_of
-from ort_lite.session.node_times import Profile, profile_of, repeat
 from ort_lite.tools.view import document as page
+from ort_lite.tools.view.node_times import Profile, profile_of, repeat
 
 SECONDS = 0.3
 """To measure a model, about; a long one runs three times all the same."""
