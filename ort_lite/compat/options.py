@@ -139,6 +139,10 @@ class SessionOptions(options.SessionOptions):
 
     # What the process shares, and names of other releases
 
+    def get_session_config_entry(self, key: str) -> str:
+        """Raises InvalidArgument when it was not set."""
+        return _entry(self.config_entries, key, "session")
+
     def default_threads(self) -> None:
         """See the base class; without `use_per_session_threads` the numbers are those of `set_global_thread_pool_sizes`."""
         share_threads(self)
@@ -180,6 +184,17 @@ class RunOptions(options.RunOptions):
                     ).about(input=name)
                 whole[name] = value
         return whole
+
+    def get_run_config_entry(self, key: str) -> str:
+        """Raises InvalidArgument when it was not set."""
+        return _entry(self.config_entries, key, "run")
+
+
+def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
+    if key not in entries:
+        owner = "SessionOptions" if what == "session" else "RunOptions"
+        raise InvalidArgument(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
+    return entries[key]
 
 
 __all__ = ["Adapter", "RunOptions", "SessionOptions"]

@@ -203,10 +203,6 @@ class SessionOptions(_Checked):
         """Sets a config entry. Raises InvalidArgument for an empty key."""
         _set_entry(self._config, key, value)
 
-    def get_session_config_entry(self, key: str) -> str:
-        """Raises InvalidArgument when it was not set."""
-        return _entry(self._config, key, "session")
-
     def config(self, key: str, default: str) -> str:
         """The config entry, or `default`."""
         return self._config.get(key, default)
@@ -396,10 +392,6 @@ class RunOptions(_Checked):
     def config_entries(self) -> Mapping[str, str]:
         return dict(self._config)
 
-    def get_run_config_entry(self, key: str) -> str:
-        """Raises InvalidArgument when it was not set."""
-        return _entry(self._config, key, "run")
-
 
 def _add_new(known: dict[str, Any], given: Mapping[str, Any], who: str) -> None:
     if twice := known.keys() & given.keys():
@@ -418,13 +410,6 @@ def _set_entry(entries: dict[str, str], key: str, value: str) -> None:
     if not key:
         raise InvalidArgument(f"config entry {key!r} = {value!r}: the key must not be empty")
     entries[key] = str(value)
-
-
-def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
-    if key not in entries:
-        owner = "SessionOptions" if what == "session" else "RunOptions"
-        raise InvalidArgument(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
-    return entries[key]
 
 
 def _dim(name: str, value: int) -> int:

@@ -42,6 +42,7 @@ MODULES = {
     "session.measure": "tools.verify.measure",
     "session.model_compiler": "compat.model_compiler",
     "session.native_face": "compat.native_face",
+    "session.node_events": "compat.node_events",
     "session.node_times": "tools.view.node_times",
     "session.notebook": "tools.view.notebook",
     "session.ort_value": "compat.ort_value",

@@ -1,4 +1,4 @@
-"""What a session lets the rooms do: `tools` and `params`, which the core never imports.
+"""What a session lets the rooms do: `compat`, `tools` and `params`, which the core never imports.
 
 Each hook is a function of a room, named by its dotted path as the built-in providers are. Its module is imported by the first call,
 so that a session which is neither viewed nor verified loads no viewer and no verifier. A program may put a function of its own in place
@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 HOOKS = {
+    "node_events": "ort_lite.compat.node_events:node_events",  # (trace, assignment, since) -> Events of a profile that ends
     "notebook": "ort_lite.tools.view.notebook:html_of",  # (title, explanation, inputs, outputs) -> HTML
     "params": "ort_lite.params.params:load_params",  # bytes of a parameter file -> arrays by name
     "verify": "ort_lite.tools.verify.watch:verified",  # (ready, options, verify, call, tell) -> outputs

@@ -15,7 +15,7 @@ import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, KernelMissing
 from ort_lite.graph import Node, TensorType, Value
-from ort_lite.native import Spec, loader, missing, workers
+from ort_lite.native import Spec, background, loader, missing, workers
 from ort_lite.native import cache as store
 from ort_lite.native.cpu import host
 from ort_lite.native.spec import key_of
@@ -27,7 +27,7 @@ from ort_lite_cpu.program.generic import UnfusedOptions, generic_specs, specs_of
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.program.segment_run import SegmentRun
-from ort_lite_cpu.run import background, team
+from ort_lite_cpu.run import team
 from ort_lite_cpu.run.loop import EXECUTE
 from tests.cpu.check import ramp, rules, text_program
 

@@ -18,12 +18,11 @@ import ort_lite
 from ort_lite.compat.background import PendingRun
 from ort_lite.compat.background import _pools as pools
 from ort_lite.errors import Cancelled, DeadlineExceeded, RuntimeException
-from ort_lite.native import workers
+from ort_lite.native import background, workers
 from ort_lite.native.cpu import host
 from ort_lite.options.deadline import _CLOCK, limited
 from ort_lite.provider import RunOptions
 from ort_lite.tools.playground.jobs import Jobs
-from ort_lite_cpu.run import background
 from ort_lite_cpu.run.loop import EXECUTE
 from ort_lite_cpu.run.team import Team
 

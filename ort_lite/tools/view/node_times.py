@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from ort_lite.compat.node_events import groups_of, nodes_by_partition
 from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.work import Sizes, bytes_read, nbytes, operations
 from ort_lite.record import Record
-from ort_lite.session.node_events import groups_of, nodes_by_partition
 
 FEWEST, MOST = 3, 200
 """Runs that are recorded."""

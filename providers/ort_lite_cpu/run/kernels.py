@@ -42,6 +42,6 @@ class Kernels(Record):
     def want(self, specs: Sequence[Spec]) -> None:
         """Says what the program has done without: the next session shall have it, where that is the option."""
         if specs and self.compile == BACKGROUND and not compiler_lacks():
-            from ort_lite_cpu.run import background
+            from ort_lite.native import background
 
             background.want(specs, self.target)
