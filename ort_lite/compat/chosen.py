@@ -48,6 +48,3 @@ class Choice(Protocol):
     def chosen_providers(self) -> tuple[Chosen, ...]: ...
     @property
     def provider_policy(self) -> OrtExecutionProviderDevicePolicy | Delegate | None: ...
-
-
-__all__ = ["Choice", "Chosen", "Delegate", "EpDevice", "OrtExecutionProviderDevicePolicy"]

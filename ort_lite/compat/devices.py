@@ -110,14 +110,3 @@ class OrtDevice:
     def device_mem_type(self) -> int:
         """Always that of the device itself."""
         return int(OrtDeviceMemoryType.DEFAULT)
-
-
-__all__ = [
-    "OrtCompiledModelCompatibility",
-    "OrtDevice",
-    "OrtDeviceEpIncompatibilityReason",
-    "OrtDeviceVendorId",
-    "OrtHardwareDevice",
-    "OrtHardwareDeviceType",
-    "hardware_type",
-]

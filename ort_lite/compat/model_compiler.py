@@ -252,12 +252,3 @@ def get_compatibility_info_from_model_bytes(model_data: bytes, ep_type: str) -> 
     if not len(model_data):
         raise InvalidArgument("get_compatibility_info_from_model_bytes: the model is empty")
     return load(model_data).metadata_props.get(f"ep_compatibility_info.{ep_type}")
-
-
-__all__ = [
-    "ModelCompiler",
-    "OrtCompileApiFlags",
-    "OrtExternalInitializerInfo",
-    "get_compatibility_info_from_model",
-    "get_compatibility_info_from_model_bytes",
-]

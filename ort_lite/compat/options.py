@@ -195,6 +195,3 @@ def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
         owner = "SessionOptions" if what == "session" else "RunOptions"
         raise InvalidArgument(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
     return entries[key]
-
-
-__all__ = ["Adapter", "RunOptions", "SessionOptions"]

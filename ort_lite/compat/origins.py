@@ -41,6 +41,3 @@ class Origins:
                 return None
             there = files.read(entries, array.nbytes, who).array()
         return (path, offset) if equal(there, np.ascontiguousarray(array).reshape(-1).view(np.uint8)) else None
-
-
-__all__ = ["Origins"]

@@ -272,6 +272,3 @@ def _on_cpu(device: Any) -> None:
     kind = getattr(device, "device_type", None)
     if kind is not None and int(kind() if callable(kind) else kind) != 0:
         raise InvalidArgument(f"a sparse tensor on {device!r}: they are on the CPU alone")
-
-
-__all__ = ["OrtSparseFormat", "SparseBlockSparseView", "SparseCooView", "SparseCsrView", "SparseTensor"]

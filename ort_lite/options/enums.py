@@ -7,6 +7,3 @@ class NamedNumber(IntEnum):
     """`str` of a member is "ExecutionMode.ORT_PARALLEL", where an IntEnum's is its number."""
 
     __str__ = Enum.__str__
-
-
-__all__ = ["NamedNumber"]

@@ -108,6 +108,3 @@ def _resource(room: Resource | None, policy: Policy) -> Resource | None:
         least(policy.limit_nodes, room.nodes if room else None), least(policy.limit_bytes, room.nbytes if room else None)
     )
     return None if limit == Resource() else limit
-
-
-__all__ = ["Constraints", "constraints_of"]

@@ -149,6 +149,3 @@ def _complaint(root: Claims, labels: Sequence[str]) -> str:
 def _described(node: Node) -> str:
     types = ", ".join("(left out)" if v is None else str(v.type or "unknown type") for v in node.inputs)
     return f"{node} ({node.domain or 'ai.onnx'} {node.version}; {types})"
-
-
-__all__ = ["Partitioner", "partition"]

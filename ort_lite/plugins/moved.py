@@ -114,6 +114,3 @@ class _Alias:
             module.__dict__["__getattr__"] = lambda name: getattr(self._real, name)
         else:
             sys.modules[module.__name__] = self._real
-
-
-__all__ = ["MODULES", "NAMES", "moved_name", "spec_of"]

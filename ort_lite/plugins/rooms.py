@@ -21,6 +21,3 @@ def hook(name: str) -> Any:
     """Return the function behind a hook. Raises what importing its module raises."""
     module, _, function = HOOKS[name].partition(":")
     return getattr(import_module(module), function)
-
-
-__all__ = ["HOOKS", "hook"]

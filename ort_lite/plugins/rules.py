@@ -14,6 +14,3 @@ def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
     own = [rule for cls in classes for rule in ask(cls, "shape_rules")]
     schemas = [schema for cls in classes for schema in ask(cls, "schemas")]
     return plugins.shape_rules().preceded_by(own, schemas) if own or schemas else plugins.shape_rules()
-
-
-__all__ = ["rules_of"]

@@ -15,6 +15,3 @@ def labels_of(providers: Sequence[ExecutionProvider]) -> list[str]:
         seen[name] = count = seen.get(name, 0) + 1
         labels.append(name if count == 1 else f"{name}#{count}")
     return labels
-
-
-__all__ = ["labels_of"]

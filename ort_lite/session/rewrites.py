@@ -90,6 +90,3 @@ def convert_layouts(model: Model, layouts: Mapping[Node, str], changes: Changes)
     """Make these nodes channels-last, between Transposes."""
     transposes = plugins.layout_conversion().convert(model.graph, layouts)
     changes.insert(transposes, f"layout, for {', '.join(dict.fromkeys(layouts.values()))}, which prefers NHWC")
-
-
-__all__ = ["convert_layouts", "preferred_layouts", "rewrite_unclaimed"]

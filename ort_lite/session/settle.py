@@ -119,6 +119,3 @@ def _strategy(given: Any, options: SessionOptions) -> "tuple[Any, frozenset[str]
 
     stays_off = options.config(DISABLE_CPU_FALLBACK, "0") == "1"
     return strategy_of(given, options), frozenset({DEFAULT} if stays_off else ())
-
-
-__all__ = ["Settled", "settle"]

@@ -111,6 +111,3 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider], rules
             answers = capabilities(provider, GraphView(graph, rules=rules))
             claimed.update(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
     return set(calls) - claimed
-
-
-__all__ = ["apply_transforms", "fuser_of", "inline_calls", "saved_form", "simplify"]

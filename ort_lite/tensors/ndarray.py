@@ -247,6 +247,3 @@ class _Exported:
 
 def _loaded(data: bytes) -> NDArray:
     return NDArray.load(data)
-
-
-__all__ = ["NDArray"]
