@@ -22,8 +22,8 @@ Then what the stages stand on:
 - `memory`: arenas, pools, allocators, planning.
 - `inference`: shape rules and operator schemas.
 - `provider`: the contract of an execution provider.
-- `tensors`: tensors outside of a model: NDArray, DLPack, values on a device.
 - `plugins`: finds providers, transforms and rules; the hooks.
+- `tensors`: tensors outside of a model: NDArray, DLPack, values on a device.
 
 Last four rooms around this core, which imports none of them:
 

@@ -45,7 +45,7 @@ class Profile(Record):
     runs: int
 
     def _repr_html_(self) -> str:
-        from ort_lite.partition.tables import table
+        from ort_lite.tools.view.tables import table
 
         columns = ("node", "operator", "us", "share", "shapes")
         rows = [(x.name, x.operator, f"{x.seconds * 1e6:,.1f}", f"{x.share:.1%}", x.shapes) for x in self.lines]
