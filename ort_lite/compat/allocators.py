@@ -9,7 +9,7 @@ from typing import Any
 from ort_lite.errors import InvalidArgument
 from ort_lite.memory.arenas import Growth, MemorySource
 from ort_lite.memory.environment import ENVIRONMENT
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 
 
 class OrtAllocatorType(NamedNumber):

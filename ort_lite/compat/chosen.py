@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 from ort_lite.record import Record
 
 

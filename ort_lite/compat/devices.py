@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from ort_lite.compat.allocators import OrtDeviceMemoryType
 from ort_lite.errors import InvalidArgument
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 from ort_lite.provider.provider import Device
 from ort_lite.record import Record
 

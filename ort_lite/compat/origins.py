@@ -10,7 +10,7 @@ from ort_lite.load.external import ExternalData
 from ort_lite.load.proto import pb, text
 from ort_lite.load.source import read_source
 from ort_lite.load.tensor_proto import nbytes_of
-from ort_lite.memory.equal import equal
+from ort_lite.memory.arenas import equal
 
 
 class Origins:

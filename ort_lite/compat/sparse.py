@@ -11,7 +11,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy, ort_name
 from ort_lite.errors import InvalidArgument, InvalidType
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 from ort_lite.record import Record
 from ort_lite.tensors.dltensor import dims_of
 

@@ -15,8 +15,7 @@ from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.abilities import absorbs, restores
-from ort_lite.provider.ask import ask, shown
-from ort_lite.provider.labels import labels_of
+from ort_lite.provider.ask import ask, labels_of, shown
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:

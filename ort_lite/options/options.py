@@ -3,17 +3,23 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum, IntEnum
 from operator import index
 from typing import Any, Protocol, Self
 
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, RunTerminated, hint
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
-from ort_lite.options.enums import NamedNumber
 
 MAX_TIMEOUT = 1e9
 """Seconds, thirty years: more is a mistake, and no lock waits for longer than three hundred."""
 
 _INT32 = 1 << 31
+
+
+class NamedNumber(IntEnum):
+    """An enum of onnxruntime's kind: members are numbers, and their texts are their names ("ExecutionMode.ORT_PARALLEL")."""
+
+    __str__ = Enum.__str__
 
 
 class GraphOptimizationLevel(NamedNumber):

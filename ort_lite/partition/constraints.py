@@ -17,8 +17,7 @@ from ort_lite.partition.exclusions import Exclusions
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.partition.preferences import Preferences
 from ort_lite.partition.rules import Rules
-from ort_lite.provider.ask import ask
-from ort_lite.provider.labels import labels_of
+from ort_lite.provider.ask import ask, labels_of
 from ort_lite.provider.provider import ExecutionProvider, Resource
 
 

@@ -33,6 +33,7 @@ MODULES = {
     "plugins.devices": "compat.provider_devices",
     "plugins.ep_devices": "compat.ep_devices",
     "serialization": "load",
+    "provider.labels": "provider.ask",
     "session.adapters": "compat.adapters",
     "session.assigned": "compat.assigned",
     "session.background": "compat.background",

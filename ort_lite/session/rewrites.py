@@ -11,7 +11,7 @@ from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.changes import Changes
 from ort_lite.plugins import plugins
-from ort_lite.plugins.rules import rules_of
+from ort_lite.plugins.selection import rules_of
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.session.simplify import apply_transforms, fuser_of, inline_calls

@@ -13,7 +13,7 @@ from ort_lite.inference.rules import ShapeRules
 from ort_lite.log.events import Span, no_span
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.plugins import plugins
-from ort_lite.plugins.rules import rules_of
+from ort_lite.plugins.selection import rules_of
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView
 from ort_lite.provider.unchanged import capabilities
 from ort_lite.session.older_opsets import bring_to_imports
