@@ -22,13 +22,13 @@ Then what the stages stand on:
 - `memory`: arenas, pools, allocators, planning.
 - `inference`: shape rules and operator schemas.
 - `provider`: the contract of an execution provider.
-- `tensors`: tensors outside of a model: NDArray, DLPack, values on a device.
 - `plugins`: finds providers, transforms and rules; the hooks.
+- `tensors`: tensors outside of a model: NDArray, DLPack, values on a device.
 
 Last four rooms around this core, which imports none of them:
 
 - `compat`: onnxruntime's names and behavior: InferenceSession, OrtValue, IOBinding, devices, the import switch, the ONNX backend.
-- `params`: parameter files.
+- `params`: parameter files, tensors of a model in one buffer.
 - `testing`: the conformance kit and the model generator.
 - `tools`: the command line, the viewer, the playground, verified runs, the machine.
 
@@ -108,7 +108,6 @@ if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that e
     from ort_lite.compat.sparse import OrtSparseFormat as OrtSparseFormat
     from ort_lite.compat.sparse import SparseTensor as SparseTensor
     from ort_lite.compat.switch import install_as_onnxruntime as install_as_onnxruntime
-    from ort_lite.load.consolidate import consolidate_tensors_to_buffer as consolidate_tensors_to_buffer
     from ort_lite.load.load import load as load
     from ort_lite.load.parse_options import ParseOptions as ParseOptions
     from ort_lite.load.parse_options import SerializeOptions as SerializeOptions
@@ -123,6 +122,7 @@ if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that e
     from ort_lite.options.options import ExecutionMode as ExecutionMode
     from ort_lite.options.options import ExecutionOrder as ExecutionOrder
     from ort_lite.options.options import GraphOptimizationLevel as GraphOptimizationLevel
+    from ort_lite.params.consolidate import consolidate_tensors_to_buffer as consolidate_tensors_to_buffer
     from ort_lite.params.cvm import CVMArrayAlloc as CVMArrayAlloc
     from ort_lite.params.cvm import CVMArrayFree as CVMArrayFree
     from ort_lite.params.cvm import CVMArrayFromHandle as CVMArrayFromHandle

@@ -71,8 +71,8 @@ FLOORS = {
         inference
         transform
         provider
-        tensors
         plugins
+        tensors
         execute
         partition
         compile

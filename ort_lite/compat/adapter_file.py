@@ -191,6 +191,3 @@ class _Target:
         self.refer(place)
         self.data += struct.pack("<I", count) + elements
         self.data += bytes(-len(self.data) % 4)
-
-
-__all__ = ["FORMAT_VERSION", "LARGEST", "AdapterFile", "adapter_bytes", "read_adapter_bytes"]

@@ -9,7 +9,7 @@ from typing import Any
 from ort_lite.errors import InvalidArgument
 from ort_lite.memory.arenas import Growth, MemorySource
 from ort_lite.memory.environment import ENVIRONMENT
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 
 
 class OrtAllocatorType(NamedNumber):
@@ -171,15 +171,3 @@ def register_allocator(allocator: MemorySource, arena_cfg: OrtArenaCfg | None = 
 def unregister_allocator() -> None:
     """Takes back what was registered. Sessions that use it keep it; those made later share the system's memory."""
     ENVIRONMENT.unregister()
-
-
-__all__ = [
-    "OrtAllocatorType",
-    "OrtArenaCfg",
-    "OrtMemType",
-    "OrtMemoryInfo",
-    "create_and_register_allocator",
-    "create_and_register_allocator_v2",
-    "register_allocator",
-    "unregister_allocator",
-]

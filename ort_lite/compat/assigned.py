@@ -31,6 +31,3 @@ def assigned_subgraphs(assignment: Assignment) -> list[OrtEpAssignedSubgraph]:
         found.setdefault(place.partition, []).append(OrtEpAssignedNode(node.name, node.domain, node.op_type))
         names[place.partition] = assignment.providers[place.provider].name
     return [OrtEpAssignedSubgraph(names[partition], tuple(nodes)) for partition, nodes in found.items()]
-
-
-__all__ = ["OrtEpAssignedNode", "OrtEpAssignedSubgraph", "assigned_subgraphs"]

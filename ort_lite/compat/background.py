@@ -111,5 +111,3 @@ def _pool() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)  # the threads are the parent's
-
-__all__ = ["Callback", "PendingRun", "calling", "start"]

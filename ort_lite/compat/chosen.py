@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 from ort_lite.record import Record
 
 
@@ -48,6 +48,3 @@ class Choice(Protocol):
     def chosen_providers(self) -> tuple[Chosen, ...]: ...
     @property
     def provider_policy(self) -> OrtExecutionProviderDevicePolicy | Delegate | None: ...
-
-
-__all__ = ["Choice", "Chosen", "Delegate", "EpDevice", "OrtExecutionProviderDevicePolicy"]

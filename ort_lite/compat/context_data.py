@@ -67,5 +67,3 @@ class OrtEpContextDataBuffer:
 
 ReadContext = Callable[[str, OrtEpContextDataBuffer], None]
 WriteContext = Callable[[str, OrtEpContextData], None]
-
-__all__ = ["OrtEpContextData", "OrtEpContextDataBuffer", "ReadContext", "WriteContext"]

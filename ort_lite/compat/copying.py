@@ -22,6 +22,3 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
             raise InvalidArgument(f"copy_tensors: source {k} is {ours}, its destination {theirs}; expected the same")
     for one, other in zip(src, dst, strict=True):
         other.update_inplace(one)
-
-
-__all__ = ["copy_tensors"]

@@ -28,6 +28,3 @@ def _installed(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
-
-
-__all__ = ["print_debug_info"]

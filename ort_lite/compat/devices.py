@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from ort_lite.compat.allocators import OrtDeviceMemoryType
 from ort_lite.errors import InvalidArgument
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 from ort_lite.provider.provider import Device
 from ort_lite.record import Record
 
@@ -110,14 +110,3 @@ class OrtDevice:
     def device_mem_type(self) -> int:
         """Always that of the device itself."""
         return int(OrtDeviceMemoryType.DEFAULT)
-
-
-__all__ = [
-    "OrtCompiledModelCompatibility",
-    "OrtDevice",
-    "OrtDeviceEpIncompatibilityReason",
-    "OrtDeviceVendorId",
-    "OrtHardwareDevice",
-    "OrtHardwareDeviceType",
-    "hardware_type",
-]

@@ -279,16 +279,3 @@ def _imported(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise Fail(f"{name} does not exist; expected a Python file, a package's folder or the name of a module")
     return importlib.import_module(name)
-
-
-__all__ = [
-    "OrtEpDevice",
-    "OrtSyncStream",
-    "chosen_by",
-    "get_ep_devices",
-    "get_hardware_device_ep_incompatibility_details",
-    "get_hardware_devices",
-    "get_model_compatibility_for_ep_devices",
-    "register_execution_provider_library",
-    "unregister_execution_provider_library",
-]

@@ -292,6 +292,3 @@ class InferenceSession(Session):
     def enable_fallback(self) -> None:
         """Accepted for compatibility."""
         self._enable_fallback = True
-
-
-__all__ = ["InferenceSession"]

@@ -17,6 +17,3 @@ def input_devices(prepared: Prepared) -> list[OrtEpDevice | None]:
 def _device_of(assignment: Assignment, node: Node, known: list[OrtEpDevice]) -> OrtEpDevice | None:
     provider = assignment.providers[assignment.of(node).provider]
     return next((each for each in known if each.ep_name == provider.name and each.place == provider.device), None)
-
-
-__all__ = ["input_devices"]

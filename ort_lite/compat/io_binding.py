@@ -272,6 +272,3 @@ def _check_fits(name: str, came: tuple[Any, tuple[int, ...]], expected: tuple[An
     if came != expected:
         said, wanted = (f"{dtype}{list(shape)}" for dtype, shape in (came, expected))
         raise InvalidArgument(f"output {name!r} is {said}; it is bound to memory for {wanted}")
-
-
-__all__ = ["Bindable", "IOBinding", "provider_of"]

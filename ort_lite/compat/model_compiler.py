@@ -11,11 +11,11 @@ import numpy as np
 from ort_lite.compat.context_data import OrtEpContextData, WriteContext
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.compat.options import SessionOptions
+from ort_lite.compat.origins import Origins
 from ort_lite.compat.ort_value import OrtValue
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, told
 from ort_lite.graph.model import Model
 from ort_lite.load.files import read_file, write_file
-from ort_lite.load.origins import Origins
 from ort_lite.load.parse_options import SerializeOptions
 from ort_lite.load.proto import pb, serialize
 from ort_lite.load.save import save, to_proto
@@ -252,12 +252,3 @@ def get_compatibility_info_from_model_bytes(model_data: bytes, ep_type: str) -> 
     if not len(model_data):
         raise InvalidArgument("get_compatibility_info_from_model_bytes: the model is empty")
     return load(model_data).metadata_props.get(f"ep_compatibility_info.{ep_type}")
-
-
-__all__ = [
-    "ModelCompiler",
-    "OrtCompileApiFlags",
-    "OrtExternalInitializerInfo",
-    "get_compatibility_info_from_model",
-    "get_compatibility_info_from_model_bytes",
-]

@@ -114,6 +114,3 @@ class NativeFace:
     def get_profiling_start_time_ns(self) -> int:
         """No method here."""
         return int(self._session.get_profiling_start_time_ns())
-
-
-__all__ = ["NativeFace"]

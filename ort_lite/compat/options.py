@@ -1,8 +1,10 @@
 """SessionOptions and RunOptions with all that onnxruntime's have: the core's, and what its programs set beside them."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from ort_lite import errors
 from ort_lite.compat.chosen import Chosen, Delegate, EpDevice, OrtExecutionProviderDevicePolicy
 from ort_lite.compat.context_data import OrtEpContextDataBuffer, ReadContext
 from ort_lite.compat.global_threads import share_threads
@@ -26,6 +28,11 @@ class SessionOptions(options.SessionOptions):
     _chosen: tuple[Chosen, ...] = ()
     _policy: OrtExecutionProviderDevicePolicy | Delegate | None = None
     _context_reader: tuple[ReadContext, int] | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._external_arrays: dict[str, Any] = {}
+        self._external_files: dict[str, bytes] = {}
 
     @classmethod
     def of(cls, given: options.SessionOptions | None) -> "SessionOptions":
@@ -101,6 +108,40 @@ class SessionOptions(options.SessionOptions):
 
         return layer_rules(setting, providers)
 
+    # Initializers that are in no file
+
+    def add_external_initializers(self, names: Sequence[str], ortvalues: Sequence[Any]) -> None:
+        """Uses values in place of initialisers whose data is in files, which need not be there then. The values must not change.
+
+        Raises InvalidArgument for lists of different lengths and for a name that has one already; making the session raises Fail for
+        one that the model lacks, or has inline, and for another type or shape.
+        """
+        if len(names) != len(ortvalues):
+            raise InvalidArgument(
+                f"add_external_initializers: {len(names)} names and {len(ortvalues)} values; expected one for each"
+            )
+        _add_new(self._external_arrays, dict(zip(names, ortvalues, strict=True)), "add_external_initializers")
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Uses the bytes of `buffers`, as many as `lengths` say, in place of the files that the model's external data is in.
+
+        `names` are the locations as the model gives them. Bytes are kept, other buffers copied. Raises InvalidArgument for lists of
+        different lengths, a name that has one already and a buffer that is shorter; making the session raises Fail for a location
+        that has none.
+        """
+        if not len(names) == len(buffers) == len(lengths):
+            counts = f"{len(names)} names, {len(buffers)} buffers and {len(lengths)} lengths"
+            raise InvalidArgument(f"add_external_initializers_from_files_in_memory: {counts}; expected one for each")
+        made = {name: _bytes(name, *pair) for name, *pair in zip(names, buffers, lengths, strict=True)}
+        _add_new(self._external_files, made, "add_external_initializers_from_files_in_memory")
+
+    @property
+    def external_initializers(self) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
+        """Values by the names of initialisers, and bytes by those of files."""
+        return dict(self._external_arrays), dict(self._external_files)
+
     # Compiled contexts that are in no file
 
     def set_ep_context_data_read_func(self, read_func: ReadContext, max_data_size: int) -> None:
@@ -139,10 +180,22 @@ class SessionOptions(options.SessionOptions):
 
     # What the process shares, and names of other releases
 
+    def get_session_config_entry(self, key: str) -> str:
+        """Raises InvalidArgument when it was not set."""
+        return _entry(self.config_entries, key, "session")
+
     def default_threads(self) -> None:
         """See the base class; without `use_per_session_threads` the numbers are those of `set_global_thread_pool_sizes`."""
         share_threads(self)
         super().default_threads()
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Raises NotImplemented: libraries of operators for onnxruntime's C interface are not loaded."""
+        raise errors.NotImplemented(
+            f"register_custom_ops_library({os.fspath(path)!r}): libraries for onnxruntime's C interface are not loaded; write "
+            "the operators as a provider (docs/writing-a-provider.md, `ort_lite.provider.kernels`), in a package or by "
+            "register_provider()"
+        )
 
     @property
     def other_optimizers(self) -> frozenset[str]:
@@ -181,5 +234,26 @@ class RunOptions(options.RunOptions):
                 whole[name] = value
         return whole
 
+    def get_run_config_entry(self, key: str) -> str:
+        """Raises InvalidArgument when it was not set."""
+        return _entry(self.config_entries, key, "run")
 
-__all__ = ["Adapter", "RunOptions", "SessionOptions"]
+
+def _add_new(known: dict[str, Any], given: Mapping[str, Any], who: str) -> None:
+    if twice := known.keys() & given.keys():
+        raise InvalidArgument(f"{who}: {min(twice)!r} was added before")
+    known.update(given)
+
+
+def _bytes(name: str, buffer: Any, length: int) -> bytes:
+    held = buffer if isinstance(buffer, bytes) else memoryview(buffer).tobytes()
+    if not 0 <= length <= len(held):
+        raise InvalidArgument(f"the buffer of {name!r} has {len(held)} bytes; got a length of {length}")
+    return held if length == len(held) else held[:length]
+
+
+def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
+    if key not in entries:
+        owner = "SessionOptions" if what == "session" else "RunOptions"
+        raise InvalidArgument(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
+    return entries[key]

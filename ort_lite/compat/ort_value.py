@@ -326,6 +326,3 @@ def _provider_on(device_type: str, device_id: int) -> ExecutionProvider | None:
     from ort_lite.compat.provider_devices import provider_on
 
     return provider_on(device)
-
-
-__all__ = ["OrtValue", "at_address", "dims_at", "dtype_of"]

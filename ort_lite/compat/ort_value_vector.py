@@ -60,6 +60,3 @@ def _value(value: Any) -> OrtValue:
     if not isinstance(value, OrtValue):
         raise InvalidType(f"an OrtValueVector got {type(value).__name__}, expected an OrtValue")
     return value
-
-
-__all__ = ["OrtValueVector"]

@@ -45,6 +45,3 @@ class Devices:
 
 
 provider_on = Devices().provider  # of the process, as registrations are
-
-
-__all__ = ["Devices", "provider_on"]

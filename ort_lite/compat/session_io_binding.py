@@ -44,6 +44,3 @@ class SessionIOBinding:
 
     def get_outputs(self) -> OrtValueVector:
         return self._binding.get_outputs_as_ortvaluevector()
-
-
-__all__ = ["SessionIOBinding"]

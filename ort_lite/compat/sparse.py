@@ -11,7 +11,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy, ort_name
 from ort_lite.errors import InvalidArgument, InvalidType
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 from ort_lite.record import Record
 from ort_lite.tensors.dltensor import dims_of
 
@@ -272,6 +272,3 @@ def _on_cpu(device: Any) -> None:
     kind = getattr(device, "device_type", None)
     if kind is not None and int(kind() if callable(kind) else kind) != 0:
         raise InvalidArgument(f"a sparse tensor on {device!r}: they are on the CPU alone")
-
-
-__all__ = ["OrtSparseFormat", "SparseBlockSparseView", "SparseCooView", "SparseCsrView", "SparseTensor"]

@@ -11,6 +11,3 @@ class Alternatives(Protocol):
 
     def executable(self, partition: Partition) -> Executable:
         """Compile the partition's nodes for them. Raises what creating a session raises."""
-
-
-__all__ = ["Alternatives"]

@@ -141,6 +141,3 @@ def _captures(compiled: CompiledBody, body: Graph, copy: Graph) -> tuple[Value, 
         for node, other in zip(one, twin, strict=True):
             now.update(zip(node.inputs, other.inputs, strict=True))
     return tuple(found for value in compiled.captures if (found := now[value]) is not None)
-
-
-__all__ = ["ALL", "Fused", "Fuser", "fusions_of"]

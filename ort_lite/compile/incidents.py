@@ -18,6 +18,3 @@ class Incidents:
         """Log a warning, and keep its text."""
         self._texts.append(text)
         log.warn(self._whose, text)
-
-
-__all__ = ["Incidents"]

@@ -1,7 +1,6 @@
 """What a session tells its providers while it lives, and what it gives up: hooks, profiles, absorbed constants, states."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +15,10 @@ from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.abilities import absorbs, restores
-from ort_lite.provider.ask import ask, shown
-from ort_lite.provider.labels import labels_of
+from ort_lite.provider.ask import ask, labels_of, shown
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:
-    from ort_lite.execute.profiling import Recording
     from ort_lite.provider.compiled import Absorbs, Restores
 
 Run = Callable[..., list[Any]]
@@ -135,28 +132,6 @@ def collect_events(providers: Sequence[ExecutionProvider], stream: Stream) -> No
     able = with_hook(providers, "end_profiling")
     labels = zip(labels_of(providers), providers, strict=True)
     raise_first(failures_of(partial(collect, label, provider) for label, provider in labels if provider in able))
-
-
-@contextmanager
-def recording(providers: Sequence[ExecutionProvider], stream: Stream) -> "Iterator[Recording]":
-    """Record the events of a session inside the block. It is complete after the block."""
-    from ort_lite.execute.profiling import Recording
-
-    found = Recording()
-    with stream.lock:
-        if not stream.subscribers:
-            start_profiling(providers)
-        stream.subscribe(found)
-    try:
-        yield found
-    finally:
-        with stream.lock:
-            try:
-                collect_events(providers, stream)
-            finally:
-                stream.unsubscribe(found)
-            if stream.subscribers:
-                start_profiling(providers)
 
 
 # What a session gives up

@@ -86,6 +86,3 @@ class Allotted(Wrapper):
 
     def _allocated(self, nbytes: int | None) -> Any:
         return None if nbytes is None else allocated(self._memory, nbytes, f"{self._who}:")
-
-
-__all__ = ["Allotted", "allocated", "free_after", "freed_with"]

@@ -2,7 +2,7 @@
 
 Complete events ("ph": "X") have categories Session, Step (a partition or a copy), Kernel and Copy, and Creation for what happens inside
 of the stages that make a session. In the file each node of a run has an event of category Node as well, where onnxruntime's readers
-look for it: these repeat what Step and Kernel say (`ort_lite.session.node_events`). Times are in microseconds since the session began.
+look for it: these repeat what Step and Kernel say (`ort_lite.compat.node_events`). Times are in microseconds since the session began.
 Beside them there are metadata ("M"): names of threads and of tracks of devices; and flows ("s", "f"): from a step of a run to those
 that read what it made. They have a "dur" of 0, since readers of profiles expect one. Events of a thread, and of a track, lie inside of
 each other or apart.
@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ort_lite.errors import InvalidArgument
-from ort_lite.load.files import read_json, write_file
+from ort_lite.load.files import write_file
 from ort_lite.log.events import RUN, Event
 from ort_lite.record import Record
 
@@ -86,38 +85,6 @@ def _rank(event: Mapping[str, Any]) -> int:
     return KINDS.index(event["cat"]) if event["cat"] in KINDS else len(KINDS)
 
 
-def read(path: str | os.PathLike[str]) -> Trace:
-    """A trace that a session wrote, this package's or onnxruntime's. Raises InvalidArgument for another file, and what `read_json`
-    raises.
-    """
-    try:
-        found = read_json(path)
-        by_phase: dict[str, list[Any]] = {}
-        for event in found:
-            by_phase.setdefault(event["ph"], []).append(event)
-        events = [_read(event) for event in by_phase.get("X", ())]
-        if any(event.kind == "Step" for event in events):  # this package's, whose Node events say the same again
-            events = [event for event in events if event.kind != "Node"]
-        names = {e["tid"]: str(e["args"]["name"]) for e in by_phase.get("M", ()) if e["name"] == "thread_name"}
-        starts = {event["id"]: event for event in by_phase.get("s", ())}
-        ends = [event for event in by_phase.get("f", ()) if event["id"] in starts]
-        flows = [Flow(str(end["name"]), _moment(starts[end["id"]]), _moment(end)) for end in ends]
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidArgument(f"{os.fspath(path)}: it is no trace of a session, which is a JSON list of events") from error
-    tracks = {event.thread: f"thread {event.thread}" for event in events} | names
-    return Trace(tuple(sorted(events, key=order)), tuple(flows), tracks)
-
-
 def order(event: Event) -> tuple[int, int, int]:
     """By which events are sorted."""
     return event.begin, -event.end, KINDS.index(event.kind) if event.kind in KINDS else len(KINDS)
-
-
-def _read(event: Mapping[str, Any]) -> Event:
-    (when, track) = _moment(event)
-    end = when + round(float(event["dur"]) * 1000)
-    return Event(str(event["name"]), when, end, dict(event.get("args") or {}), track, str(event["cat"]))
-
-
-def _moment(event: Mapping[str, Any]) -> tuple[int, int]:
-    return round(float(event["ts"]) * 1000), int(event["tid"])

@@ -60,6 +60,3 @@ def _unnamed(value: Value, axis: int, unnamed_dims: dict[str, str]) -> Dim:
     name = f"{value.name}#{axis}"
     unnamed_dims[name] = ""
     return symbol(name)
-
-
-__all__ = ["merged_outputs"]

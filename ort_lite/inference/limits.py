@@ -43,6 +43,3 @@ def _is_type(code: int) -> bool:
     except KeyError:
         return False
     return True
-
-
-__all__ = ["check_limit"]

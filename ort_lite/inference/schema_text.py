@@ -209,6 +209,3 @@ class SchemaFile:
                 self._complete[domain] = int(limit)
         self._lines = lines
         return lines
-
-
-__all__ = ["UNLIMITED", "OpSchema", "Operand", "Operands", "SchemaFile", "op_schema"]

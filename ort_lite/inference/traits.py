@@ -48,6 +48,3 @@ def _read(name: str, value: str) -> Any:
     if name in ("host", "random"):
         return tuple(int(place) for place in value.split(",") if place)
     return value if name in ("operations", "typed") else True
-
-
-__all__ = ["Traits", "parse_traits"]

@@ -223,6 +223,3 @@ def _unopened(path: str, location: str, error: Exception, who: str) -> Exception
 def _unreadable(path: str, error: OSError, who: str) -> Fail:
     kind = Fail if isinstance(error, Changed) else NoExternalData
     return kind(f"{who}: external data file {path} cannot be read: {words(error)}")
-
-
-__all__ = ["ExternalData"]

@@ -254,17 +254,3 @@ def _open_to_write(path: str, flags: int) -> int:
     if hasattr(os, "set_blocking"):
         os.set_blocking(descriptor, True)
     return descriptor
-
-
-__all__ = [
-    "Changed",
-    "NotRegular",
-    "OpenFile",
-    "check_replaceable",
-    "open_below",
-    "open_file",
-    "read_file",
-    "read_json",
-    "words",
-    "write_file",
-]

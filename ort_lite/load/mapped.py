@@ -65,6 +65,3 @@ def checks(owners: Iterable[object]) -> Callable[[], None] | None:
             file.check()
 
     return check
-
-
-__all__ = ["MappedFile", "checks", "map_file"]

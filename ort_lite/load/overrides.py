@@ -45,6 +45,3 @@ def override_dimensions(model: Model, by_name: Mapping[str, int], by_denotation:
                     )
                 shape[axis] = size
             value.type = TensorType(value.type.dtype, tuple(shape))
-
-
-__all__ = ["apply_overrides", "override_dimensions"]

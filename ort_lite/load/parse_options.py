@@ -146,6 +146,3 @@ class SerializeOptions(TensorBufferOptions):
                 raise InvalidArgument(f"{type(self).__name__}.{name}: got {value!r}, expected a file name or None")
             return value
         return super()._checked(name, value)
-
-
-__all__ = ["ParseOptions", "SerializeOptions", "TensorBufferOptions", "kSmallTensorDataThresholdBytes"]

@@ -69,6 +69,3 @@ class Scope:
 
 def graph_name(graph: Graph) -> str:
     return f"graph {graph.name!r}"
-
-
-__all__ = ["Dims", "Scope", "graph_name"]

@@ -179,6 +179,3 @@ def _is_plain() -> bool:
     """Whether `bytes` lie in memory as CPython has them, checked against NumPy's answer for a probe."""
     probe = b"probe"
     return sys.implementation.name == "cpython" and id(probe) + _BYTES_HEADER == _address(np.frombuffer(probe, np.uint8))
-
-
-__all__ = ["Backing", "ByteSpan", "owned_array", "span_of"]

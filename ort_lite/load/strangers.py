@@ -63,6 +63,3 @@ def _text(head: bytes) -> str:
     if text[0] in "{[":
         return "JSON"
     return "" if text[0] in _TAGS else "text"
-
-
-__all__ = ["stranger"]

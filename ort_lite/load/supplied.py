@@ -51,6 +51,3 @@ class Supplied(Record):
                 f"(add_external_initializers_from_files_in_memory)"
             )
         return Backing(self.files[location], location)
-
-
-__all__ = ["Supplied"]

@@ -85,6 +85,3 @@ def _environment() -> "Environment":
     from ort_lite.memory.environment import ENVIRONMENT
 
     return ENVIRONMENT
-
-
-__all__ = ["LIMIT_KEY", "Account", "account_of"]

@@ -261,6 +261,3 @@ class Scratch:
         if self._chunk is not None:
             self._arena.free(self._chunk)
             self._chunk = None
-
-
-__all__ = ["ArenaAllocator", "Chunk", "HostSource", "Scratch"]

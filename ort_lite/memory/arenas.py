@@ -14,6 +14,7 @@ from ort_lite.memory import locks
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 CACHE_LINE, PAGE = 64, 4096
+_CHUNK = 1 << 20
 
 
 class MemorySource(Protocol):
@@ -75,6 +76,11 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 def owns_bytes(array: Array) -> bool:
     """Whether no other array looks at its bytes, but for its own views."""
     return array.flags.owndata or type(array.base) is Sole
+
+
+def equal(a: Array, b: Array) -> bool:
+    """Return True if two arrays hold the same bytes. Compares in pieces: NumPy makes a mask as large as what it compares."""
+    return all(np.array_equal(a[at : at + _CHUNK], b[at : at + _CHUNK]) for at in range(0, len(a), _CHUNK))
 
 
 def _aligned(raw: Bytes, nbytes: int, alignment: int) -> Bytes:

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ort_lite.memory import locks
-from ort_lite.memory.equal import equal
+from ort_lite.memory.arenas import equal
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[str, tuple[int, ...], bytes]

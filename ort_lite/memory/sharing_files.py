@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.equal import equal
+from ort_lite.memory.arenas import equal
 
 
 def mapped(array: Array, folder: str) -> Array:

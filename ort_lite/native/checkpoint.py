@@ -52,6 +52,3 @@ def _both(outer: Check, stage: str, inner: Check) -> Check:
         inner(current)
 
     return check
-
-
-__all__ = ["Check", "begin_stage", "checked_by", "checkpoint"]

@@ -78,16 +78,6 @@ class Target(Record):
         """Products of bytes, four by four, summed in 32 bits, at the full vector width."""
         return self.has_vnni or self.has("neon,dotprod")
 
-    @property
-    def has_bf16(self) -> bool:
-        """vdpbf16ps."""
-        return self.has("avx512bf16")
-
-    @property
-    def has_f16c(self) -> bool:
-        """Conversions between half and single precision."""
-        return self.has("f16c") or self.has("neon")
-
 
 @cache
 def _has(features: str, names: str) -> bool:

@@ -31,6 +31,3 @@ def creating(options: SessionOptions) -> Iterator[None]:
     with checked_by(check):
         begin_stage("load")
         yield
-
-
-__all__ = ["creating"]

@@ -1,20 +1,25 @@
 """Options of a session and of a run, with onnxruntime's names and defaults."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum, IntEnum
 from operator import index
 from typing import Any, Protocol, Self
 
-from ort_lite import errors
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, InvalidType, RunTerminated, hint
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
-from ort_lite.options.enums import NamedNumber
 
 MAX_TIMEOUT = 1e9
 """Seconds, thirty years: more is a mistake, and no lock waits for longer than three hundred."""
 
 _INT32 = 1 << 31
+
+
+class NamedNumber(IntEnum):
+    """An enum of onnxruntime's kind: members are numbers, and their texts are their names ("ExecutionMode.ORT_PARALLEL")."""
+
+    __str__ = Enum.__str__
 
 
 class GraphOptimizationLevel(NamedNumber):
@@ -48,6 +53,22 @@ class ExecutionOrder(NamedNumber):
 
 class _Checked:
     """Attributes are those of the class alone, of the same types: a typo is an error, not an option without effect."""
+
+    def __init__(self) -> None:
+        self._config: dict[str, str] = {}
+
+    def _set_config(self, key: str, value: str) -> None:
+        if not key:
+            raise InvalidArgument(f"config entry {key!r} = {value!r}: the key must not be empty")
+        self._config[key] = str(value)
+
+    def config(self, key: str, default: str) -> str:
+        """The config entry, or `default`."""
+        return self._config.get(key, default)
+
+    @property
+    def config_entries(self) -> Mapping[str, str]:
+        return dict(self._config)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):
@@ -141,12 +162,10 @@ class SessionOptions(_Checked):
     use_per_session_threads: bool = True
 
     def __init__(self) -> None:
-        self._config: dict[str, str] = {}
+        super().__init__()
         self._dims_by_name: dict[str, int] = {}
         self._dims_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, Any] = {}
-        self._external_arrays: dict[str, Any] = {}
-        self._external_files: dict[str, bytes] = {}
         self._load_cancellation = Flag()
         self._account: MemoryAccount | None = None
 
@@ -176,6 +195,11 @@ class SessionOptions(_Checked):
         """A function that reads a compiled context by its name. None: contexts are in files."""
         return None
 
+    @property
+    def external_initializers(self) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
+        """Values by the names of initializers whose data is in files, and bytes by the names of those files."""
+        return {}, {}
+
     def placement_rules(self, providers: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
         """The placement rules of the config entries for these providers, and remarks about entries that match none of them."""
         return [], []
@@ -201,19 +225,7 @@ class SessionOptions(_Checked):
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry. Raises InvalidArgument for an empty key."""
-        _set_entry(self._config, key, value)
-
-    def get_session_config_entry(self, key: str) -> str:
-        """Raises InvalidArgument when it was not set."""
-        return _entry(self._config, key, "session")
-
-    def config(self, key: str, default: str) -> str:
-        """The config entry, or `default`."""
-        return self._config.get(key, default)
-
-    @property
-    def config_entries(self) -> Mapping[str, str]:
-        return dict(self._config)
+        self._set_config(key, value)
 
     @property
     def disabled_optimizers(self) -> frozenset[str]:
@@ -269,45 +281,6 @@ class SessionOptions(_Checked):
             raise InvalidArgument(f"add_initializer: {name!r} came as {type(value).__name__}, expected an OrtValue or an array")
         self._initializers[name] = value
 
-    def add_external_initializers(self, names: Sequence[str], ortvalues: Sequence[Any]) -> None:
-        """Uses values in place of initialisers whose data is in files, which need not be there then. The values must not change.
-
-        Raises InvalidArgument for lists of different lengths and for a name that has one already; making the session raises Fail for
-        one that the model lacks, or has inline, and for another type or shape.
-        """
-        if len(names) != len(ortvalues):
-            raise InvalidArgument(
-                f"add_external_initializers: {len(names)} names and {len(ortvalues)} values; expected one for each"
-            )
-        _add_new(self._external_arrays, dict(zip(names, ortvalues, strict=True)), "add_external_initializers")
-
-    def add_external_initializers_from_files_in_memory(
-        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
-    ) -> None:
-        """Uses the bytes of `buffers`, as many as `lengths` say, in place of the files that the model's external data is in.
-
-        `names` are the locations as the model gives them. Bytes are kept, other buffers copied. Raises InvalidArgument for lists of
-        different lengths, a name that has one already and a buffer that is shorter; making the session raises Fail for a location
-        that has none.
-        """
-        if not len(names) == len(buffers) == len(lengths):
-            counts = f"{len(names)} names, {len(buffers)} buffers and {len(lengths)} lengths"
-            raise InvalidArgument(f"add_external_initializers_from_files_in_memory: {counts}; expected one for each")
-        made = {name: _bytes(name, *pair) for name, *pair in zip(names, buffers, lengths, strict=True)}
-        _add_new(self._external_files, made, "add_external_initializers_from_files_in_memory")
-
-    @property
-    def external_initializers(self) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
-        """Values by the names of initialisers, and bytes by those of files."""
-        return dict(self._external_arrays), dict(self._external_files)
-
-    def register_custom_ops_library(self, path: str) -> None:
-        """Raises NotImplemented: libraries of operators for onnxruntime's C interface are not loaded."""
-        raise errors.NotImplemented(
-            f"register_custom_ops_library({os.fspath(path)!r}): libraries for onnxruntime's C interface are not loaded; write the "
-            f"operators as a provider (docs/writing-a-provider.md, `ort_lite.provider.kernels`), in a package or by register_provider()"
-        )
-
     @property
     def initializers(self) -> Mapping[str, Any]:
         return dict(self._initializers)
@@ -329,7 +302,7 @@ class RunOptions(_Checked):
     timeout: float = 0.0
 
     def __init__(self) -> None:
-        self._config: dict[str, str] = {}
+        super().__init__()
         self._stops: list[Callable[[], None]] = []
         self._exceeded = 0.0
 
@@ -386,45 +359,7 @@ class RunOptions(_Checked):
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry. Raises InvalidArgument for an empty key."""
-        _set_entry(self._config, key, value)
-
-    def config(self, key: str, default: str) -> str:
-        """The config entry, or `default`."""
-        return self._config.get(key, default)
-
-    @property
-    def config_entries(self) -> Mapping[str, str]:
-        return dict(self._config)
-
-    def get_run_config_entry(self, key: str) -> str:
-        """Raises InvalidArgument when it was not set."""
-        return _entry(self._config, key, "run")
-
-
-def _add_new(known: dict[str, Any], given: Mapping[str, Any], who: str) -> None:
-    if twice := known.keys() & given.keys():
-        raise InvalidArgument(f"{who}: {min(twice)!r} was added before")
-    known.update(given)
-
-
-def _bytes(name: str, buffer: Any, length: int) -> bytes:
-    held = buffer if isinstance(buffer, bytes) else memoryview(buffer).tobytes()
-    if not 0 <= length <= len(held):
-        raise InvalidArgument(f"the buffer of {name!r} has {len(held)} bytes; got a length of {length}")
-    return held if length == len(held) else held[:length]
-
-
-def _set_entry(entries: dict[str, str], key: str, value: str) -> None:
-    if not key:
-        raise InvalidArgument(f"config entry {key!r} = {value!r}: the key must not be empty")
-    entries[key] = str(value)
-
-
-def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
-    if key not in entries:
-        owner = "SessionOptions" if what == "session" else "RunOptions"
-        raise InvalidArgument(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
-    return entries[key]
+        self._set_config(key, value)
 
 
 def _dim(name: str, value: int) -> int:

@@ -1,1 +1,1 @@
-"""Parameter files, and what reads and writes them."""
+"""Parameter files, what reads and writes them, and tensors of a model in one buffer."""

@@ -39,6 +39,3 @@ def CVMLoadParamsDict(data: bytes) -> dict[str, NDArray]:
 def CVMSaveParamsDict(params: Mapping[str, Any]) -> bytes:
     """As `save_params`."""
     return save_params(params)
-
-
-__all__ = ["CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict", "CVMSaveParamsDict"]

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ort_lite.dtypes import Array, DType
 from ort_lite.errors import InvalidArgument
+from ort_lite.params.param_records import LIST_MAGIC, ParamRecord, ParamsSource, Reader, Target, record_of, written
 from ort_lite.tensors.ndarray import NDArray
-from ort_lite.tensors.param_records import LIST_MAGIC, ParamsSource, Reader, Target, written
 from ort_lite.tensors.values import array_of
 
 
@@ -46,4 +47,23 @@ def load_params(source: ParamsSource, no_copy: bool = False) -> dict[str, NDArra
     count = reader.count("tensors", 16)
     if count != len(names):
         raise reader.error(f"{count} tensors for {len(names)} names")
-    return {name: NDArray.of_record(reader.record(f"tensor {name!r}")) for name in names}
+    return {name: _tensor_of(reader.record(f"tensor {name!r}")) for name in names}
+
+
+def save_tensor(array: Array, dtype: DType, lanes: int, target: Target = None) -> bytes:
+    """Return the bytes of a tensor's record, also written to `target`. `NDArray.save` calls it by its hook."""
+    return written(record_of(array, dtype, lanes), target)
+
+
+def load_tensor(source: ParamsSource, no_copy: bool = False) -> NDArray:
+    """Read a tensor that `save_tensor` wrote. `NDArray.load` calls it by its hook."""
+    return _tensor_of(Reader(source, no_copy).record("the tensor"))
+
+
+def _tensor_of(record: ParamRecord) -> NDArray:
+    """Return the tensor of a record: over its bytes where they may be borrowed, else a copy."""
+    if record.span is not None:
+        return NDArray.over_span(record.span, record.dtype, record.shape)
+    tensor = NDArray.empty(record.shape, record.dtype)
+    tensor.copyfrom(record.data)
+    return tensor

@@ -52,6 +52,3 @@ class Answers:
                 Capability([node], merge=False) if mine else Rejection(node, "source", why or f"it was compiled by {owner}")
             )
         return [*saved, *capabilities(provider, view, label)]
-
-
-__all__ = ["Answer", "Answers"]

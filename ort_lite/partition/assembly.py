@@ -103,6 +103,3 @@ def _positions(values: Sequence[Value]) -> dict[Value, int]:
 def _in_order(values: list[Value], position: dict[Value, int]) -> tuple[Value, ...]:
     """Those that have a position before the others."""
     return tuple(sorted(values, key=lambda value: position.get(value, len(position))))
-
-
-__all__ = ["Assembly"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.partition.budgets import nbytes
+from ort_lite.plugins.rooms import hook
 from ort_lite.provider.provider import DataTransfer, Device, ExecutionProvider, Partition
 from ort_lite.record import Record
 
@@ -177,15 +178,13 @@ class Assignment(Record):
 
     def _repr_html_(self) -> str:
         """How many nodes each provider runs, and on demand the table."""
-        from ort_lite.partition.tables import folded, noted
-
         counts = dict.fromkeys(self.providers, 0)
         for place in self.placements.values():
             counts[place.provider] += 1
         said = ", ".join(f"{label} {count}" for label, count in counts.items())
-        return folded(f"{len(self.placements)} nodes: {said}", COLUMNS, self.table()) + noted(
-            "notes on copies, partitions and rules", self.notes()
-        )
+        table: str = hook("folded")(f"{len(self.placements)} nodes: {said}", COLUMNS, self.table())
+        notes: str = hook("noted")("notes on copies, partitions and rules", self.notes())
+        return table + notes
 
     def _about(self, place: Placement) -> str:
         said = [f"inserted: {place.inserted}"] * bool(place.inserted) + [f"by {place.rule}"] * bool(place.rule)

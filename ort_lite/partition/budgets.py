@@ -80,6 +80,3 @@ def nbytes(value: Value) -> Dim | None:
     if not isinstance(value.type, TensorType) or value.type.shape is None or not itemsize(value.type.dtype):
         return None
     return product(value.type.shape) * itemsize(value.type.dtype)
-
-
-__all__ = ["Budgets", "nbytes"]

@@ -42,6 +42,3 @@ class Changes:
     def remarks(self) -> Iterator[str]:
         """Yield a line for each layout that nobody took."""
         yield from sorted(f"{node} is not taken channels-last: it is as it was" for node in self._restored)
-
-
-__all__ = ["Changes"]

@@ -17,8 +17,7 @@ from ort_lite.partition.exclusions import Exclusions
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.partition.preferences import Preferences
 from ort_lite.partition.rules import Rules
-from ort_lite.provider.ask import ask
-from ort_lite.provider.labels import labels_of
+from ort_lite.provider.ask import ask, labels_of
 from ort_lite.provider.provider import ExecutionProvider, Resource
 
 
@@ -108,6 +107,3 @@ def _resource(room: Resource | None, policy: Policy) -> Resource | None:
         least(policy.limit_nodes, room.nodes if room else None), least(policy.limit_bytes, room.nbytes if room else None)
     )
     return None if limit == Resource() else limit
-
-
-__all__ = ["Constraints", "constraints_of"]

@@ -40,6 +40,3 @@ class Exclusions:
                 if detail is not None:
                     return code, detail
         return None
-
-
-__all__ = ["Exclusions"]

@@ -16,8 +16,7 @@ from ort_lite.partition.assembly import Assembly
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
 from ort_lite.partition.constraints import Constraints
-from ort_lite.provider.ask import shown
-from ort_lite.provider.labels import labels_of
+from ort_lite.provider.ask import labels_of, shown
 from ort_lite.provider.provider import ExecutionProvider
 
 if TYPE_CHECKING:
@@ -149,6 +148,3 @@ def _complaint(root: Claims, labels: Sequence[str]) -> str:
 def _described(node: Node) -> str:
     types = ", ".join("(left out)" if v is None else str(v.type or "unknown type") for v in node.inputs)
     return f"{node} ({node.domain or 'ai.onnx'} {node.version}; {types})"
-
-
-__all__ = ["Partitioner", "partition"]

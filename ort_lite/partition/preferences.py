@@ -54,6 +54,3 @@ class Preferences:
             for node, (code, _) in preferred.items():
                 if node in self._released:
                     yield f"{CONTROLS[code]} of {self._labels[index]} gave way for {node}: nobody else takes it"
-
-
-__all__ = ["Preferences"]

@@ -125,6 +125,3 @@ def _matches(rule: PlacementRule, node: Node) -> bool:
         return rule.matches(node)
     except Exception as error:
         raise PlacementError(f"{node}: {rule} cannot be asked about it: {told(error)}").about(node) from error
-
-
-__all__ = ["Rules"]

@@ -68,6 +68,3 @@ def _warn(what: str, keys: Iterable[Key]) -> None:
     for domain, op_type in sorted(keys):
         name = f"{domain}.{op_type}" if domain else op_type
         log.warn(log.WARNING, f"an installed plugin has a {what} for {name}, which ort_lite knows; it is not used")
-
-
-__all__ = ["added_rules", "added_schemas"]

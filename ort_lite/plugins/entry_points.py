@@ -101,6 +101,3 @@ def _read(directory: str) -> list[EntryPoint]:
             name, _, value = line.partition("=")
             entries.append(EntryPoint(group, name.strip(), value.partition("[")[0].strip(), directory))
     return entries
-
-
-__all__ = ["PROVIDERS", "TRANSFORMS", "EntryPoint", "is_provider", "scan"]

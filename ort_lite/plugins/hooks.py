@@ -77,6 +77,3 @@ def _manager() -> "pluggy.PluginManager":
     manager = Manager("ort_lite")
     manager.add_hookspecs(hookspecs)
     return manager
-
-
-__all__ = ["answers_of"]

@@ -17,18 +17,23 @@ MODULES = {
     "commands": "tools.cli",
     "commands.desk": "tools.playground",
     "datasets": "compat.datasets",
+    "load.consolidate": "params.consolidate",
+    "load.origins": "compat.origins",
     "machine": "tools.machine",
     "machine.image": "provider.machine_image",
     "onnxruntime": "compat.onnxruntime",
+    "native.upkeep": "tools.cli.upkeep",
     "options.chosen": "compat.chosen",
     "options.context_data": "compat.context_data",
     "options.onnxruntime_optimizers": "compat.optimizers",
     "partition.layer_assignment": "compat.layer_assignment",
+    "partition.tables": "tools.view.tables",
     "pipeline": "session",
     "plugins.debug_info": "compat.debug_info",
     "plugins.devices": "compat.provider_devices",
     "plugins.ep_devices": "compat.ep_devices",
     "serialization": "load",
+    "provider.labels": "provider.ask",
     "session.adapters": "compat.adapters",
     "session.assigned": "compat.assigned",
     "session.background": "compat.background",
@@ -39,6 +44,8 @@ MODULES = {
     "session.measure": "tools.verify.measure",
     "session.model_compiler": "compat.model_compiler",
     "session.native_face": "compat.native_face",
+    "session.node_events": "compat.node_events",
+    "session.node_times": "tools.view.node_times",
     "session.notebook": "tools.view.notebook",
     "session.ort_value": "compat.ort_value",
     "session.ort_value_vector": "compat.ort_value_vector",
@@ -47,6 +54,7 @@ MODULES = {
     "session.viewing": "tools.view.viewing",
     "tensors.adapter_file": "compat.adapter_file",
     "tensors.cvm": "params.cvm",
+    "tensors.param_records": "params.param_records",
     "tensors.params": "params.params",
     "tensors.sparse": "compat.sparse",
     "verification": "tools.verify",
@@ -109,6 +117,3 @@ class _Alias:
             module.__dict__["__getattr__"] = lambda name: getattr(self._real, name)
         else:
             sys.modules[module.__name__] = self._real
-
-
-__all__ = ["MODULES", "NAMES", "moved_name", "spec_of"]

@@ -1,4 +1,4 @@
-"""What a session lets the rooms do: `tools` and `params`, which the core never imports.
+"""What the core lets the rooms do: `compat`, `tools` and `params`, which the core never imports.
 
 Each hook is a function of a room, named by its dotted path as the built-in providers are. Its module is imported by the first call,
 so that a session which is neither viewed nor verified loads no viewer and no verifier. A program may put a function of its own in place
@@ -9,8 +9,13 @@ from importlib import import_module
 from typing import Any
 
 HOOKS = {
+    "folded": "ort_lite.tools.view.tables:folded",  # (summary, columns, rows, numbers) -> HTML
+    "load_tensor": "ort_lite.params.params:load_tensor",  # (source, no_copy) -> NDArray
+    "node_events": "ort_lite.compat.node_events:node_events",  # (trace, assignment, since) -> Events of a profile that ends
     "notebook": "ort_lite.tools.view.notebook:html_of",  # (title, explanation, inputs, outputs) -> HTML
+    "noted": "ort_lite.tools.view.tables:noted",  # (what, lines) -> HTML
     "params": "ort_lite.params.params:load_params",  # bytes of a parameter file -> arrays by name
+    "save_tensor": "ort_lite.params.params:save_tensor",  # (array, dtype, lanes, target) -> bytes
     "verify": "ort_lite.tools.verify.watch:verified",  # (ready, options, verify, call, tell) -> outputs
     "view": "ort_lite.tools.view.viewing:view_of",  # (session, feeds, profile) -> View
 }
@@ -20,6 +25,3 @@ def hook(name: str) -> Any:
     """Return the function behind a hook. Raises what importing its module raises."""
     module, _, function = HOOKS[name].partition(":")
     return getattr(import_module(module), function)
-
-
-__all__ = ["HOOKS", "hook"]

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from ort_lite import log
 from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint, said, told
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.memory import locks
 from ort_lite.options import config_keys
 from ort_lite.options import policies as policy_options
@@ -358,3 +359,11 @@ def _note(notes: list[str], options: SessionOptions, text: str) -> None:
 
 def _name(entry: Any) -> str:
     return entry if isinstance(entry, str) else getattr(entry, "name", "") or getattr(entry, "__name__", repr(entry))
+
+
+def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
+    """Return the rules and schemas that providers bring for operators of their own, and then everybody's."""
+    classes: dict[type[ExecutionProvider], None] = dict.fromkeys(map(type, providers))
+    own = [rule for cls in classes for rule in ask(cls, "shape_rules")]
+    schemas = [schema for cls in classes for schema in ask(cls, "schemas")]
+    return plugins.shape_rules().preceded_by(own, schemas) if own or schemas else plugins.shape_rules()

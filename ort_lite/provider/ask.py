@@ -1,7 +1,7 @@
 """Calls of a provider's hooks. What goes wrong in one, and an answer that is none, is told with the names of provider and hook."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -182,3 +182,14 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "check_compatibility": (_none_or(str), "a text that says what does not fit, or None"),
     "get_options": (lambda answer: isinstance(answer, dict), "a dict"),
 }
+
+
+def labels_of(providers: Sequence[ExecutionProvider]) -> list[str]:
+    """Return a name for each: of several instances of one provider the second is "Name#2"."""
+    seen: dict[str, int] = {}
+    labels = []
+    for provider in providers:
+        name = who(provider)
+        seen[name] = count = seen.get(name, 0) + 1
+        labels.append(name if count == 1 else f"{name}#{count}")
+    return labels

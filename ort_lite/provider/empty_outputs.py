@@ -54,6 +54,3 @@ def _where(inputs: Sequence[Value]) -> dict[str, tuple[int, int]]:
             if known is not None:
                 found.setdefault(known.name, (k, axis))
     return found
-
-
-__all__ = ["Hollow", "hollow"]

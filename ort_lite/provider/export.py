@@ -80,6 +80,3 @@ def _imports(graph: Graph) -> dict[str, int]:
         if node.version != version and similar_operator(node.domain, node.op_type, node.version, version):
             node.version = version
     return chosen
-
-
-__all__ = ["PartitionModel", "node_model", "partition_model"]

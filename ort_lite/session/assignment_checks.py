@@ -82,6 +82,3 @@ def _shown(count: int, reasons: list[Reason]) -> str:
 def _more(count: int) -> Iterator[str]:
     if count > 0:
         yield f"and {count} more {'kind' if count == 1 else 'kinds'} of reasons"
-
-
-__all__ = ["check_compiled", "check_fallback", "check_used"]

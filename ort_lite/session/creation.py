@@ -12,6 +12,7 @@ from typing import Any
 from ort_lite import log
 from ort_lite.log.events import Event, Subscriber
 from ort_lite.partition.assignment import aligned
+from ort_lite.plugins.rooms import hook
 from ort_lite.record import Record
 
 COLUMNS = ("what", "provider", "calls", "ms", "nodes", "details")
@@ -56,10 +57,9 @@ class CreationTrace(Record):
 
     def _repr_html_(self) -> str:
         """How long it took, and on demand the table."""
-        from ort_lite.partition.tables import folded
-
         seconds = sum(event.seconds for event in self.events if not event.depth)
-        return folded(f"made in {seconds * 1e3:,.1f} ms", COLUMNS, self.table(), ("calls", "ms"))
+        html: str = hook("folded")(f"made in {seconds * 1e3:,.1f} ms", COLUMNS, self.table(), ("calls", "ms"))
+        return html
 
     def table(self) -> list[tuple[str, ...]]:
         """A row of COLUMNS for each kind of event inside of each other."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.partition.assignment import Assignment, Placement, Reason
 from ort_lite.partition.budgets import nbytes
 from ort_lite.partition.controls import CONTROLS
+from ort_lite.plugins.rooms import hook
 from ort_lite.record import Record
 from ort_lite.shapes.expr import Dim
 
@@ -99,9 +100,8 @@ class Explanation(Record):
 
     def _repr_html_(self) -> str:
         """The assignment, and what is to be said beside it."""
-        from ort_lite.partition.tables import noted
-
-        return self.assignment._repr_html_() + noted("remarks on partitions", self._remarks())
+        remarks: str = hook("noted")("remarks on partitions", self._remarks())
+        return self.assignment._repr_html_() + remarks
 
     def _remarks(self) -> list[str]:
         """Notes, what crosses the borders of partitions, what options cost, facts."""

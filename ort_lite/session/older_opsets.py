@@ -34,6 +34,3 @@ def _strange(model: Model, node: Node) -> bool:
     if imported == node.version or (node.domain, node.op_type, node.overload) in model.functions:
         return False
     return not same_operator(node.domain, node.op_type, node.version, imported)
-
-
-__all__ = ["as_imported", "bring_to_imports"]

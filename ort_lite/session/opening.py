@@ -165,6 +165,3 @@ def _align(model: Model) -> None:
     for slot in model_tensors(model):
         if not slot.array.flags.aligned:
             slot.array = owned_array(slot.array)
-
-
-__all__ = ["Params", "open_model", "save_optimized", "set_params", "source_to_keep"]

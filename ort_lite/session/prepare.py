@@ -78,6 +78,3 @@ class _LaterProviders(Record):
         after = 1 + next(k for k, provider in enumerate(providers) if provider is partition.provider)
         rest = Selection(providers[after:], (), policies[after:], listed=False)
         return prepare(self.model.replace(graph=subgraph(partition)), rest, self.options).compiled.executable
-
-
-__all__ = ["Prepared", "prepare"]

@@ -11,7 +11,7 @@ from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.changes import Changes
 from ort_lite.plugins import plugins
-from ort_lite.plugins.rules import rules_of
+from ort_lite.plugins.selection import rules_of
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.session.simplify import apply_transforms, fuser_of, inline_calls
@@ -90,6 +90,3 @@ def convert_layouts(model: Model, layouts: Mapping[Node, str], changes: Changes)
     """Make these nodes channels-last, between Transposes."""
     transposes = plugins.layout_conversion().convert(model.graph, layouts)
     changes.insert(transposes, f"layout, for {', '.join(dict.fromkeys(layouts.values()))}, which prefers NHWC")
-
-
-__all__ = ["convert_layouts", "preferred_layouts", "rewrite_unclaimed"]

@@ -126,19 +126,23 @@ class Session:
             with limited(options, timeout) as own:
                 return self.run(names, feed, own, verify=verify)
         assert verify is not None
-        if options is not None:
-            feed = options.extend_feed(feed)
-        state = self._state
-        ready: Ready | Closed = state.ready
-        if state.defaults and not state.defaults.keys().isdisjoint(feed):
-            ready, feed = _override(state, feed, options)
+        ready, feed = self._ready_for(feed, options)
         if isinstance(ready, Closed):
             return ready.run(names, feed, options)
         run = partial(ready.run_other, names, feed, options)
         outputs: list[Any] = hook("verify")(
-            ready, state.options, verify, run, lambda report: setattr(self._told, "report", report)
+            ready, self._state.options, verify, run, lambda report: setattr(self._told, "report", report)
         )
         return outputs
+
+    def _ready_for(self, feed: Mapping[str, Any], options: RunOptions | None) -> tuple[Ready | Closed, Mapping[str, Any]]:
+        """Return what runs this feed, and the feed with the parameters of adapters, without overridden initializers."""
+        if options is not None:
+            feed = options.extend_feed(feed)
+        state = self._state
+        if state.defaults and not state.defaults.keys().isdisjoint(feed):
+            return _override(state, feed, options)
+        return state.ready, feed
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """See `Ready.run_into`; None as well where the feed overrides initialisers, and once the session is closed."""
@@ -155,12 +159,7 @@ class Session:
         wanted: Mapping[str, Device],
     ) -> list[Any]:
         """As `run`; outputs in `wanted` stay on a device, one of the session's, as DeviceTensors."""
-        if options is not None:
-            feed = options.extend_feed(feed)
-        state = self._state
-        ready: Ready | Closed = state.ready
-        if state.defaults and not state.defaults.keys().isdisjoint(feed):
-            ready, feed = _override(state, feed, options)
+        ready, feed = self._ready_for(feed, options)
         if wanted:
             from ort_lite.session.placed import ReadyOnDevices
 

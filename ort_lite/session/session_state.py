@@ -23,6 +23,7 @@ from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.plugins import selection
+from ort_lite.plugins.rooms import hook
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask_made
 from ort_lite.provider.current import checked_by_run
@@ -196,12 +197,10 @@ def _collect(
     providers: Sequence[ExecutionProvider], assignment: Assignment, events: Stream, profiler: "Profiler", since: int
 ) -> None:
     """Add what providers recorded, and the events of nodes, to a profile that ends."""
-    from ort_lite.session.node_events import node_events
-
     try:
         lifecycle.collect_events(providers, events)
     finally:
-        profiler.nodes(node_events(profiler.trace(), assignment, since))
+        profiler.nodes(hook("node_events")(profiler.trace(), assignment, since))
 
 
 def _ready(prepared: Prepared, events: Stream, account: Account, workers: "Workers | None") -> Ready:

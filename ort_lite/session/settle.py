@@ -14,8 +14,7 @@ from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
 from ort_lite.partition.constraints import Constraints, constraints_of
 from ort_lite.partition.partition import Partitioner
-from ort_lite.plugins.rules import rules_of
-from ort_lite.plugins.selection import DEFAULT, Selection
+from ort_lite.plugins.selection import DEFAULT, Selection, rules_of
 from ort_lite.record import Record
 from ort_lite.session.assignment_checks import check_compiled, check_fallback, check_used
 from ort_lite.session.rewrites import convert_layouts, preferred_layouts, rewrite_unclaimed
@@ -119,6 +118,3 @@ def _strategy(given: Any, options: SessionOptions) -> "tuple[Any, frozenset[str]
 
     stays_off = options.config(DISABLE_CPU_FALLBACK, "0") == "1"
     return strategy_of(given, options), frozenset({DEFAULT} if stays_off else ())
-
-
-__all__ = ["Settled", "settle"]

@@ -13,7 +13,7 @@ from ort_lite.inference.rules import ShapeRules
 from ort_lite.log.events import Span, no_span
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.plugins import plugins
-from ort_lite.plugins.rules import rules_of
+from ort_lite.plugins.selection import rules_of
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView
 from ort_lite.provider.unchanged import capabilities
 from ort_lite.session.older_opsets import bring_to_imports
@@ -111,6 +111,3 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider], rules
             answers = capabilities(provider, GraphView(graph, rules=rules))
             claimed.update(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
     return set(calls) - claimed
-
-
-__all__ = ["apply_transforms", "fuser_of", "inline_calls", "saved_form", "simplify"]

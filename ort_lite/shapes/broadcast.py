@@ -52,6 +52,3 @@ def _is_one_with(dim: Dim, other: Dim) -> bool:
     """Whether `other` is 1 wherever `dim` is: then they agree only where both are `dim`."""
     found = as_symbol(dim)
     return found is not None and same(substitute(other, {found.name: 1}), 1)
-
-
-__all__ = ["broadcast", "merge"]

@@ -152,6 +152,3 @@ def _free_at(address: int) -> None:
 
 
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_free_at)
-
-
-__all__ = ["ALIGNMENT", "Container"]

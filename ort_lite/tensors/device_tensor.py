@@ -55,6 +55,3 @@ def on_device(value: Any) -> DeviceTensor | None:
     """The tensor on a device that a value is or shows (an OrtValue); None: it is on the CPU, or no tensor."""
     found: DeviceTensor | None = getattr(value, "device_tensor", None)
     return found
-
-
-__all__ = ["DeviceTensor", "device_named", "on_device"]

@@ -117,6 +117,3 @@ def to_dlpack(array: Array, dtype: DType, **request: Any) -> Any:
         tensor = DLManagedTensorVersioned.from_address(_pointer(capsule, _VERSIONED)).dl_tensor
     tensor.dtype.code = code_of(dtype)[0]
     return capsule
-
-
-__all__ = ["from_dlpack", "to_dlpack"]

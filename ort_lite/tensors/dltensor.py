@@ -121,28 +121,3 @@ def dims_of(shape: Any) -> list[int]:
     if min(dims, default=0) < 0:
         raise InvalidArgument(f"shape {dims} has a negative dimension; expected sizes of 0 or more")
     return dims
-
-
-__all__ = [
-    "BFLOAT",
-    "BOOL",
-    "COMPLEX",
-    "CPU",
-    "FLOAT",
-    "INT",
-    "MOST_DIMS",
-    "READ_ONLY",
-    "UINT",
-    "DLContext",
-    "DLDataType",
-    "DLManagedTensor",
-    "DLManagedTensorVersioned",
-    "DLTensor",
-    "check_memory",
-    "check_size",
-    "check_type",
-    "code_of",
-    "dims_of",
-    "nbytes",
-    "type_of",
-]

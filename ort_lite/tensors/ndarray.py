@@ -3,19 +3,17 @@
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ort_lite.dtypes import Array, DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.load.spans import ByteSpan, span_of
+from ort_lite.plugins.rooms import hook
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import CPU, check_size, code_of, type_of
 from ort_lite.tensors.values import element_type_of
-
-if TYPE_CHECKING:
-    from ort_lite.tensors.param_records import ParamRecord
 
 
 class NDArray:
@@ -72,15 +70,6 @@ class NDArray:
         """Read-only, over bytes that somebody has; they must suffice. Misaligned ones are copied."""
         check_size(shape, itemsize(dtype))
         return cls.from_numpy(span.array(dtype, tuple(shape)))
-
-    @classmethod
-    def of_record(cls, record: "ParamRecord") -> "NDArray":
-        """What a parameter file's record says: over its bytes where they may be borrowed, else a copy."""
-        if record.span is not None:
-            return cls.over_span(record.span, record.dtype, record.shape)
-        made = cls.empty(record.shape, record.dtype)
-        made.copyfrom(record.data)
-        return made
 
     @classmethod
     def from_dlpack(cls, source: Any) -> "NDArray":
@@ -206,9 +195,8 @@ class NDArray:
 
     def save(self, target: "str | os.PathLike[str] | BinaryIO | None" = None) -> bytes:
         """The bytes of a parameter file's record for this tensor, also written to `target`: a path or a binary file."""
-        from ort_lite.tensors.param_records import record_of, written
-
-        return written(record_of(self.numpy(), self.dtype, self.lanes), target)
+        data: bytes = hook("save_tensor")(self.numpy(), self.dtype, self.lanes, target)
+        return data
 
     @staticmethod
     def load(source: "bytes | str | os.PathLike[str] | BinaryIO", no_copy: bool = False) -> "NDArray":
@@ -216,9 +204,8 @@ class NDArray:
 
         Raises InvalidParams for anything else.
         """
-        from ort_lite.tensors.param_records import Reader
-
-        return NDArray.of_record(Reader(source, no_copy).record("the tensor"))
+        tensor: NDArray = hook("load_tensor")(source, no_copy)
+        return tensor
 
     def __dlpack__(self, **request: Any) -> Any:
         """A capsule for `numpy.from_dlpack`, `torch.from_dlpack`, ...; it counts as a reference. BufferError as the array API."""
@@ -247,6 +234,3 @@ class _Exported:
 
 def _loaded(data: bytes) -> NDArray:
     return NDArray.load(data)
-
-
-__all__ = ["NDArray"]

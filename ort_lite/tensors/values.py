@@ -21,6 +21,3 @@ def element_type_of(array: Array) -> DType:
         return from_numpy(array.dtype)
     except KeyError:
         raise InvalidArgument(f"an array has element type {array.dtype}, which ONNX lacks") from None
-
-
-__all__ = ["array_of", "element_type_of"]

@@ -73,6 +73,3 @@ def stored_bytes(array: Any) -> int:
         return array.nbytes
     elements = prod(size for size, stride in zip(array.shape, array.strides, strict=True) if stride)
     return int(elements * array.itemsize)
-
-
-__all__ = ["Budget", "OverBudget", "stored_bytes"]

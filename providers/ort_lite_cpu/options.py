@@ -3,9 +3,9 @@
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.native.cpu import runnable
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.missing import WAIT
 from ort_lite.record import Record
+from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.lease import Lease
 
 

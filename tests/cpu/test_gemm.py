@@ -15,13 +15,13 @@ from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec
 from ort_lite.native.cpu import Target, host, named
-from ort_lite.native.kernels import Kernels
 from ort_lite_cpu.kernels.gemm.activation import activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
 from ort_lite_cpu.kernels.gemm.winograd import transform_filters, transformed_filters
+from ort_lite_cpu.run.kernels import Kernels
 from tests.native.calls import COMPILED, TARGETS, call
 from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols

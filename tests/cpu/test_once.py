@@ -10,12 +10,12 @@ from ort_lite.errors import KernelMissing
 from ort_lite.native import Spec
 from ort_lite.native.cpu import host
 from ort_lite.native.extents import extents
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, failed, native, span
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.kernels.gemm.pack import filters
 from ort_lite_cpu.kernels.gemm.winograd import transformed_filters
 from ort_lite_cpu.kernels.once import FEW, run_once
+from ort_lite_cpu.run.kernels import Kernels
 
 
 @native

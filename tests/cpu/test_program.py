@@ -15,7 +15,6 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.memory.pool import ScratchPool
-from ort_lite.native.kernels import Kernels
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.tail import Tail
 from ort_lite_cpu.options import CPUOptions
@@ -23,6 +22,7 @@ from ort_lite_cpu.program import segment_run
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.lease import Lease
 from tests.cpu.check import assert_close, ints, op_program, ramp, rules, text_program
 

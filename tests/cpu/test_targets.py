@@ -13,12 +13,12 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.native import Spec, cpu, load
 from ort_lite.native.cpu import NAMES, Target, host, named, runnable
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import key_of
 from ort_lite_cpu import CPUExecutionProvider
 from ort_lite_cpu.kernels.gemm.gemm import gemm
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.kernels.gemm.pack import panels
+from ort_lite_cpu.run.kernels import Kernels
 from tests.cpu.test_gemm import assert_near, exact, random
 from tests.native.calls import call
 from tests.native.compiled import assembly

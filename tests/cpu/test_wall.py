@@ -14,7 +14,6 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.native.cpu import host
 from ort_lite.native.extents import contract, extents
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, native
 from ort_lite.native.spec import parameters
 from ort_lite.shapes import Dim, symbol
@@ -23,6 +22,7 @@ from ort_lite_cpu.kernels.primitives import weave
 from ort_lite_cpu.lowering.builder import Builder
 from ort_lite_cpu.lowering.lowered import Instruction, Requirement
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, pairs, reread
+from ort_lite_cpu.run.kernels import Kernels
 
 ROOT = Path(__file__).parents[2] / "providers" / "ort_lite_cpu"
 NODE = Node("Test", (), (), name="node")

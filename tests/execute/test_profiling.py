@@ -15,16 +15,17 @@ import onnxruntime
 import pytest
 
 import ort_lite
-from ort_lite.compile import lifecycle
+from ort_lite.compat.node_events import node_events
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.execute import Step
 from ort_lite.execute.profiling import Profiler
 from ort_lite.execute.run_events import RunEvents
-from ort_lite.execute.trace import Trace, read
+from ort_lite.execute.trace import Trace
 from ort_lite.graph import Node
 from ort_lite.log.events import Event, Stream
 from ort_lite.provider import ProfileEvent
-from ort_lite.session.node_events import node_events
+from ort_lite.tools.view.costs import recording
+from ort_lite.tools.view.trace_file import read
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
 from tests.threads import join
 
@@ -307,7 +308,7 @@ def test_events_of_devices_have_tracks_of_their_own(tmp_path: Path) -> None:
 
 def recorded(providers: list[Any], text: str, x: Any) -> Trace:
     made = ort_lite.InferenceSession(onnx.parser.parse_model(text), providers=providers)
-    with lifecycle.recording(made._state.selection.providers, made._events) as found:
+    with recording(made._state.selection.providers, made._events) as found:
         made.run(None, {"x": x})
     made.run(None, {"x": x})
     return found.trace()

@@ -12,7 +12,6 @@ from ort_lite.graph import Node
 from ort_lite.native import Spec
 from ort_lite.native.cpu import host
 from ort_lite.native.extents import extents
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, native
 from ort_lite_cpu.kernels.once import run_once
 from ort_lite_cpu.lowering.lowered import Instruction, Lowered
@@ -20,6 +19,7 @@ from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.program import program
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.segment import FIRST_PLACE, Segment, assemble
+from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.lease import Lease
 from tests.fuzz.guarded import GuardError, guarded
 from tests.fuzz.trial import ACCESS, Verdict

@@ -15,8 +15,9 @@ import onnx
 import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
 from ort_lite.load import source
-from ort_lite.native import cache, packs, private, upkeep
+from ort_lite.native import cache, packs, private
 from ort_lite.partition.cost.cost_model import CostModel
+from ort_lite.tools.cli import upkeep
 from tests.hostile.model_folders import CPU, W, folder_of_its_own, open_session, put_external, refused
 
 

@@ -22,7 +22,7 @@ from ort_lite.inference.schema_text import SchemaFile, op_schema
 from ort_lite.inference.traits import Traits, parse_traits
 from ort_lite.load.load import load
 from ort_lite.plugins import Registry
-from ort_lite.plugins.rules import rules_of
+from ort_lite.plugins.selection import rules_of
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.transform import NHWC_DOMAIN
 

@@ -10,17 +10,17 @@ from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2
 
 
 @pytest.mark.parametrize(
-    ("target", "nbytes", "registers", "fma", "f16c"),
+    ("target", "nbytes", "registers", "fma"),
     [
-        (SSE2, 16, 16, False, False),
-        (HASWELL, 32, 16, True, True),
-        (SKYLAKE_AVX512, 64, 32, True, True),
-        (AARCH64, 16, 32, True, True),
+        (SSE2, 16, 16, False),
+        (HASWELL, 32, 16, True),
+        (SKYLAKE_AVX512, 64, 32, True),
+        (AARCH64, 16, 32, True),
     ],
     ids=lambda value: value.name if isinstance(value, Target) else "",
 )
-def test_registers_follow_the_features(target: Target, nbytes: int, registers: int, fma: bool, f16c: bool) -> None:
-    assert (target.vector_bytes, target.vector_registers, target.has_fma, target.has_f16c) == (nbytes, registers, fma, f16c)
+def test_registers_follow_the_features(target: Target, nbytes: int, registers: int, fma: bool) -> None:
+    assert (target.vector_bytes, target.vector_registers, target.has_fma) == (nbytes, registers, fma)
 
 
 def test_features_are_asked_for_by_name() -> None:
@@ -35,7 +35,6 @@ def test_dot_products_need_the_full_width() -> None:
     assert not Target("", "", "+avx512f,+avxvnni").has_vnni
     assert Target("", "", "+avxvnni").has_byte_products and Target("", "", "+neon,+dotprod").has_byte_products
     assert not Target("", "", "+avx2").has_byte_products and not Target("", "", "+neon").has_byte_products
-    assert Target("", "", "+avx512bf16").has_bf16
 
 
 def test_the_host_is_described() -> None:

@@ -115,7 +115,7 @@ def test_an_attribute_that_does_not_exist_is_refused_with_a_suggestion() -> None
 
 
 def test_config_entries_are_kept() -> None:
-    options, run = SessionOptions(), RunOptions()
+    options, run = ort_lite.SessionOptions(), ort_lite.RunOptions()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     run.add_run_config_entry("key", "value")
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
@@ -129,9 +129,9 @@ def test_a_config_entry_that_was_not_set_is_an_error() -> None:
     with pytest.raises(
         InvalidArgument, match="SessionOptions does not have configuration with key: a; add_session_config_entry sets one"
     ):
-        SessionOptions().get_session_config_entry("a")
+        ort_lite.SessionOptions().get_session_config_entry("a")
     with pytest.raises(InvalidArgument, match="RunOptions does not have configuration with key: a; add_run_config_entry"):
-        RunOptions().get_run_config_entry("a")
+        ort_lite.RunOptions().get_run_config_entry("a")
     with pytest.raises(InvalidArgument, match="the key must not be empty"):
         SessionOptions().add_session_config_entry("", "1")
 

@@ -12,10 +12,10 @@ from onnx import TensorProto, helper
 import ort_lite
 from ort_lite.native import Spec, loader, packs, workers
 from ort_lite.native.cpu import host, named
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import key_of, parameters
 from ort_lite_cpu.kernels.gemm import pack
 from ort_lite_cpu.program.segment import NOTHING
+from ort_lite_cpu.run.kernels import Kernels
 from tests.native import kernels
 from tests.packs import asked, listing, wheels
 from tests.packs.__main__ import LIST

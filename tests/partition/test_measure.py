@@ -1,7 +1,6 @@
 """Cost models out of measurements. What is measured is looked at by hand-made delays, not by the clock of the machine."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,12 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.errors import InvalidArgument
 from ort_lite.partition.cost.cost_model import CostModel
 from ort_lite.partition.cost.strategy import CostStrategy
-from ort_lite.provider import CompiledPartition, Overhead, Partition
+from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.tools.verify import measure as measure_module
-from ort_lite.tools.verify.measure import costs_of_profile, measure_costs
-from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
+from ort_lite.tools.verify.measure import measure_costs
+from tests.provider.numpy_provider import CpuStandIn, OtherDevice
 
 BOX, CPU = "BoxExecutionProvider", "CPUExecutionProvider"
 MODEL = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> main (float[N,3] x, bool c) => (float[N,3] y) {
@@ -83,38 +81,3 @@ def test_a_measured_model_drives_the_strategy(clock: Clock) -> None:
     model = measure_costs(MODEL, FEED, providers, plain())
     planned = ort_lite.plan(MODEL, providers, plain(), partitioning=CostStrategy(model))
     assert {place.provider for place in planned.assignment.placements.values()} == {CPU}
-
-
-def test_a_profile_gives_the_means_of_its_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    options = plain()
-    options.enable_profiling = True
-    chain = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["": 17]> main (float[3] x) => (float[3] y) { a = Abs(x)  y = Neg(a) }'
-    )
-    made = ort_lite.InferenceSession(
-        chain, options, providers=[NumpyProvider(lambda node: node.op_type == "Abs"), CpuStandIn()]
-    )
-    made.run(None, {"x": np.ones(3, np.float32)})
-    path = made.end_profiling()
-    events = Path(path).read_text(encoding="utf-8")
-    Path("given.json").write_text(
-        _with_durations(events, NumpyExecutionProvider_0=50, CPUExecutionProvider_0=8), encoding="utf-8"
-    )
-    known = CostModel(overheads={"NumpyExecutionProvider": Overhead(1e-5), CPU: Overhead(0.0)})
-    found = costs_of_profile("given.json", made.explain().assignment, known)
-    assert found.nodes["NumpyExecutionProvider"] == pytest.approx({"Abs_0": 4e-5})
-    assert found.nodes[CPU] == pytest.approx({"Neg_0": 8e-6})
-    Path("other.json").write_text('[{"cat": "Step"}]', encoding="utf-8")
-    with pytest.raises(InvalidArgument, match="is not a profile"):
-        costs_of_profile("other.json", made.explain().assignment)
-
-
-def _with_durations(text: str, **microseconds: int) -> str:
-    import json
-
-    events = json.loads(text)
-    for event in events:
-        if event["cat"] == "Step":
-            event["dur"] = microseconds[event["args"]["op_name"]]
-    return json.dumps(events)

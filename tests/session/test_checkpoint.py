@@ -14,10 +14,10 @@ import ort_lite
 from ort_lite.errors import DeadlineExceeded, InvalidArgument, ModelLoadCanceled, OrtLiteError
 from ort_lite.load import files
 from ort_lite.load.files import read_json
-from ort_lite.memory.planning.schedule import MOST_COMPARISONS, reordered
 from ort_lite.native.checkpoint import begin_stage, checked_by, checkpoint
 from ort_lite.options.creation import creating
 from ort_lite.provider import Capability, GraphView, Rejection
+from ort_lite_cpu.program.schedule import MOST_COMPARISONS, reordered
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
 from tests.threads import join
 

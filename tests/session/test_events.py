@@ -13,11 +13,11 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.compile import lifecycle
 from ort_lite.execute.run_events import RunEvents
 from ort_lite.log.events import Event, Link, Stream, Subscriber, no_span
 from ort_lite.provider import ProfileEvent, StepEvents, run_events
 from ort_lite.session.ready import Ready
+from ort_lite.tools.view import costs
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
 from tests.threads import join
 
@@ -42,7 +42,7 @@ def box() -> list[Any]:
 
 
 def recording(made: ort_lite.InferenceSession) -> Any:
-    return lifecycle.recording(made._state.selection.providers, made._events)
+    return costs.recording(made._state.selection.providers, made._events)
 
 
 SESSIONS: dict[str, Callable[[], ort_lite.InferenceSession]] = {

@@ -1,5 +1,6 @@
 """Provider-independent passes and shape rules, one idea a file. Found by the hooks of ort_lite.plugins.hookspecs."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -8,104 +9,73 @@ if TYPE_CHECKING:
     from ort_lite.transform import CastInsertion, LayoutConversion, OlderForm, Transform
 
 
+def _named(*paths: str) -> "list[Transform]":
+    """The transforms of these names: "module.function", in this package. They are imported when a session asks for them."""
+    pairs = (path.split(".") for path in paths)
+    return [getattr(import_module(f"ort_lite_transforms.{module}"), name) for module, name in pairs]
+
+
 def ort_lite_transforms() -> "list[Transform]":
     """In the order in which they are tried. They leave operators that the model's own opset has, and make none of several."""
-    from ort_lite_transforms.batch_norm import fuse_conv_batch_norm, fuse_gemm_batch_norm
-    from ort_lite_transforms.cast_pair import merge_casts
-    from ort_lite_transforms.common_subexpressions import merge_common_subexpressions
-    from ort_lite_transforms.constant_folding import fold_constants
-    from ort_lite_transforms.constants import constants_to_initializers
-    from ort_lite_transforms.conv_affine import fuse_conv_bias, fuse_conv_scale
-    from ort_lite_transforms.dead_nodes import remove_dead_nodes
-    from ort_lite_transforms.duplicate_initializers import merge_duplicate_initializers
-    from ort_lite_transforms.gather_first import gather_before_computing
-    from ort_lite_transforms.if_inlining import inline_known_if
-    from ort_lite_transforms.known_contents import fold_known_contents, fold_shapes
-    from ort_lite_transforms.loop_invariants import hoist_loop_invariants
-    from ort_lite_transforms.no_ops import remove_neutral_operand, remove_no_op, remove_same_shape
-    from ort_lite_transforms.norm_affine import fuse_norm_affine
-    from ort_lite_transforms.quantized_moves import saturate_once
-    from ort_lite_transforms.reshape_pair import merge_reshapes
-    from ort_lite_transforms.sum_of_two import replace_sum_of_two
-    from ort_lite_transforms.transpose_pair import merge_transposes
-    from ort_lite_transforms.transpose_sink import (
-        sink_transpose_below_constant,
-        sink_transpose_below_unary,
-        sink_two_transposes,
-    )
-
-    return [
+    return _named(
         # required
-        constants_to_initializers,
+        "constants.constants_to_initializers",
         # basic: the graph as a whole
-        remove_dead_nodes,
-        fold_shapes,
-        fold_known_contents,
-        fold_constants,
-        merge_duplicate_initializers,
-        merge_common_subexpressions,
+        "dead_nodes.remove_dead_nodes",
+        "known_contents.fold_shapes",
+        "known_contents.fold_known_contents",
+        "constant_folding.fold_constants",
+        "duplicate_initializers.merge_duplicate_initializers",
+        "common_subexpressions.merge_common_subexpressions",
         # basic: rules
-        inline_known_if,
-        remove_no_op,
-        remove_same_shape,
-        remove_neutral_operand,
-        replace_sum_of_two,
-        merge_casts,
-        merge_reshapes,
-        merge_transposes,
-        sink_transpose_below_unary,
-        sink_two_transposes,
-        sink_transpose_below_constant,
-        fuse_conv_batch_norm,
-        fuse_gemm_batch_norm,
-        fuse_conv_scale,
-        fuse_conv_bias,
-        fuse_norm_affine,
-        saturate_once,
+        "if_inlining.inline_known_if",
+        "no_ops.remove_no_op",
+        "no_ops.remove_same_shape",
+        "no_ops.remove_neutral_operand",
+        "sum_of_two.replace_sum_of_two",
+        "cast_pair.merge_casts",
+        "reshape_pair.merge_reshapes",
+        "transpose_pair.merge_transposes",
+        "transpose_sink.sink_transpose_below_unary",
+        "transpose_sink.sink_two_transposes",
+        "transpose_sink.sink_transpose_below_constant",
+        "batch_norm.fuse_conv_batch_norm",
+        "batch_norm.fuse_gemm_batch_norm",
+        "conv_affine.fuse_conv_scale",
+        "conv_affine.fuse_conv_bias",
+        "norm_affine.fuse_norm_affine",
+        "quantized_moves.saturate_once",
         # extended
-        gather_before_computing,
-        hoist_loop_invariants,
-    ]
+        "gather_first.gather_before_computing",
+        "loop_invariants.hoist_loop_invariants",
+    )
 
 
 def ort_lite_fusions() -> "list[Transform]":
     """In the order in which they are tried: composite operators before what would take their parts."""
-    from ort_lite_transforms.batch_norm import fuse_gemm_batch_norm
-    from ort_lite_transforms.conv_activation import fuse_conv_activation, fuse_conv_sum
-    from ort_lite_transforms.gelu import compose_gelu
-    from ort_lite_transforms.gemm_activation import fuse_gemm_activation
-    from ort_lite_transforms.gemm_bias import fuse_gemm_bias, fuse_matmul_bias
-    from ort_lite_transforms.hard_swish import compose_gated_hard_swish, compose_hard_sigmoid, compose_hard_swish
-    from ort_lite_transforms.layer_norm import compose_layer_norm, fuse_layer_norm_bias
-    from ort_lite_transforms.quantized_moves import join_integers, keep_integers, move_integers
-    from ort_lite_transforms.quantized_products import multiply_integers
-    from ort_lite_transforms.swish import compose_swish
-    from ort_lite_transforms.transpose_pair import merge_transposes
-    from ort_lite_transforms.transpose_sink import sink_transpose_below_unary
-
-    return [
+    return _named(
         # basic; those that are not new find more among what others make
-        merge_transposes,
-        sink_transpose_below_unary,
-        move_integers,
-        join_integers,
-        keep_integers,
-        multiply_integers,
-        fuse_gemm_batch_norm,
-        fuse_matmul_bias,
-        fuse_gemm_bias,
+        "transpose_pair.merge_transposes",
+        "transpose_sink.sink_transpose_below_unary",
+        "quantized_moves.move_integers",
+        "quantized_moves.join_integers",
+        "quantized_moves.keep_integers",
+        "quantized_products.multiply_integers",
+        "batch_norm.fuse_gemm_batch_norm",
+        "gemm_bias.fuse_matmul_bias",
+        "gemm_bias.fuse_gemm_bias",
         # extended
-        compose_hard_swish,
-        compose_hard_sigmoid,
-        compose_gated_hard_swish,
-        compose_swish,
-        compose_gelu,
-        compose_layer_norm,
-        fuse_layer_norm_bias,
-        fuse_conv_sum,
-        fuse_conv_activation,
-        fuse_gemm_activation,
-    ]
+        "hard_swish.compose_hard_swish",
+        "hard_swish.compose_hard_sigmoid",
+        "hard_swish.compose_gated_hard_swish",
+        "swish.compose_swish",
+        "gelu.compose_gelu",
+        "layer_norm.compose_layer_norm",
+        "layer_norm.fuse_layer_norm_bias",
+        "conv_activation.fuse_conv_sum",
+        "conv_activation.fuse_conv_activation",
+        "gemm_activation.fuse_gemm_activation",
+    )
 
 
 def ort_lite_shape_rules() -> "list[RuleFamily]":

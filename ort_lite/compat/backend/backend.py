@@ -92,6 +92,3 @@ class OrtLiteBackend:
     def run_node(cls, node: Any, inputs: Any, device: str | None = None, outputs_info: Any = None, **kwargs: Any) -> Any:
         """Raises NotImplemented, a NotImplementedError, as in onnxruntime: put the node into a model."""
         raise NotSupported("run_node: it is much more efficient to run a whole model than every node by itself; use run_model")
-
-
-__all__ = ["SESSION_OPTIONS", "OrtLiteBackend"]

@@ -46,6 +46,3 @@ def apply_options(options: Options, given: Mapping[str, Any], allowed: frozenset
             what = f"{type(options).__name__} attribute {name!r} is not permitted via the backend API"
             raise RuntimeException(f"{what}. Allowed attributes: {', '.join(sorted(allowed))}")
     return options
-
-
-__all__ = ["RUN_OPTIONS", "OrtLiteBackendRep", "apply_options"]

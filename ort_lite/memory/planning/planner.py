@@ -104,25 +104,19 @@ class BySizeMemoryPlanner(MemoryPlanner):
 
 
 class AutoMemoryPlanner(MemoryPlanner):
-    """The best of a portfolio of orders and a short search, see `portfolio`: never worse than greedy. Milliseconds.
-
-    `search_seconds` more are spent on the search; equal calls then need not give equal plans.
-    """
+    """The best of a portfolio of orders and a short search, see `portfolio`: never worse than greedy. Milliseconds."""
 
     name = MemoryPlannerType.auto.value
 
-    def __init__(self, search_seconds: float = 0.0) -> None:
-        self.search_seconds = search_seconds
-
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
-        return _portfolio(blocks, capacity, self.search_seconds)[0]
+        return _portfolio(blocks, capacity)[0]
 
 
-def _portfolio(blocks: Blocks, capacity: int, seconds: float = 0.0) -> tuple[Words, int, Words]:
+def _portfolio(blocks: Blocks, capacity: int) -> tuple[Words, int, Words]:
     """`portfolio.pack`, imported when a session first searches: few do."""
     from ort_lite.memory.planning import portfolio
 
-    return portfolio.pack(blocks, capacity, seconds)
+    return portfolio.pack(blocks, capacity)
 
 
 DEFAULT_PLANNER: MemoryPlanner = AdaptiveMemoryPlanner()

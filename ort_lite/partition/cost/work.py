@@ -5,14 +5,12 @@ counts as one: a sum like an error function. `work` is the rough estimate for co
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from ort_lite.dtypes import itemsize
-from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.plugins.plugins import traits
-from ort_lite.record import Record
 from ort_lite.shapes.dims import evaluate, symbols
 from ort_lite.shapes.expr import Dim, Expr
 
@@ -81,32 +79,6 @@ def operations(node: Node, size: Sizes) -> float:
 def bytes_read(node: Node, place: int, size: float, written: float) -> float:
     """Bytes that the node reads of the input at `place`, which has `size` bytes."""
     return min(size, written) if place == 0 and traits(node).picks else size
-
-
-class GraphWork(Record):
-    """What there is to do in one run of a graph, nodes of bodies once."""
-
-    operations: Mapping[str, int]
-    """By operator, the most first; those that have some."""
-    nbytes: int
-    """Of what nodes compute."""
-    unknown: int
-    """Nodes whose sizes only the data tells, which are not counted."""
-
-
-def graph_work(graph: Graph, size: Sizes) -> GraphWork:
-    """O(nodes), bodies included."""
-    counts: Counter[str] = Counter()
-    moved = unknown = 0
-    for node in graph.all_nodes():
-        try:
-            if any(value is not None and value.shape is None for value in (*node.inputs, *node.outputs)):
-                raise KeyError(node.name)
-            counts[node.operator] += round(operations(node, size))
-            moved += sum(nbytes(value, size) for value in node.outputs)
-        except KeyError:
-            unknown += 1
-    return GraphWork({name: count for name, count in counts.most_common() if count}, moved, unknown)
 
 
 # Formulas

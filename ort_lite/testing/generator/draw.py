@@ -290,6 +290,3 @@ def _castable(source: str, target: str) -> bool:
     if source == target or target not in FLOATS:
         return False
     return source in FLOATS or source in ("int8", "int16", "int32", "int64", "uint8", "bool")
-
-
-__all__ = ["DEEPEST", "MOST_ELEMENTS", "Draw", "Shape", "check_size"]

@@ -116,6 +116,3 @@ def question(schema: OpSchema, types: Mapping[str, str]) -> Node:
     graph.append(node)
     graph.set_outputs(value for value in node.outputs if value is not None)
     return node
-
-
-__all__ = ["Target", "combinations", "question", "targets"]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.native import cache, upkeep
+from ort_lite.native import cache
+from ort_lite.tools.cli import upkeep
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 _AGES = (("today", 1.0), ("this week", 7.0), ("this month", 30.0), ("longer ago", float("inf")))

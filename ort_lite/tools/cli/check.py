@@ -8,7 +8,7 @@ from ort_lite.errors import OrtLiteError, said
 from ort_lite.inference.form import wrong_forms
 from ort_lite.options.creation import creating
 from ort_lite.partition.assignment import Assignment
-from ort_lite.plugins.rules import rules_of
+from ort_lite.plugins.selection import rules_of
 from ort_lite.session.preparation import Arguments, prepare_until
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.printing import print_json, print_text

@@ -10,7 +10,7 @@ from ort_lite.errors import InvalidGraph, NotImplemented, shortened, told
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
 from ort_lite.options.options import GraphOptimizationLevel
-from ort_lite.partition.cost.work import Sizes, graph_work, sizes_of
+from ort_lite.partition.cost.work import Sizes, sizes_of
 from ort_lite.session.metadata import NodeArg, node_args
 from ort_lite.session.preparation import Arguments, prepare_until
 from ort_lite.shapes.dims import symbols
@@ -18,6 +18,7 @@ from ort_lite.shapes.expr import Expr
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.feeds import dims_of, shapes_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
+from ort_lite.tools.view.facts import graph_work
 from ort_lite.transform.contract import all_graphs
 
 LARGEST = 10

@@ -8,13 +8,13 @@ from typing import Any
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import SessionOptions
-from ort_lite.session.node_times import Line
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.benchmark.machine import cores, cpu, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile
 from ort_lite.tools.cli.benchmark.report import row_of, show
 from ort_lite.tools.cli.feeds import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
+from ort_lite.tools.view.node_times import Line
 
 
 def main(arguments: Namespace) -> None:

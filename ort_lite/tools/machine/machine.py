@@ -15,8 +15,9 @@ from ort_lite.graph.graph import Graph, Node
 from ort_lite.memory.arenas import CACHE_LINE, Bytes, aligned_bytes
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.provider.abilities import has_machine_image
-from ort_lite.provider.machine_image import Image, MachineInstruction, OpaqueImage, Region, TableEntry
+from ort_lite.provider.machine_image import Image, MachineInstruction, Region, TableEntry
 from ort_lite.record import Record
+from ort_lite.tools.machine.opaque_image import OpaqueImage
 
 
 def node_tuple(node: Node) -> tuple[str, list[str], list[str], dict[str, Any]]:

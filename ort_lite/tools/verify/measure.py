@@ -1,25 +1,22 @@
 """A CostModel out of measurements: nodes timed one by one on each provider, or a session's profile."""
 
-import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.compat.options import SessionOptions
-from ort_lite.errors import InvalidArgument, RunTerminated
+from ort_lite.errors import RunTerminated
 from ort_lite.execute.feeds import Feeds
 from ort_lite.execute.guard import close, guarded
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.rules import ShapeRules
-from ort_lite.load.files import read_json
 from ort_lite.load.source import ModelSource
-from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import transfers_of
-from ort_lite.partition.cost.cost_model import CostModel, Prices
+from ort_lite.partition.cost.cost_model import CostModel
 from ort_lite.plugins import selection
-from ort_lite.plugins.rules import rules_of
-from ort_lite.provider.labels import labels_of
+from ort_lite.plugins.selection import rules_of
+from ort_lite.provider.ask import labels_of
 from ort_lite.provider.provider import CPU, Capability, ExecutionProvider, GraphView, Overhead, Partition
 from ort_lite.provider.unchanged import capabilities
 from ort_lite.session.preparation import Arguments, prepare_until
@@ -130,36 +127,3 @@ class _Stand:
 def _whole(graph: Graph, provider: ExecutionProvider, rules: ShapeRules) -> Partition:
     outputs = tuple(value for value in graph.outputs if value.producer is not None)
     return Partition("model", provider, tuple(graph), tuple(graph.inputs), outputs, rules)
-
-
-def costs_of_profile(path: str | os.PathLike[str], assignment: Assignment, model: CostModel | None = None) -> CostModel:
-    """The CostModel of a profile that a session with this assignment wrote (`InferenceSession.end_profiling`).
-
-    The mean time of a partition is spread over its nodes as `model` would (default: by estimates). Microseconds are all that a
-    profile knows. Raises InvalidArgument for a file that is no profile.
-    """
-    model = model if model is not None else CostModel()
-    prices = Prices(model, assignment.providers)
-    mean = _means(path)
-    nodes: dict[str, dict[str, float]] = {name: dict(found) for name, found in model.nodes.items()}
-    for partition in assignment.partitions:
-        owner = assignment.label(partition)
-        if partition.name in mean:
-            estimates = {node.name: prices.node(owner, node) for node in partition.nodes}
-            left = max(0.0, mean[partition.name] - prices.overheads[owner].launch)
-            share = left / (sum(estimates.values()) or 1.0)
-            nodes.setdefault(owner, {}).update({name: seconds * share for name, seconds in estimates.items()})
-    return model.replace(nodes=nodes)
-
-
-def _means(path: str | os.PathLike[str]) -> dict[str, float]:
-    """Seconds of a step, by its name."""
-    try:
-        events: Iterable[Any] = read_json(path)
-        found: dict[str, list[int]] = {}
-        for event in events:
-            if event["cat"] == "Step":
-                found.setdefault(event["args"]["op_name"], []).append(event["dur"])
-        return {name: sum(times) / len(times) / 1e6 for name, times in found.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidArgument(f"{os.fspath(path)} is not a profile: {type(error).__name__}: {error}") from error

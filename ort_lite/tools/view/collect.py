@@ -10,7 +10,7 @@ from ort_lite.graph.model import Model
 from ort_lite.graph.released import Released
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Level, Placement
-from ort_lite.plugins.rules import rules_of
+from ort_lite.plugins.selection import rules_of
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record, field
 from ort_lite.session.explanation import Explanation

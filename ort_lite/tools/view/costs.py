@@ -1,27 +1,50 @@
 """What each node of a session costs in a run, for a document of it: measured anew, or out of a trace that was written before."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from threading import get_native_id
 from typing import Any
 
 from ort_lite.compile import lifecycle
+from ort_lite.execute.profiling import Recording
 from ort_lite.execute.trace import STEP, Trace
-from ort_lite.log.events import RUN
+from ort_lite.log.events import RUN, Stream
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.work import sizes_of
-from ort_lite.session.node_times import Profile, profile_of, repeat
+from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.tools.view import document as page
+from ort_lite.tools.view.node_times import Profile, profile_of, repeat
 
 SECONDS = 0.3
 """To measure a model, about; a long one runs three times all the same."""
 
 
+@contextmanager
+def recording(providers: Sequence[ExecutionProvider], stream: Stream) -> Iterator[Recording]:
+    """Record the events of a session inside the block. It is complete after the block."""
+    found = Recording()
+    with stream.lock:
+        if not stream.subscribers:
+            lifecycle.start_profiling(providers)
+        stream.subscribe(found)
+    try:
+        yield found
+    finally:
+        with stream.lock:
+            try:
+                lifecycle.collect_events(providers, stream)
+            finally:
+                stream.unsubscribe(found)
+            if stream.subscribers:
+                lifecycle.start_profiling(providers)
+
+
 def measured(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
     """Run an InferenceSession for so long, and return what those runs did. Raises what running it raises."""
-    with lifecycle.recording(session._state.selection.providers, session._events) as recording:
+    with recording(session._state.selection.providers, session._events) as found:
         repeat(partial(session.run, None, feeds), seconds)
-    trace, thread = recording.trace(), get_native_id()
+    trace, thread = found.trace(), get_native_id()
     return trace.replace(events=tuple(event for event in trace.events if event.name != RUN or event.thread == thread))
 
 

@@ -1,6 +1,7 @@
 """What is said of a model as a whole: where it is from, how large it is, how much there is to do in a run, what looked at it."""
 
 import platform
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 
@@ -8,7 +9,8 @@ from ort_lite._version import __version__
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
 from ort_lite.native.cpu import host
-from ort_lite.partition.cost.work import graph_work, sizes_of
+from ort_lite.partition.cost.work import Sizes, nbytes, operations, sizes_of
+from ort_lite.record import Record
 
 Facts = list[tuple[str, str]]
 
@@ -52,3 +54,29 @@ def _short(number: int, scale: tuple[int, str, str, str, str, str, str]) -> str:
         value, place = value / step, place + 1
     unit = units[place]
     return f"{value:.3g}{unit if unit.startswith(' ') else f' {unit}'.rstrip()}" if place else f"{number}{unit}"
+
+
+class GraphWork(Record):
+    """What there is to do in one run of a graph, nodes of bodies once."""
+
+    operations: Mapping[str, int]
+    """By operator, the most first; those that have some."""
+    nbytes: int
+    """Of what nodes compute."""
+    unknown: int
+    """Nodes whose sizes only the data tells, which are not counted."""
+
+
+def graph_work(graph: Graph, size: Sizes) -> GraphWork:
+    """O(nodes), bodies included."""
+    counts: Counter[str] = Counter()
+    moved = unknown = 0
+    for node in graph.all_nodes():
+        try:
+            if any(value is not None and value.shape is None for value in (*node.inputs, *node.outputs)):
+                raise KeyError(node.name)
+            counts[node.operator] += round(operations(node, size))
+            moved += sum(nbytes(value, size) for value in node.outputs)
+        except KeyError:
+            unknown += 1
+    return GraphWork({name: count for name, count in counts.most_common() if count}, moved, unknown)

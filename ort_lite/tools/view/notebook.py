@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from ort_lite.partition.tables import table
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.session.explanation import Explanation
 from ort_lite.session.metadata import NodeArg
+from ort_lite.tools.view.tables import table
 
 _PALETTE = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#0072b2")
 """Okabe and Ito's colours, which colour-blind people tell apart; names and numbers stand beside them. The page has the same."""

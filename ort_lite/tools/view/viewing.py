@@ -5,17 +5,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, OrtLiteError
-from ort_lite.execute.trace import Trace, read
+from ort_lite.execute.trace import Trace
 from ort_lite.graph.model import Model
 from ort_lite.load.source import ModelSource
 from ort_lite.log.events import RUN
 from ort_lite.record import Record
-from ort_lite.session.node_times import dims_of
 from ort_lite.session.preparation import Arguments, load_again
 from ort_lite.session.session import Session
 from ort_lite.session.session_state import SessionState
 from ort_lite.tools.view.collect import Subject, collect
 from ort_lite.tools.view.costs import costs_of_trace, measured
+from ort_lite.tools.view.node_times import dims_of
+from ort_lite.tools.view.trace_file import read
 from ort_lite.tools.view.view import View
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.native import Spec
 from ort_lite.native.extents import Scalar, contract, within
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import StaticValue
 from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.types import NATIVE_TYPES
 
 FEW = 1 << 20

@@ -14,7 +14,6 @@ from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.extents import Extent, contract
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol, symbols
 from ort_lite.shapes.dims import Shape
@@ -35,6 +34,7 @@ from ort_lite_cpu.lowering.lowered import (
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, leaves_of, narrow_operands, same_shape, storage_order
 from ort_lite_cpu.lowering.wall import Wall, native_types
+from ort_lite_cpu.run.kernels import Kernels
 
 
 class Builder:

@@ -83,6 +83,3 @@ class Failure:
         if message:
             return message.format(index=self.at)
         return f"index at position {self.at} is out of range" if self._code == INDEX_OUT_OF_RANGE else f"status {self._code}"
-
-
-__all__ = ["Failure"]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import Info
 from ort_lite.native.cpu import Target, host
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
 from ort_lite.record import Record, field
@@ -16,6 +15,7 @@ from ort_lite.shapes import Symbol
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.options import CPUOptions
+from ort_lite_cpu.run.kernels import Kernels
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure

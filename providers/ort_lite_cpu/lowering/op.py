@@ -15,12 +15,12 @@ from ort_lite.inference import Info
 from ort_lite.memory.sharing import shared
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent
-from ort_lite.native.kernels import Kernels
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lowered import Kernel, Message, Region, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.pace import Pace
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from ort_lite.dtypes import DType
 from ort_lite.graph import Node
 from ort_lite.native.extents import contract
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.shapes.dims import Shape
 from ort_lite_cpu.kernels.gemm.activation import activate_rows
@@ -22,6 +21,7 @@ from ort_lite_cpu.lowering.lowered import Kernel, Lowered, Region
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, same_shape
 from ort_lite_cpu.lowering.wall import native_types
+from ort_lite_cpu.run.kernels import Kernels
 
 
 class Computing(Protocol):

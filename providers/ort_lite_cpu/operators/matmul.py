@@ -17,6 +17,7 @@ from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels, unpacked
+from ort_lite_cpu.lowering.broadcast import is_one_or
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -304,7 +305,7 @@ def _joined(a: Operand) -> Operand:
 def _require_broadcast(op: NodeLowering, shape: Shape, out: Shape) -> None:
     for dim, wanted in zip(shape, out, strict=True):
         if not same(dim, 1) and not same(dim, wanted):
-            op.require(select(equal(dim, 1), 1, equal(dim, wanted)), "{0} does not broadcast to {1}", dim, wanted)
+            op.require(is_one_or(dim, wanted), "{0} does not broadcast to {1}", dim, wanted)
 
 
 def _batch_loops(op: NodeLowering, a: Operand, b: Operand) -> tuple[Operand, Operand, Dim, list[Dim]]:

@@ -11,6 +11,7 @@ from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.lowering.attributes import axis_of, check_groups
+from ort_lite_cpu.lowering.broadcast import is_one_or
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
@@ -208,9 +209,7 @@ def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
         return given
     strides: list[Dim] = []
     for mine, dim, stride in zip(shape, wanted, contiguous(shape), strict=True):
-        op.require(
-            select(equal(mine, 1), 1, equal(mine, dim)), "dimension {0} is neither 1 nor {1}, that of the input", mine, dim
-        )
+        op.require(is_one_or(mine, dim), "dimension {0} is neither 1 nor {1}, that of the input", mine, dim)
         strides.append(select(equal(mine, 1), 0, stride))
     made = op.temporary(given.dtype, wanted)
     emit_strided(op, given, made, wanted, strides, contiguous(wanted))

@@ -3,6 +3,7 @@
 from ort_lite.shapes import equal, less, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.broadcast import is_one_or
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -110,8 +111,7 @@ def expand(op: NodeLowering) -> None:
 
 
 def _require_one_or(op: NodeLowering, dim: Dim, wanted: Dim) -> None:
-    fits = select(equal(dim, 1), 1, equal(dim, wanted))
-    op.require(fits, "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
+    op.require(is_one_or(dim, wanted), "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
 
 
 @operator("Tile", types=MOVABLE, moves=True)

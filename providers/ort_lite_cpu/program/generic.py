@@ -18,7 +18,6 @@ from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.planning import search, wide
 from ort_lite.memory.planning.blocks import spec as planning_spec
 from ort_lite.native.cpu import named
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import symbol
 from ort_lite_cpu.kernels import jumps, primitives
@@ -33,6 +32,7 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program, machinery
 from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.registry import NARROW, NATIVE, REAL, find
+from ort_lite_cpu.run.kernels import Kernels
 
 VERSION = 28
 """Of the nodes: the newest there are."""

@@ -15,10 +15,8 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import KernelMissing, said
 from ort_lite.graph import Node
-from ort_lite.memory.planning.schedule import reordered
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.cpu import host
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
 from ort_lite.shapes import Symbol, at_least, less, select
@@ -27,6 +25,8 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Requirement, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer
 from ort_lite_cpu.program.code import Code
+from ort_lite_cpu.program.schedule import reordered
+from ort_lite_cpu.run.kernels import Kernels
 
 NULL, SCRATCH, FIRST_PLACE = 0, 1, 2
 """Entries of the memory table: the null pointer (constants lie at their absolute address above it), scratch, the places."""

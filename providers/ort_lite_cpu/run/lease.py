@@ -33,6 +33,3 @@ class Lease(Arena):
             self.memory = (ctypes.c_int64 * entries)()
             self.memory_address = ctypes.addressof(self.memory)
         self.fits = needs
-
-
-__all__ = ["Lease"]

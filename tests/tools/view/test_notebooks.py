@@ -12,8 +12,8 @@ import pytest
 import ort_lite
 from ort_lite.memory.planning.lifetimes import TensorLifetime
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
-from ort_lite.partition.tables import MOST_BYTES, folded, noted, table
-from ort_lite.session.node_times import Line, Profile
+from ort_lite.tools.view.node_times import Line, Profile
+from ort_lite.tools.view.tables import MOST_BYTES, folded, noted, table
 from tests.provider.numpy_provider import OtherDevice
 
 VOID = {"rect", "line"}

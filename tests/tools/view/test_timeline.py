@@ -12,10 +12,11 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.profiling import Recording
-from ort_lite.execute.trace import Flow, Trace, read
+from ort_lite.execute.trace import Flow, Trace
 from ort_lite.log.events import RUN, Event, Stream
 from ort_lite.tools.view import timeline
 from ort_lite.tools.view.timeline import timeline_of
+from ort_lite.tools.view.trace_file import read
 from tests.provider.numpy_provider import OtherDevice
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) { a = Abs(x)  y = Softmax(a) }'

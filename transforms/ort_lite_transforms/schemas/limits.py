@@ -98,6 +98,3 @@ def limit(op_type: str, attribute: str, kind: str) -> str:
     found = BY_NAME.get(attribute, "") if found is None else found
     number = found.startswith((">=", "=type")) or found.replace("/", "")[1:].isdigit()
     return found if number == kind.startswith("INT") and kind in ("INT", "INTS", "STRING") else ""
-
-
-__all__ = ["limit"]

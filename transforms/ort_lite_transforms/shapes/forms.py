@@ -266,6 +266,3 @@ def _dimension(op: Op, place: tuple[int, int]) -> str:
 def _who(op: Op, index: int) -> str:
     value = op.node.inputs[index]
     return f"input {index}" if value is None else f"input {index} ({value.name!r})"
-
-
-__all__ = ["checked"]

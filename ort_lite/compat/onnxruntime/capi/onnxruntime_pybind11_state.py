@@ -10,7 +10,7 @@ from typing import Any
 import ort_lite
 from ort_lite import errors
 from ort_lite.compat.release import RELEASE
-from ort_lite.options.enums import NamedNumber
+from ort_lite.options.options import NamedNumber
 
 _ERRORS = (
     "DeviceReset",

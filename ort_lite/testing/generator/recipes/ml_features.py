@@ -196,6 +196,3 @@ def svm_classifier(draw: Draw) -> Call:
         **_kernel(draw),
         **attributes,
     )
-
-
-__all__ = ["ML", "POST_TRANSFORMS", "WORDS", "features", "floats", "labels", "post_transform", "rows", "whole_numbers"]

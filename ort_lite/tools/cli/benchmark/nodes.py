@@ -6,8 +6,8 @@ from typing import Any
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument
 from ort_lite.partition.cost.work import sizes_of
-from ort_lite.session.node_times import Profile, dims_of, profile_of
 from ort_lite.tools.view.costs import measured
+from ort_lite.tools.view.node_times import Profile, dims_of, profile_of
 
 
 def profile(session: InferenceSession, feeds: Mapping[str, Any], seconds: float) -> Profile:

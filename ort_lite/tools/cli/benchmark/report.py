@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import shortened
-from ort_lite.session.node_times import Line, Profile
 from ort_lite.tools.cli.benchmark.machine import Peaks
 from ort_lite.tools.cli.printing import print_table, print_text
+from ort_lite.tools.view.node_times import Line, Profile
 
 COLUMNS = ("node", "operator", "ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit", "shapes")
 WIDEST = 40

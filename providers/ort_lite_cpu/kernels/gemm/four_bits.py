@@ -11,12 +11,12 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, panel
 from ort_lite_cpu.kernels.gemm.pack import panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
+from ort_lite_cpu.run.kernels import Kernels
 
 FEW = 8
 """Up to this many rows reading the codes again for every few of them costs less than unpacking them."""

@@ -10,9 +10,9 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.extents import extents
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite_cpu.kernels.once import run_once
+from ort_lite_cpu.run.kernels import Kernels
 
 
 def panels(b: Array, width: int, kernels: Kernels) -> Array:

@@ -27,7 +27,6 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.extents import extents
-from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
@@ -36,6 +35,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, pa
 from ort_lite_cpu.kernels.gemm.pack import in_panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.once import run_once
+from ort_lite_cpu.run.kernels import Kernels
 
 GAP = 16
 """Elements between the rows of a transform, so that its planes do not fall on the same cache lines."""

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from ort_lite.compat.node_events import groups_of, nodes_by_partition
 from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.work import Sizes, bytes_read, nbytes, operations
-from ort_lite.plugins.plugins import traits
 from ort_lite.record import Record
 
 FEWEST, MOST = 3, 200
@@ -45,7 +45,7 @@ class Profile(Record):
     runs: int
 
     def _repr_html_(self) -> str:
-        from ort_lite.partition.tables import table
+        from ort_lite.tools.view.tables import table
 
         columns = ("node", "operator", "us", "share", "shapes")
         rows = [(x.name, x.operator, f"{x.seconds * 1e6:,.1f}", f"{x.share:.1%}", x.shapes) for x in self.lines]
@@ -63,8 +63,8 @@ def profile_of(
 
     `steps` are of partitions, or of nodes; those count of which no node has an event.
     """
-    whole = _partitions(assignment)
-    groups = _groups({event.name: event.args.get("op_name", "") for event in events}, whole.values())
+    whole = nodes_by_partition(assignment)
+    groups = groups_of({event.name: event.args.get("op_name", "") for event in events}, assignment)
     covered = {node for group in groups.values() for node in group}
     whole |= {node.name: [node] for group in whole.values() for node in group}
     left = [step for step in steps if (of := whole.get(step.name)) and covered.isdisjoint(of)]
@@ -79,22 +79,6 @@ def profile_of(
     seconds = median(stop - start for start, stop in spans) / 1e9
     lines = [_line(name, told[name], groups[name], found[name], seconds, size) for name in found]
     return Profile(tuple(sorted(lines, key=lambda line: -line.seconds)), seconds, len(spans))
-
-
-def _partitions(assignment: Assignment) -> dict[str, list[Node]]:
-    """The nodes of each partition, those of bodies that it takes whole among them."""
-    found: dict[str, list[Node]] = {}
-    for node, place in assignment.placements.items():
-        found.setdefault(place.partition, []).append(node)
-    return found
-
-
-def _groups(operators: Mapping[str, str], partitions: Iterable[Sequence[Node]]) -> dict[str, list[Node]]:
-    """The nodes behind each event, all of one partition; none behind what providers insert."""
-    groups: dict[str, list[Node]] = {name: [] for name in operators}
-    for nodes in partitions:
-        groups |= {name: found for name, found in parts(operators, nodes).items() if found}
-    return groups
 
 
 def repeat(run: Callable[[], object], seconds: float) -> None:
@@ -131,44 +115,6 @@ def together(events: Sequence[Event], runs: int) -> dict[str, str]:
     moved = sum(float(one.get("bytes", 0)) for one in args) / runs
     shown = shapes[0] if len(shapes) == 1 else f"{len(shapes)} sets of shapes"
     return {"op_name": args[-1].get("op_name", ""), "shapes": shown, "bytes": str(moved)}
-
-
-def groups_of(operators: Mapping[str, str], assignment: Assignment) -> dict[str, list[Node]]:
-    """Return the nodes behind each event, all of one partition, by the event's name; `operators` are the events' own."""
-    return _groups(operators, _partitions(assignment).values())
-
-
-def parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """The nodes behind each event; `operators` of the events by name. A node that none is named after is in the loop of a node that
-    reads it, unless it does nothing.
-    """
-    known = {node.name: node for node in reversed(nodes)}
-    groups = {name: [known[part] for part in _names(name, operator, known)] for name, operator in operators.items()}
-    owner = {node: group for group in groups.values() for node in group}
-    for node in reversed(nodes):
-        if node not in owner and not traits(node).moves:
-            readers = [
-                owner[reader] for value in node.outputs if value is not None for reader in value.readers if reader in owner
-            ]
-            if readers:
-                readers[0].insert(0, node)
-                owner[node] = readers[0]
-    return groups
-
-
-def _names(name: str, operator: str, known: Mapping[str, Node]) -> list[str]:
-    """Nodes that became one are called by their names joined with "+", or by the operator that they became and the last one's name."""
-    unmade = name.removeprefix(f"{operator}_")
-    return _joined(name.split("+"), known) or ([unmade] if unmade in known else [])
-
-
-def _joined(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
-    """Known names that are the pieces in order: one that was joined itself has several. Empty where there are none such."""
-    for stop in range(len(pieces), 0, -1):
-        first, rest = "+".join(pieces[:stop]), pieces[stop:]
-        if first in known and (found := _joined(rest, known) if rest else [first]):
-            return [first, *found] if rest else found
-    return []
 
 
 def _own(events: Iterable[Event]) -> Iterator[tuple[Event, float]]:

@@ -13,8 +13,8 @@ from ort_lite.graph.graph import Node
 from ort_lite.log.events import Event
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
+from ort_lite.plugins.plugins import traits
 from ort_lite.provider.provider import Partition
-from ort_lite.session.node_times import groups_of
 
 
 def node_events(trace: Trace, assignment: Assignment, since: int = 0) -> Iterator[Event]:
@@ -108,3 +108,58 @@ class _Division:
         if begin < end and "kernel" in whole.args:
             args["kernel"] = str(whole.args["kernel"])
         return Event(node.name + STEP, begin, end, args, whole.thread, "Node")
+
+
+# The nodes behind an event
+
+
+def nodes_by_partition(assignment: Assignment) -> dict[str, list[Node]]:
+    """The nodes of each partition, those of bodies that it takes whole among them."""
+    found: dict[str, list[Node]] = {}
+    for node, place in assignment.placements.items():
+        found.setdefault(place.partition, []).append(node)
+    return found
+
+
+def groups_of(operators: Mapping[str, str], assignment: Assignment) -> dict[str, list[Node]]:
+    """Return the nodes behind each event, all of one partition, by the event's name; empty for what providers insert.
+
+    `operators` are the events' own.
+    """
+    groups: dict[str, list[Node]] = {name: [] for name in operators}
+    for nodes in nodes_by_partition(assignment).values():
+        groups |= {name: found for name, found in _parts(operators, nodes).items() if found}
+    return groups
+
+
+def _parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    """The nodes behind each event; `operators` of the events by name. A node that none is named after is in the loop of a node that
+    reads it, unless it does nothing.
+    """
+    known = {node.name: node for node in reversed(nodes)}
+    groups = {name: [known[part] for part in _names(name, operator, known)] for name, operator in operators.items()}
+    owner = {node: group for group in groups.values() for node in group}
+    for node in reversed(nodes):
+        if node not in owner and not traits(node).moves:
+            readers = [
+                owner[reader] for value in node.outputs if value is not None for reader in value.readers if reader in owner
+            ]
+            if readers:
+                readers[0].insert(0, node)
+                owner[node] = readers[0]
+    return groups
+
+
+def _names(name: str, operator: str, known: Mapping[str, Node]) -> list[str]:
+    """Nodes that became one are called by their names joined with "+", or by the operator that they became and the last one's name."""
+    unmade = name.removeprefix(f"{operator}_")
+    return _joined(name.split("+"), known) or ([unmade] if unmade in known else [])
+
+
+def _joined(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
+    """Known names that are the pieces in order: one that was joined itself has several. Empty where there are none such."""
+    for stop in range(len(pieces), 0, -1):
+        first, rest = "+".join(pieces[:stop]), pieces[stop:]
+        if first in known and (found := _joined(rest, known) if rest else [first]):
+            return [first, *found] if rest else found
+    return []

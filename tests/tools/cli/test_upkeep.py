@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.native import Spec, cache, upkeep
+from ort_lite.native import Spec, cache
 from ort_lite.native.cpu import host
 from ort_lite.native.spec import key_of
+from ort_lite.tools.cli import upkeep
 from tests.native import kernels
 
 DAY = 86400.0

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ort_lite.memory.planning.schedule import peak_of, reordered
+from ort_lite_cpu.program.schedule import peak_of, reordered
 
 
 def test_a_branch_is_finished_before_the_next_one_begins() -> None:

@@ -76,6 +76,3 @@ def _allocate(nbytes: int, alignment: int) -> Array:
         raise OutOfMemory(f"{nbytes:,} bytes of tensors, aligned to {alignment}, cannot be allocated: {error}") from error
     start = -memory.ctypes.data % alignment if alignment else 0
     return memory[start : start + nbytes]
-
-
-__all__ = ["ConsolidatedBuffer", "consolidate_tensors_to_buffer"]

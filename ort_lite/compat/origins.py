@@ -10,7 +10,7 @@ from ort_lite.load.external import ExternalData
 from ort_lite.load.proto import pb, text
 from ort_lite.load.source import read_source
 from ort_lite.load.tensor_proto import nbytes_of
-from ort_lite.memory.equal import equal
+from ort_lite.memory.arenas import equal
 
 
 class Origins:
@@ -41,6 +41,3 @@ class Origins:
                 return None
             there = files.read(entries, array.nbytes, who).array()
         return (path, offset) if equal(there, np.ascontiguousarray(array).reshape(-1).view(np.uint8)) else None
-
-
-__all__ = ["Origins"]
