@@ -82,7 +82,7 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
         return total
     left = [bits(x), None if zero is None else bits(zero), w.panels]
-    given = {**sizes.named, "groups": sizes.groups, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
+    given = {**sizes.named, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
     depth, dots = product(sizes.kernel) * (sizes.channels // sizes.groups), byte_dots.dot_tile(op.target)
     if dots is not None and w.sums is not None:
         size = integer.scratch_size(sizes.pixels, 4 * ceildiv(depth, 4), dots.rows)

@@ -30,7 +30,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
-from ort_lite_cpu.kernels.gemm.convolution import copy_run
+from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel_in_shares
 from ort_lite_cpu.kernels.gemm.pack import in_panels
@@ -243,12 +243,12 @@ def shares_for(block: int, tile: Tile) -> int:
 @native
 @extents(
     x="n * ih * iw * c",
-    u="groups * (edge + taps - 1) * (1 + (axes - 1) * (edge + taps - 2)) * (c // groups) * vectors * lanes"
-    " * (o // groups // columns * ceildiv(columns, vectors * lanes) + ceildiv(o // groups % columns, vectors * lanes))",
+    u="groups * (edge + taps - 1) * (1 + (axes - 1) * (edge + taps - 2)) * channels * vectors * lanes"
+    " * (outputs // columns * ceildiv(columns, vectors * lanes) + ceildiv(outputs % columns, vectors * lanes))",
     bias="o",
     residual="walk(0, n * oh * ow, ldy, o, 1)",
     y="walk(at, n * oh * ow, ldy, o, 1)",
-    scratch="(parts - 1) * size + (block * (c // groups + GAP) + block * (columns + GAP) + c // groups)"
+    scratch="(parts - 1) * size + (block * (channels + GAP) + block * (columns + GAP) + channels)"
     " * ((edge - 1) * stride + taps) * (1 + (axes - 1) * ((edge - 1) * stride + taps - 1))",
 )
 def winograd(
@@ -258,33 +258,11 @@ def winograd(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    n: int,
-    c: int,
-    id_: int,
-    ih: int,
-    iw: int,
-    o: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    groups: int,
+    g: Sizes,
     block: int,
     columns: int,
     size: int,
     at: int,
-    ldy: int,
     low: float,
     high: float,
     alpha: float,
@@ -308,20 +286,20 @@ def winograd(
     of all groups.
     """
     width, seen, kinds = vectors * lanes, seen_by(edge, taps, stride), edge + taps - 1
-    planes, depth, outputs = seen * downwards(seen, axes), c // groups, o // groups
+    planes, depth, outputs = seen * downwards(seen, axes), g.channels, g.outputs
     each, sets = (columns + width - 1) // width * width, (outputs + columns - 1) // columns
     kinds = kinds * downwards(kinds, axes)
     filters_of_group = kinds * depth * (outputs // columns * each + (outputs % columns + width - 1) // width * width)
     height = downwards(edge, axes)
-    down, across = (oh + height - 1) // height, (ow + edge - 1) // edge
-    tiles = n * down * across
+    down, across = (g.oh + height - 1) // height, (g.ow + edge - 1) // edge
+    tiles = g.n * down * across
     v = shift(scratch, part * size)
     m = shift(v, planes * block * (depth + GAP))
     lda, line = depth + GAP, columns + GAP
     patch = shift(m, planes * block * line)
     clips = low > -math.inf or high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
-    top, bottom, left, right = grid((tiles + block - 1) // block, groups * sets, 1, 0, part, parts)
+    top, bottom, left, right = grid((tiles + block - 1) // block, g.groups * sets, 1, 0, part, parts)
     for number in range(top, bottom):
         first = number * block
         count = min(block, tiles - first)
@@ -338,11 +316,11 @@ def winograd(
                     down,
                     across,
                     depth,
-                    c,
-                    ih,
-                    iw,
-                    ph,
-                    pw,
+                    g.c,
+                    g.ih,
+                    g.iw,
+                    g.ph,
+                    g.pw,
                     block * lda,
                     edge,
                     taps,
@@ -374,7 +352,7 @@ def winograd(
             start, plane_size = group * outputs + j, block * line
             out, b, r = shift(y, at + start), shift(bias, start), shift(residual, start)
             _transform_outputs(
-                m, out, b, r, first, count, down, across, some, ldy, oh, ow, line, plane_size, mode, low, high, alpha, beta,
+                m, out, b, r, first, count, down, across, some, g.ldy, g.oh, g.ow, line, plane_size, mode, low, high, alpha, beta,
                 kind, edge, taps, stride, axes, lanes,
             )  # fmt: skip
     return OK
