@@ -14,6 +14,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_dots, integer, integer_convolution
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.broadcast import broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import geometry
@@ -151,8 +152,12 @@ def one_or_each(op: NodeLowering, index: int, count: Dim = 1) -> None:
             raise op.reject(
                 f"input {index} of rank {len(op.raw(index).shape)}; it should be one number, or one an output channel"
             )
-        fits = select(equal(size, 1), 1, equal(size, count))
-        op.require(fits, f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels", size, count)
+        op.require(
+            broadcasts(size, count),
+            f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels",
+            size,
+            count,
+        )
 
 
 def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
@@ -42,6 +42,15 @@ class Activation(Record):
     def named(self) -> dict[str, Any]:
         """By the names of the kernels' parameters."""
         return {"kind": self.kind, "low": self.low, "high": self.high, "alpha": self.alpha, "beta": self.beta}
+
+
+class ActivationParameters(NamedTuple):
+    """Limits of a result, and the attributes of its activation."""
+
+    low: float
+    high: float
+    alpha: float
+    beta: float
 
 
 NONE = Activation()

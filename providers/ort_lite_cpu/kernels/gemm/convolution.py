@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -97,10 +97,7 @@ def conv(
     scratch: Ptr,
     g: Sizes,
     at: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     rows: Static,
     vectors: Static,
@@ -129,10 +126,12 @@ def conv(
             j, count = group * g.outputs + p0 * width, min(p1 * width, g.outputs) - p0 * width
             factors = shift(w, (group * across + p0) * lines * g.kw * g.channels * width)
             own = shift(x, group * g.channels)
-            _block(own, factors, bias, residual, y, scratch, j, count, g, block, low, high, rows, vectors, lanes)
+            _block(own, factors, bias, residual, y, scratch, j, count, g, block, act.low, act.high, rows, vectors, lanes)
             if kind != "":
                 for row in range(block.top, block.bottom):
-                    activate(shift(y, (row * g.ow + begin) * g.ldy + j), g.ldy, block.end - begin, count, alpha, beta, kind)
+                    activate(
+                        shift(y, (row * g.ow + begin) * g.ldy + j), g.ldy, block.end - begin, count, act.alpha, act.beta, kind
+                    )
     return OK
 
 

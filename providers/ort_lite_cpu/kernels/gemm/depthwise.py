@@ -11,7 +11,7 @@ from typing import Any
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import Sizes
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -66,10 +66,7 @@ def depthwise(
     residual: Ptr,
     y: Ptr,
     g: Sizes,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     taps: Static,
     stride: Static,
@@ -86,7 +83,7 @@ def depthwise(
     Names as in `convolution.Sizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
-    clips = low > -math.inf or high < math.inf
+    clips = act.low > -math.inf or act.high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
     bands = (g.oh + ROWS - 1) // ROWS
     count = min(g.ow, pixels)
@@ -113,11 +110,11 @@ def depthwise(
                         _ask(shift(x, (below - i * g.iw) * g.c), count * stride * g.c)
                     _ask(shift(out, ROWS * g.ow * g.c), count * g.c)
                 _channels(
-                    a, line, start, g.iw, b, g.c, lines, bias, rest, out, count, inside, mode, low, high,
+                    a, line, start, g.iw, b, g.c, lines, bias, rest, out, count, inside, mode, act.low, act.high,
                     taps, stride, dilation, pixels, vectors, held, lanes,
                 )  # fmt: skip
         if kind != "":
-            activate(shift(y, (image * g.oh + top) * g.ow * g.c), 0, 1, (bottom - top) * g.ow * g.c, alpha, beta, kind)
+            activate(shift(y, (image * g.oh + top) * g.ow * g.c), 0, 1, (bottom - top) * g.ow * g.c, act.alpha, act.beta, kind)
     return OK
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, shift, span
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -59,10 +59,7 @@ def conv_pixels(
     g: Sizes,
     heights: int,
     across: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     rows: Static,
     vectors: Static,
@@ -80,7 +77,7 @@ def conv_pixels(
     table = shift(table, part * depth)
     scratch = shift(scratch, part * g.channels * g.kd * lines * g.sw * wide)
     _offsets(table, g, lines * g.sw * wide, g.sw * wide, wide)
-    mode = mode_of(True, True, bias, residual, low > -math.inf or high < math.inf)
+    mode = mode_of(True, True, bias, residual, act.low > -math.inf or act.high < math.inf)
     tall, chunks = (g.oh + heights - 1) // heights, (g.ow + length - 1) // length
     for job in span(g.n * g.groups * g.od * tall * chunks, part, parts):
         begin, top, deep = job % chunks * length, job // chunks % tall * heights, job // (chunks * tall) % g.od
@@ -95,11 +92,11 @@ def conv_pixels(
             at = image * g.outputs * plane + (deep * g.oh + row) * g.ow + begin
             seen, out, other = shift(scratch, (row - top) * g.sh * g.sw * wide), shift(y, at), shift(residual, at)
             _line(
-                seen, table, filters, depth, out, plane, g.outputs, end - begin, mode, added, other, low, high,
+                seen, table, filters, depth, out, plane, g.outputs, end - begin, mode, added, other, act.low, act.high,
                 rows, vectors, lanes,
             )  # fmt: skip
             if kind != "":
-                activate(out, plane, g.outputs, end - begin, alpha, beta, kind)
+                activate(out, plane, g.outputs, end - begin, act.alpha, act.beta, kind)
     return OK
 
 

@@ -29,7 +29,7 @@ from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.extents import extents
 from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel_in_shares
@@ -263,10 +263,7 @@ def winograd(
     columns: int,
     size: int,
     at: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     edge: Static,
     taps: Static,
@@ -297,7 +294,7 @@ def winograd(
     m = shift(v, planes * block * (depth + GAP))
     lda, line = depth + GAP, columns + GAP
     patch = shift(m, planes * block * line)
-    clips = low > -math.inf or high < math.inf
+    clips = act.low > -math.inf or act.high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
     top, bottom, left, right = grid((tiles + block - 1) // block, g.groups * sets, 1, 0, part, parts)
     for number in range(top, bottom):
@@ -315,12 +312,7 @@ def winograd(
                     count,
                     down,
                     across,
-                    depth,
-                    g.c,
-                    g.ih,
-                    g.iw,
-                    g.ph,
-                    g.pw,
+                    g,
                     block * lda,
                     edge,
                     taps,
@@ -328,7 +320,7 @@ def winograd(
                     axes,
                     lanes,
                 )
-            some = min(columns, outputs - j)
+            some, plane = min(columns, outputs - j), block * line
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
             _multiply(
                 v,
@@ -338,7 +330,7 @@ def winograd(
                 some,
                 depth,
                 block * lda,
-                block * line,
+                plane,
                 line,
                 edge,
                 taps,
@@ -349,12 +341,11 @@ def winograd(
                 lanes,
                 shares,
             )
-            start, plane_size = group * outputs + j, block * line
+            start = group * outputs + j
             out, b, r = shift(y, at + start), shift(bias, start), shift(residual, start)
             _transform_outputs(
-                m, out, b, r, first, count, down, across, some, g.ldy, g.oh, g.ow, line, plane_size, mode, low, high, alpha, beta,
-                kind, edge, taps, stride, axes, lanes,
-            )  # fmt: skip
+                m, out, b, r, first, count, down, across, some, g, line, plane, mode, act, kind, edge, taps, stride, axes, lanes
+            )
     return OK
 
 
@@ -406,12 +397,7 @@ def _transform_inputs(
     count: int,
     down: int,
     across: int,
-    c: int,
-    pixel: int,
-    ih: int,
-    iw: int,
-    ph: int,
-    pw: int,
+    g: Sizes,
     plane: int,
     edge: Static,
     taps: Static,
@@ -419,30 +405,27 @@ def _transform_inputs(
     axes: Static,
     lanes: Static,
 ) -> None:
-    """v (planes, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros.
-
-    Pixels of x lie `pixel` apart, of which c channels count.
-    """
-    seen, step = seen_by(edge, taps, stride), edge * stride
+    """v (planes, count, channels): tiles `first` and following of a group; those at the border by way of a copy with zeros."""
+    channels, seen, step = g.channels, seen_by(edge, taps, stride), edge * stride
     tall = downwards(seen, axes)
     for tile in range(count):
         number = first + tile
         batch = number // (down * across)
-        h, w = number // across % down * downwards(step, axes) - ph, number % across * step - pw
-        target = shift(v, tile * (c + GAP))
-        start = ((batch * ih + h) * iw + w) * pixel
-        if h >= 0 and w >= 0 and h + tall <= ih and w + seen <= iw:
-            _input_tile(shift(x, start), iw * pixel, pixel, target, plane, c, edge, taps, stride, axes, lanes)
+        h, w = number // across % down * downwards(step, axes) - g.ph, number % across * step - g.pw
+        target = shift(v, tile * (channels + GAP))
+        start = ((batch * g.ih + h) * g.iw + w) * g.c
+        if h >= 0 and w >= 0 and h + tall <= g.ih and w + seen <= g.iw:
+            _input_tile(shift(x, start), g.iw * g.c, g.c, target, plane, channels, edge, taps, stride, axes, lanes)
         else:
             for i in range(tall):
                 for j in range(seen):
-                    at = (i * seen + j) * c
-                    if h + i < 0 or h + i >= ih or w + j < 0 or w + j >= iw:
-                        for k in range(c):
+                    at = (i * seen + j) * channels
+                    if h + i < 0 or h + i >= g.ih or w + j < 0 or w + j >= g.iw:
+                        for k in range(channels):
                             patch[at + k] = like(patch, 0)
                     else:
-                        copy_run(shift(patch, at), shift(x, start + (i * iw + j) * pixel), c, lanes)
-            _input_tile(patch, seen * c, c, target, plane, c, edge, taps, stride, axes, lanes)
+                        copy_run(shift(patch, at), shift(x, start + (i * g.iw + j) * g.c), channels, lanes)
+            _input_tile(patch, seen * channels, channels, target, plane, channels, edge, taps, stride, axes, lanes)
 
 
 @emitted("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static)")
@@ -543,16 +526,11 @@ def _transform_outputs(
     down: int,
     across: int,
     some: int,
-    ldy: int,
-    oh: int,
-    ow: int,
+    g: Sizes,
     line: int,
     plane: int,
     mode: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     edge: Static,
     taps: Static,
@@ -565,23 +543,23 @@ def _transform_outputs(
         number = first + tile
         height = downwards(edge, axes)
         h, w = number // across % down * height, number % across * edge
-        at = ((number // (down * across) * oh + h) * ow + w) * ldy
-        lines, pixels = min(oh - h, height), min(ow - w, edge)
+        at = ((number // (down * across) * g.oh + h) * g.ow + w) * g.ldy
+        lines, pixels = min(g.oh - h, height), min(g.ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
         _output_tile(
             source,
             plane,
             out,
-            ow * ldy,
-            ldy,
+            g.ow * g.ldy,
+            g.ldy,
             some,
             lines,
             pixels,
             mode,
             bias,
             other,
-            low,
-            high,
+            act.low,
+            act.high,
             edge,
             taps,
             stride,
@@ -590,7 +568,7 @@ def _transform_outputs(
         )
         if kind != "":
             for i in range(lines):
-                activate(shift(y, at + i * ow * ldy), ldy, pixels, some, alpha, beta, kind)
+                activate(shift(y, at + i * g.ow * g.ldy), g.ldy, pixels, some, act.alpha, act.beta, kind)
 
 
 @emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
-from ort_lite.shapes import equal, floordiv, less, product, same, select
+from ort_lite.shapes import equal, floordiv, less, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
+from ort_lite_cpu.lowering.broadcast import joint_dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
@@ -301,7 +302,7 @@ def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total
     added = bias_of(op, bias, (*wanted, total))
     if given is None:
         return mask_of(op, added, wanted)
-    shape = tuple(_wider(a, b) for a, b in zip(given.shape, added.shape, strict=True))
+    shape = tuple(joint_dim(a, b) for a, b in zip(given.shape, added.shape, strict=True))
     both = Tensor(added.dtype, shape, pending=Expression("{0} + {1}", (given, added), node=op.node))
     return mask_of(op, op.builder.computed(both), wanted)
 
@@ -314,10 +315,6 @@ def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
     expected = [select(equal(dim, 1), 1, full) for dim, full in zip(bias.shape[:2], wanted, strict=False)]
     op.agree(bias.shape, (*expected, *wanted[2:]), "the attention bias does not fit queries and keys")
     return bias
-
-
-def _wider(a: Dim, b: Dim) -> Dim:
-    return b if same(a, 1) else a if same(b, 1) or same(a, b) else select(equal(a, 1), b, a)
 
 
 def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim]) -> Tensor:
