@@ -249,16 +249,7 @@ def put_all(
 
 @native
 def update_cell(
-    gates: Ptr,
-    across: int,
-    peephole: Ptr,
-    c: Ptr,
-    h: Ptr,
-    act: CellFunctions,
-    f: Static,
-    g: Static,
-    k: Static,
-    count: int,
+    gates: Ptr, across: int, peephole: Ptr, c: Ptr, h: Ptr, act: CellFunctions, f: Static, g: Static, k: Static, count: int
 ) -> None:
     """One LSTM step of `count` units: c and h, from the sums of gates i, o, f, c; those of a gate lie `across` behind the one before.
 

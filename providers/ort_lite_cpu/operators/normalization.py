@@ -56,12 +56,7 @@ def batch_normalization(op: NodeLowering) -> None:
 
 @native(fastmath=SUMS)
 @extents(
-    x="rows * n",
-    scale="group * ceildiv(n, run)",
-    bias="group * ceildiv(n, run)",
-    y="rows * n",
-    mean="rows",
-    inverse="rows",
+    x="rows * n", scale="group * ceildiv(n, run)", bias="group * ceildiv(n, run)", y="rows * n", mean="rows", inverse="rows"
 )
 def normalise(
     x: Ptr,

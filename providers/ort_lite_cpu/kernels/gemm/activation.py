@@ -5,23 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import (
-    OK,
-    Ptr,
-    Static,
-    exp,
-    fabs,
-    fmax,
-    fmin,
-    like,
-    log,
-    native,
-    select,
-    shift,
-    sigmoid,
-    span,
-    tanh,
-)
+from ort_lite.native.lang import OK, Ptr, Static, exp, fabs, fmax, fmin, like, log, native, select, shift, sigmoid, span, tanh
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.halves import rounded
 

@@ -404,10 +404,7 @@ def attend_few(
             own, added = shift(s, r * g.length), shift(mask, b * g.m_batch + hr * g.m_head + i * g.m_row + begin)
             more, kept = shift(sink, 0 if null(sink) else hr), shift(qk, ((b * g.heads + hr) * g.rows + i) * g.length)
             normalise_row(own, first, last, end - begin, added, more, rules.softcap, kept, masked, output, half, precision)
-        target, value = (
-            shift(y, b * g.y_batch + h * g.y_head),
-            shift(v, kv.v_at + b * kv.v_batch + kv_head * kv.v_head),
-        )
+        target, value = (shift(y, b * g.y_batch + h * g.y_head), shift(v, kv.v_at + b * kv.v_batch + kv_head * kv.v_head))
         for r in range(many):
             out = shift(target, r // g.rows * g.y_head + r % g.rows * g.y_row)
             for d in range(g.value_size):

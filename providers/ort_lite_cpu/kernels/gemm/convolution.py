@@ -201,7 +201,7 @@ def _block(
             _in_place(x, b, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes)
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
-                    edge, ldy = Block(block.top, block.bottom, column, column + 1), g.ow * g.ldy
+                    edge = Block(block.top, block.bottom, column, column + 1)
                     _gathered(
                         x,
                         b,
@@ -214,7 +214,6 @@ def _block(
                         ldw,
                         g,
                         edge,
-                        ldy,
                         piece,
                         mode,
                         low,
@@ -225,25 +224,7 @@ def _block(
                     )
         else:
             _gathered(
-                x,
-                b,
-                after,
-                added,
-                other,
-                out,
-                scratch,
-                count,
-                ldw,
-                g,
-                block,
-                g.ldy,
-                piece,
-                mode,
-                low,
-                high,
-                rows,
-                vectors,
-                lanes,
+                x, b, after, added, other, out, scratch, count, ldw, g, block, piece, mode, low, high, rows, vectors, lanes
             )
 
 
@@ -316,7 +297,6 @@ def _gathered(
     ldw: int,
     g: Sizes,
     block: Block,
-    ldy: int,
     piece: Piece,
     mode: int,
     low: float,
@@ -325,12 +305,13 @@ def _gathered(
     vectors: Static,
     lanes: Static,
 ) -> None:
-    """n output channels of a block whose pixels lie `ldy` apart in y, by way of a copy of what they see.
+    """n output channels of a block, which is whole rows, a part of one, or a column, by way of a copy of what its pixels see.
 
     after: from this piece's filters to the next one's, whose first panel comes into the cache with the last one here; 0 if none.
     """
     width = vectors * lanes
     depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
+    ldy = g.ow * g.ldy if block.end - block.begin == 1 else g.ldy
     gather(x, scratch, g, block, piece, lanes)
     at, count = (block.top * g.ow + block.begin) * g.ldy, (block.bottom - block.top) * (block.end - block.begin)
     for p in range((n + width - 1) // width):

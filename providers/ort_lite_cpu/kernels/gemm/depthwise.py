@@ -52,13 +52,7 @@ def tile_of(target: Target, lanes: int, taps: int, channels: Any, width: Any) ->
 
 
 @native
-@extents(
-    x="n * id_ * ih * iw * c",
-    w="kh * kw * c",
-    bias="c",
-    residual="n * od * oh * ow * c",
-    y="n * od * oh * ow * c",
-)
+@extents(x="n * id_ * ih * iw * c", w="kh * kw * c", bias="c", residual="n * od * oh * ow * c", y="n * od * oh * ow * c")
 def depthwise(
     x: Ptr,
     w: Ptr,

@@ -234,11 +234,7 @@ def matmul(
 
 
 @native
-@extents(
-    a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)",
-    b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)",
-    c="d0 * d1 * d2 * m * n",
-)
+@extents(a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)", b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)", c="d0 * d1 * d2 * m * n")
 def integer_matmul(a: Ptr, b: Ptr, c: Ptr, m: int, n: int, k: int, g: Batches, part: int, parts: int) -> int:
     """As matmul, for integers, which wrap: row by row of c, a multiple of a row of b at a time. Spec: ONNX MatMul-13."""
     for row in span(g.d0 * g.d1 * g.d2 * m, part, parts):

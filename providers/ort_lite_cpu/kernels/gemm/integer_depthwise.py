@@ -19,7 +19,7 @@ def integer_depthwise(x: Ptr, zero: Ptr, w: Ptr, y: Ptr, g: Sizes, lanes: Static
     Names as in `convolution.Sizes`; depth axes are 1, c is o, strides and dilations are positive: the lowering of ConvInteger.
     Spec: ONNX ConvInteger-10 with group = C = M.
     """
-    away = 0 if null(zero) else int(zero[0])
+    away, pixel, step, pitch = 0 if null(zero) else int(zero[0]), g.sw * g.c, g.dw * g.c, g.dh * g.iw * g.c
     for row in span(g.n * g.oh, part, parts):
         h = row % g.oh * g.sh - g.ph
         top, bottom = _inside(h, g.ih, g.dh, g.kh)
@@ -34,22 +34,7 @@ def integer_depthwise(x: Ptr, zero: Ptr, w: Ptr, y: Ptr, g: Sizes, lanes: Static
             source, factors = shift(x, (line + start + left * g.dw) * g.c), shift(w, (top * g.kw + left) * g.c)
             target = shift(y, (row * g.ow + at) * g.c)
             lines, taps = bottom - top, right - left
-            _channels(
-                source,
-                g.sw * g.c,
-                g.dh * g.iw * g.c,
-                g.dw * g.c,
-                factors,
-                g.kw * g.c,
-                g.c,
-                lines,
-                taps,
-                away,
-                target,
-                count,
-                lanes,
-                signed,
-            )
+            _channels(source, pixel, pitch, step, factors, g.kw * g.c, g.c, lines, taps, away, target, count, lanes, signed)
             at += count
     return OK
 

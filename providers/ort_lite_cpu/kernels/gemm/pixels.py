@@ -115,17 +115,7 @@ def _offsets(table: Ptr, g: Sizes, plane: int, line: int, wide: int) -> None:
 
 @native(inline=False)
 def _spread(
-    x: Ptr,
-    out: Ptr,
-    g: Sizes,
-    deep: int,
-    top: int,
-    used: int,
-    left: int,
-    lines: int,
-    wide: int,
-    need: int,
-    lanes: Static,
+    x: Ptr, out: Ptr, g: Sizes, deep: int, top: int, used: int, left: int, lines: int, wide: int, need: int, lanes: Static
 ) -> None:
     """out (channels, kd, lines, sw, wide): `used` lines of the image from (deep, top, left) on, zeros for padding.
 

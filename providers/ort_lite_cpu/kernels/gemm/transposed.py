@@ -6,12 +6,7 @@ from ort_lite_cpu.kernels.gemm.convolution import Sizes
 
 
 @native
-@extents(
-    x="n * id_ * ih * iw * c",
-    w="c * outputs * kd * kh * kw",
-    bias="o",
-    y="n * od * oh * ow * o",
-)
+@extents(x="n * id_ * ih * iw * c", w="c * outputs * kd * kh * kw", bias="o", y="n * od * oh * ow * o")
 def conv_transpose(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, g: Sizes, part: int, parts: int) -> int:
     """y (n, od, oh, ow, o) from x (n, id, ih, iw, c) and w (c, o / groups, kd, kh, kw), names as in `convolution.Sizes`.
 

@@ -32,7 +32,7 @@ from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, s
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel_in_shares
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel
 from ort_lite_cpu.kernels.gemm.pack import in_panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.once import run_once
@@ -304,22 +304,7 @@ def winograd(
             group, j = i // sets, i % sets * columns
             if i == left or j == 0:
                 own = shift(x, group * depth)
-                _transform_inputs(
-                    own,
-                    v,
-                    patch,
-                    first,
-                    count,
-                    down,
-                    across,
-                    g,
-                    block * lda,
-                    edge,
-                    taps,
-                    stride,
-                    axes,
-                    lanes,
-                )
+                _transform_inputs(own, v, patch, first, count, down, across, g, block * lda, edge, taps, stride, axes, lanes)
             some, plane = min(columns, outputs - j), block * line
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
             _multiply(
@@ -383,7 +368,7 @@ def _multiply(
                 for j in range(first, seen if first == kinds - 1 else first + 1):
                     at = i * seen + j
                     a, y, rest = shift(v, at * plane), shift(m, at * result + p), some - p
-                    panel_in_shares(
+                    panel(
                         a, depth + GAP, 0, 1, f, u, y, line, count, rest, depth, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
                     )
 
@@ -539,6 +524,7 @@ def _transform_outputs(
     lanes: Static,
 ) -> None:
     """`some` channels of y from m (planes, count, some), tiles `first` and following; bias, residual, limits and activation."""
+    row, low, high = g.ow * g.ldy, act.low, act.high
     for tile in range(count):
         number = first + tile
         height = downwards(edge, axes)
@@ -547,28 +533,11 @@ def _transform_outputs(
         lines, pixels = min(g.oh - h, height), min(g.ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
         _output_tile(
-            source,
-            plane,
-            out,
-            g.ow * g.ldy,
-            g.ldy,
-            some,
-            lines,
-            pixels,
-            mode,
-            bias,
-            other,
-            act.low,
-            act.high,
-            edge,
-            taps,
-            stride,
-            axes,
-            lanes,
+            source, plane, out, row, g.ldy, some, lines, pixels, mode, bias, other, low, high, edge, taps, stride, axes, lanes
         )
         if kind != "":
             for i in range(lines):
-                activate(shift(y, at + i * g.ow * g.ldy), g.ldy, pixels, some, act.alpha, act.beta, kind)
+                activate(shift(y, at + i * row), g.ldy, pixels, some, act.alpha, act.beta, kind)
 
 
 @emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")

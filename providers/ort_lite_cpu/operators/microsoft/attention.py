@@ -16,6 +16,7 @@ from ort_lite_cpu.lowering.strided import emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.operators.rotary import HeadSteps
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -214,28 +215,13 @@ def _biased(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -> 
     bias="bias_at + heads * size",
     y="batch * heads * rows * size",
 )
-def add_bias(
-    x: Ptr,
-    bias: Ptr,
-    y: Ptr,
-    batch: int,
-    heads: int,
-    rows: int,
-    size: int,
-    x_at: int,
-    x_batch: int,
-    x_head: int,
-    x_row: int,
-    bias_at: int,
-    part: int,
-    parts: int,
-) -> int:
+def add_bias(x: Ptr, bias: Ptr, y: Ptr, g: HeadSteps, bias_at: int, part: int, parts: int) -> int:
     """y (batch, heads, rows, size) = x at its steps + bias[bias_at:] (heads, size)."""
-    for job in span(batch * heads * rows, part, parts):
-        i, h, b = job % rows, job // rows % heads, job // rows // heads
-        source, addend = x_at + b * x_batch + h * x_head + i * x_row, bias_at + h * size
-        for j in range(size):
-            y[job * size + j] = x[source + j] + bias[addend + j]
+    for job in span(g.batch * g.heads * g.rows, part, parts):
+        i, h, b = job % g.rows, job // g.rows % g.heads, job // g.rows // g.heads
+        source, addend = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row, bias_at + h * g.size
+        for j in range(g.size):
+            y[job * g.size + j] = x[source + j] + bias[addend + j]
     return OK
 
 
