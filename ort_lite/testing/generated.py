@@ -194,7 +194,7 @@ class Cases:
         generator = Generator(self._generator.rules, usual, self._generator.recipes, oldest=1)
         rng = Random(f"{name}/{number}")
         draft = Draft({"": PATTERN_OPSET, "com.microsoft": 1}, rng, generator.rules)
-        draft.constant_share, draft.plain = 0.35 if number % 3 == 2 else 1.0, True
+        draft.constants_only, draft.plain = number % 3 != 2, True
         added = generator.add_pattern(draft, pattern, rng, []) and not any(map(_cuts, draft.nodes))
         if not added or (number % 4 != 3 and _is_thin(draft)):
             return None
@@ -276,8 +276,10 @@ def special_numbers(op_type: str) -> Any:
 
 
 def _case(kind: str, draft: Draft, note: str = "") -> GeneratedCase | None:
-    """The draft as a case; None if an input is no tensor."""
+    """The draft as a case; None if an input or output is no tensor."""
     if not draft.feeds or any(not isinstance(array, np.ndarray) for array in draft.feeds.values()):
+        return None
+    if not all(isinstance(draft.known(name).type, TensorType) for name in draft.outputs):
         return None
     model = model_proto(draft, draft.rng, "fixed")
     return GeneratedCase(describe(draft) + note, kind, model, (dict(draft.feeds),), dict(draft.constants))

@@ -164,14 +164,6 @@ TRANSFORM_FAULTS = (
         operators=("Slice",),
     ),
     Fault(
-        "Neutral operands: 0 - x is x",
-        "operand",
-        "transforms/ort_lite_transforms/no_ops.py",
-        'op("Sub", "x", 0.0, name="node", since=7),',
-        'op("Sub", "x", 0.0, name="node", since=7, commutative=True),',
-        transforms=("remove_neutral_operand",),
-    ),
-    Fault(
         "Quantized again with another zero point",
         "edge",
         "transforms/ort_lite_transforms/quantized_operands.py",

@@ -11,6 +11,7 @@ from ort_lite.testing import GeneratedModels, Kit, check_provider
 from ort_lite.testing.generated import KINDS, SPECIAL, Cases, GeneratedCase
 from ort_lite.testing.kit import reference
 from ort_lite.testing.sizes import resized
+from ort_lite.testing.steering import LEAST
 from ort_lite.transform import NHWC_DOMAIN, Rewriter, Skip, op, rule
 from tests.testing.bad_provider import OPERATORS, BadProvider
 
@@ -44,7 +45,7 @@ def test_the_provider_takes_a_node_of_each(kit: Kit) -> None:
 def test_of_many_operators_each_keeps_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ort_lite.testing.steering.MOST", 40)
     few = Kit(BadProvider, OPERATORS)
-    assert len(few.generated) <= 60
+    assert len(few.generated) <= 40 + len(OPERATORS) * sum(LEAST.values())
     assert {operator for case in few.of_kind("attributes") for operator in case.operators} == set(OPERATORS)
 
 
@@ -101,6 +102,12 @@ def test_patterns_of_fusions_are_models_that_run() -> None:
     assert len({case.name for case in found}) >= 50
     refused = [case for case in found if models.expected(case) is None]
     assert len(refused) < len(found) / 4, "most are drawn well"
+
+
+def test_bodies_without_other_targets_are_empty_or_refused() -> None:
+    cases = Cases()
+    drawn = [cases.alone("attributes", target, number) for target in cases.usual("", "If") for number in range(6)]
+    assert any(case is not None for case in drawn)
 
 
 @rule(op("Add", op("Conv", domain=NHWC_DOMAIN), "z"), level="extended")

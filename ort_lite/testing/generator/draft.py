@@ -81,7 +81,9 @@ class Draft:
         self.plain: bool = False
         """Operands are feeds and initializers alone: no earlier values, and no nodes that make them fit."""
         self.constant_share: float = 0.35
-        """How many of the fresh operands are constants, if it is left open; with 1.0 all are. A model feeds at least one."""
+        """How many of the fresh operands are constants, if it is left open. A model feeds at least one."""
+        self.constants_only: bool = False
+        """All fresh operands but the first one are constants, whatever recipes say."""
         self._names: list[int] = [0] if outer is None else outer._names
 
     @property

@@ -152,7 +152,9 @@ class Draw:
 
     def array(self, array: Array, constant: bool | None = None) -> str:
         """An operand with these contents: a feed, a constant, or a Constant node."""
-        if constant is None or (self.draft.constant_share == 1.0 and self.draft.inputs):
+        if self.draft.constants_only and self.draft.inputs:
+            constant = True
+        elif constant is None:
             constant = bool(self.draft.inputs) and self.chance(self.draft.constant_share)
         if not constant and (self.draft.outer is None or self.chance(0.3)):
             return self.draft.outermost.feed(array).name

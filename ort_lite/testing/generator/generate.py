@@ -200,10 +200,12 @@ class Generator:
         return target if target in alive and rng.random() < 0.5 else rng.choice(alive)
 
     def _companion(self, draft: Draft, rng: Random) -> Target:
-        """Another target of the draft's opsets: the rarest of a few."""
+        """Another target of the draft's opsets: the rarest of a few. Raises Rejected."""
         domain = "" if rng.random() < 0.8 else rng.choice(sorted(draft.opsets))
         flat = draft.depth >= DEEPEST or rng.random() < 0.5
         alive = self._of_opset(domain, draft.opsets[domain], flat) or self._of_opset("", draft.opsets[""], flat)
+        if not alive:
+            raise Rejected("a generator without targets has no other nodes")
         few = [rng.choice(alive) for _ in range(12)]
         return self.coverage.next(rng, few)
 

@@ -15,6 +15,8 @@ def gather(draw: Draw) -> Call:
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
     shape = draw.shape(0, 2, most=4) if size else (0, *draw.shape(0, 1))
+    if size and draw.chance(0.25):
+        shape = (size,)  # as many rows as there are
     places = draw.tensor(1, shape, indices(size, draw.version >= 11) if size else between(0, 0))
     return call([value.name, places], axis=axis if axis or draw.chance(0.5) else None)
 
