@@ -214,14 +214,15 @@ def test_a_named_tuple_stands_for_its_fields() -> None:
         parameters(scope["f"])
 
 
-def test_the_order_of_a_named_tuples_fields_is_part_of_the_key() -> None:
-    def keyed(*names: str) -> str:
-        group = NamedTuple("group", [(name, int) for name in names])  # type: ignore[misc]
+def test_the_fields_of_a_named_tuple_are_part_of_the_key() -> None:
+    def keyed(**fields: type) -> str:
+        group = NamedTuple("group", list(fields.items()))  # type: ignore[misc]
         scope: dict[str, Any] = {"group": group, "Ptr": Ptr, "__name__": "tests.native.kernels"}
         exec("def f(y: Ptr, g: group, part: int, parts: int) -> int:\n    y[0] = g.a\n    return 0\n", scope)
         return key_of(Spec(scope["f"], ("i64",)), HASWELL)
 
-    assert keyed("a", "b") == keyed("a", "b") != keyed("b", "a")
+    assert keyed(a=int, b=int) == keyed(a=int, b=int)
+    assert len({keyed(a=int, b=int), keyed(b=int, a=int), keyed(a=float, b=int)}) == 3
 
 
 def test_the_compilers_versions_are_found_without_importing_them() -> None:
