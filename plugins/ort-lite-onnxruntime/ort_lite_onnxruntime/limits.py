@@ -120,20 +120,52 @@ def _scan(node: Node) -> Why | None:
 
 
 def _resize(node: Node) -> Why | None:
-    scaled = node.attr("coordinate_transformation_mode") == "align_corners" and _input(node, 2) is not None
+    mode = node.attr("coordinate_transformation_mode")
+    if mode == "tf_crop_and_resize" and node.attr("antialias", 0):
+        return "attribute", "antialias with tf_crop_and_resize, takes one of the two"
+    scaled = mode == "align_corners" and _input(node, 2) is not None
     return ("attribute", "align_corners by scales, takes sizes") if scaled else None
+
+
+def _col2im(node: Node) -> Why | None:
+    """It puts blocks that lie in wide padding into the image."""
+    return ("attribute", "pads, takes none") if any(node.attr("pads", ())) else None
+
+
+def _lrn(node: Node) -> Why | None:
+    value = _input(node, 0)
+    planar = value is not None and len(value.shape or ()) == 4
+    return None if planar else ("shape", "takes images of two axes")
+
+
+def _slice(node: Node) -> Why | None:
+    value = _input(node, 0)
+    return ("shape", "a scalar, takes one axis or more") if value is not None and value.shape == () else None
+
+
+def _rotary_embedding(node: Node) -> Why | None:
+    """With position ids, it wants no more steps than the caches have rows, whatever the ids are."""
+    x, cache = _input(node, 0), _input(node, 1)
+    if _input(node, 3) is None or x is None or cache is None:
+        return None
+    shape, rows = x.shape or (), (cache.shape or (None,))[0]
+    steps = shape[-2] if len(shape) > 2 else None
+    fit = steps == rows if not (isinstance(steps, int) and isinstance(rows, int)) else steps <= rows
+    return None if fit and steps is not None else ("shape", f"{steps} steps, takes as many as the caches have rows: {rows}")
 
 
 _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "AffineGrid": _affine_grid,
     "Attention": _attention,
     "Bernoulli": _random,
+    "Col2Im": _col2im,
     "Conv": _conv,
     "ConvInteger": _conv_integer,
     "ConvTranspose": _conv_transpose,
     "DFT": _imprecise,
     "Dropout": _dropout,
     "GRU": _recurrent,
+    "LRN": _lrn,
     "LSTM": _recurrent,
     "LayerNormalization": _normalised,
     "MaxUnpool": _max_unpool,
@@ -147,7 +179,9 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "RNN": _recurrent,
     "ReduceMin": _no_bool,
     "Resize": _resize,
+    "RotaryEmbedding": _rotary_embedding,
     "STFT": _imprecise,
     "Scan": _scan,
+    "Slice": _slice,
     "com.microsoft.FusedConv": _conv,
 }

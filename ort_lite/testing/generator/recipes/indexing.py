@@ -57,8 +57,8 @@ def reduction(draw: Draw) -> str | None:
 
 
 def scattered(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
-    """The data, and contents of the updates. Maxima and minima have NaN on either side at times, which they must keep."""
-    if how in ("max", "min") and is_float(draw.kind(0)) and draw.chance(0.5):
+    """The data, and contents of the updates. Maxima and minima of special numbers have NaN on either side, which they must keep."""
+    if how in ("max", "min") and is_float(draw.kind(0)) and draw.draft.special:
         return draw.draft.known(draw.tensor(0, draw.shape(1, least=1), with_nan)), with_nan
     return draw.value(0, low=1), None
 

@@ -53,7 +53,8 @@ def _known(draw: Draw, shape: Shape, contents: Contents) -> Known:
 
 @recipe("ArgMax", "ArgMin")
 def extreme_index(draw: Draw) -> Call:
-    value = draw.value(0, low=1, least=1) if draw.chance(0.6) else _known(draw, draw.shape(1, 4, least=1), with_nan)
+    special = draw.draft.special and draw.chance(0.6)
+    value = _known(draw, draw.shape(1, 4, least=1), with_nan) if special else draw.value(0, low=1, least=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     last = draw.maybe(draw.integer(0, 1)) if draw.has_attribute("select_last_index") else None
     return call([value.name], axis=draw.maybe(axis, 0.8), keepdims=draw.maybe(draw.integer(0, 1)), select_last_index=last)
