@@ -106,7 +106,7 @@ def _describe_function(function: Callable[..., Any], described: list[str], refer
     options: NativeOptions = getattr(function, "__native__", DEFAULT_OPTIONS)
     described += [*options.fastmath, str(options.inline), _stable(function.__defaults__)]
     for name, value in sorted(function.__annotations__.items()):
-        described += [name, str(value)]
+        described += [name, str(value), str(getattr(value, "__annotations__", ""))]
     used: dict[str, None] = {}
     _describe_code(function.__code__, described, used, function.__doc__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

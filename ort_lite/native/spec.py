@@ -120,27 +120,44 @@ def _spec(function: Callable[..., Any], types: tuple[str, ...], names: tuple[str
 
 @cache
 def parameters(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
-    """(name, kind) of each parameter, kind one of pointer, i64, f64, static. Raises TypeError for other annotations."""
-    found = []
-    code = function.__code__
-    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
-        kind = _kind(function, name)
-        if kind == "other":
+    """(name, kind) of each parameter, kind one of pointer, i64, f64, static. Raises TypeError for other annotations.
+
+    A parameter annotated with a NamedTuple of numbers stands for its fields.
+    """
+    flat: list[tuple[str, str]] = []
+    for name, annotation in signature(function):
+        if is_group(annotation):
+            flat += [
+                (field, _kind(kind) if kind in (int, float) else "other") for field, kind in annotation.__annotations__.items()
+            ]
+        else:
+            flat.append((name, _kind(annotation)))
+        if "other" in dict(flat).values():
             raise TypeError(
                 f"{function.__module__}.{function.__qualname__}: parameter {name!r} is annotated "
-                f"{function.__annotations__.get(name)!r}, expected Ptr, int, float or Static"
+                f"{annotation!r}, expected Ptr, int, float, Static or a NamedTuple of numbers"
             )
-        found.append((name, kind))
-    return tuple(found)
+    return tuple(flat)
+
+
+def signature(function: Callable[..., Any]) -> list[tuple[str, Any]]:
+    """(name, annotation) of each parameter."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return [(name, function.__annotations__.get(name)) for name in names]
+
+
+def is_group(annotation: Any) -> bool:
+    """True for a NamedTuple: a kernel gets its fields as scalars, in their order."""
+    return isinstance(annotation, type) and issubclass(annotation, tuple)
 
 
 def is_static(function: Callable[..., Any], name: str) -> bool:
     """True for a parameter annotated Static; annotations may be strings."""
-    return _kind(function, name) == "static"
+    return _kind(function.__annotations__.get(name)) == "static"
 
 
-def _kind(function: Callable[..., Any], name: str) -> str:
-    annotation = function.__annotations__.get(name)
+def _kind(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return "static" if annotation is Static else _KIND_OF_NAME.get(text.rpartition(".")[2], "other")
 

@@ -5,6 +5,7 @@ releases of Numba that nobody has verified.
 """
 
 import inspect
+from itertools import islice
 from types import FunctionType
 from typing import Any
 
@@ -21,7 +22,7 @@ from ort_lite.native import entry, libraries
 from ort_lite.native.cpu import Target
 from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
-from ort_lite.native.spec import Spec, is_static
+from ort_lite.native.spec import Spec, is_group, is_static, signature
 from ort_lite.native.values import Value
 
 
@@ -219,14 +220,24 @@ class Translator:
         """Return the text of a module that defines `symbol` and nothing else that is visible, not optimised."""
         function = spec.resolve()
         result, found = entry.arguments(spec, function)
-        kinds = tuple(types.Omitted(value) if name == "static" else named(name) for name, value in found)
-        compiled = self.compile(function, kinds, named(result))
+        compiled = self.compile(function, _argument_types(function, found), named(result))
         names = [name for name, _ in found if name != "static"]
         return self.join(compiled.library, entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol), symbol)
 
     def join(self, library: Any, wrapper: str, symbol: str) -> str:
         """Return the text of one module: a function, all that it uses, and the wrapper that can be seen."""
         return libraries.join(library, self.outlined, wrapper, symbol, self.target.triple, self.layout)
+
+
+def _argument_types(function: Any, flat: list[tuple[str, Any]]) -> tuple[Any, ...]:
+    """Numba's type of each parameter, from those of `entry.arguments`. Numba passes the fields of a NamedTuple one by one."""
+    kinds = iter([types.Omitted(value) if name == "static" else named(name) for name, value in flat])
+    return tuple(
+        types.BaseTuple.from_types(list(islice(kinds, len(annotation._fields))), annotation)
+        if is_group(annotation)
+        else next(kinds)
+        for _, annotation in signature(function)
+    )
 
 
 def _decide(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

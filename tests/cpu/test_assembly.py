@@ -24,8 +24,9 @@ from ort_lite_cpu.kernels.gemm import (
     planes,
     winograd,
 )
+from ort_lite_cpu.kernels.gemm.convolution import Sizes
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
-from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel_in_shares, tall_tile, tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.recurrent import product
 from ort_lite_cpu.kernels.softmax import vectors_for
@@ -42,7 +43,7 @@ INTEGERS = "void(*i16,*{},*i32,i64,i64,i64,i64)"
 
 def floats(native: str, tile: Tile, shares: int = SHARES) -> Spec:
     signature = "void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,i64,*F,*F,F,F)"
-    return Spec.plain(panel_in_shares, signature.replace("F", native), {**tile.statics, "shares": shares})
+    return Spec.plain(panel, signature.replace("F", native), {**tile.statics, "shares": shares})
 
 
 def few(transposed: bool) -> Spec:
@@ -173,11 +174,12 @@ def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str)
         assert loads == rows + tile.vectors if name in X86 else loads <= rows + tile.vectors
 
 
+SIZES = ",".join(["i64"] * len(Sizes._fields))
 TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
-    "input": (winograd._transform_inputs, "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64)", {}),
+    "input": (winograd._transform_inputs, f"void(*f32,*f32,*f32,i64,i64,i64,i64,{SIZES},i64)", {}),
     "output": (
         winograd._transform_outputs,
-        "void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,f64,f64,f64,f64)",
+        f"void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,{SIZES},i64,i64,i64,f64,f64,f64,f64)",
         {"kind": ""},
     ),
 }

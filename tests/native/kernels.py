@@ -1,7 +1,7 @@
 """Kernels that the tests of this folder compile."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native import lang
 from ort_lite.native.halves import _narrow_f16, _widen_f16
@@ -149,3 +149,17 @@ def curved(x: int) -> int:
 @native
 def thirteen_times(x: int) -> int:
     return _times_static(x, 13)
+
+
+class Band(NamedTuple):
+    rows: int
+    step: int
+    low: float
+
+
+@native
+def grouped(y: Ptr, band: Band, n: int, part: int, parts: int) -> int:
+    """y[i * step] = low + i, for rows * n elements."""
+    for i in span(band.rows * n, part, parts):
+        y[i * band.step] = like(y, band.low + i)
+    return OK

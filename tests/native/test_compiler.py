@@ -79,6 +79,12 @@ def test_static_float_and_optional_parameters(kind: str, bias: object) -> None:
     np.testing.assert_allclose(y, expected if bias is None else expected + bias)
 
 
+def test_the_fields_of_a_named_tuple_are_scalars_of_the_call() -> None:
+    y = np.zeros(8, np.float32)
+    assert call(Spec(kernels.grouped, ("f32",)), [y], [2, 2, 0.5, 2]) == 0
+    np.testing.assert_array_equal(y, [0.5, 0, 1.5, 0, 2.5, 0, 3.5, 0])
+
+
 def test_a_kernel_that_raises_returns_a_status_of_its_own() -> None:
     spec = Spec(kernels.raises, ("f32",))
     assert [call(spec, [np.array([value], np.float32)]) for value in (1, -1)] == [0, RAISED]

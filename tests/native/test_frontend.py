@@ -33,8 +33,9 @@ PATCHED = (
         Spec(kernels.gather, ("f32", "i64", "f32")),
         Spec(kernels.total, ("f32", "f32")),
         Spec(kernels.scaled, ("f32", "f32", "f32"), {"kind": "relu", "limit": 0.0}),
+        Spec(kernels.grouped, ("f32",)),
     ],
-    ids=["branches", "fastmath", "static"],
+    ids=["branches", "fastmath", "static", "named tuple"],
 )
 def test_the_code_is_that_of_all_of_numba(spec: Spec) -> None:
     lean, full = (translator(host()).text(spec, "k") for translator in (LeanTranslator, Translator))

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
@@ -16,10 +17,12 @@ from ort_lite.native import Spec
 from ort_lite.native import spec as keys
 from ort_lite.native.compilers import COMPILERS, compilers
 from ort_lite.native.cpu import host
+from ort_lite.native.lang import Ptr
 from ort_lite.native.spec import compiled_for, key_of, parameters
 from tests.native import kernels
 from tests.native.calls import HASWELL, SSE2
 
+PARTS = (("part", "i64"), ("parts", "i64"))
 KERNEL = """
 from ort_lite.native.lang import OK, Ptr, emitted, native
 import helper_module
@@ -193,6 +196,33 @@ def test_parameters_are_found_in_annotations_and_in_their_text() -> None:
     exec("from __future__ import annotations\ndef f(x: lang.Ptr, n: int, a: float, k: Static): ...", scope)
     assert callable(scope["f"])
     assert parameters(scope["f"]) == (("x", "pointer"), ("n", "i64"), ("a", "f64"), ("k", "static"))
+
+
+def test_a_named_tuple_stands_for_its_fields() -> None:
+    assert parameters(kernels.grouped) == (
+        ("y", "pointer"),
+        ("rows", "i64"),
+        ("step", "i64"),
+        ("low", "f64"),
+        ("n", "i64"),
+        *PARTS,
+    )
+    scope: dict[str, object] = {"Names": NamedTuple("Names", [("name", str)])}
+    exec("def f(x: int, names: Names): ...", scope)
+    assert callable(scope["f"])
+    with pytest.raises(TypeError, match="parameter 'names' is annotated"):
+        parameters(scope["f"])
+
+
+def test_the_fields_of_a_named_tuple_are_part_of_the_key() -> None:
+    def keyed(**fields: type) -> str:
+        group = NamedTuple("group", list(fields.items()))  # type: ignore[misc]
+        scope: dict[str, Any] = {"group": group, "Ptr": Ptr, "__name__": "tests.native.kernels"}
+        exec("def f(y: Ptr, g: group, part: int, parts: int) -> int:\n    y[0] = g.a\n    return 0\n", scope)
+        return key_of(Spec(scope["f"], ("i64",)), HASWELL)
+
+    assert keyed(a=int, b=int) == keyed(a=int, b=int)
+    assert len({keyed(a=int, b=int), keyed(b=int, a=int), keyed(a=float, b=int)}) == 3
 
 
 def test_the_compilers_versions_are_found_without_importing_them() -> None:

@@ -6,6 +6,7 @@ Long, and one file: a list. Nothing here knows more of each other than what `bug
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from ort_lite.provider import Capability, Device, GraphView, Rejection
 
 Chunks = Sequence[Chunk | None]
 Plant = Callable[[pytest.MonkeyPatch], Any]
+Call = Callable[..., list[Tensor]]
 
 
 class Bug(NamedTuple):
@@ -129,15 +131,59 @@ def widen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(provider, "compiled", without_axes)
 
 
-def kernel(patch: pytest.MonkeyPatch, name: str, change: Callable[..., Array]) -> None:
+def change_kernel(patch: pytest.MonkeyPatch, name: str, change: Callable[..., Array]) -> None:
     """`change(right, stream, settings, *operands)` in the place of a kernel; `right` is the kernel."""
     right = kernels.KERNELS[name]
     patch.setitem(kernels.KERNELS, name, lambda *given: change(right, *given))
 
 
+def kernel_bug(check: str, *operators: str, kernel: str = "") -> Callable[[Callable[..., Any]], None]:
+    """As `bug`, for the `change` of a kernel, that of the first operator unless `kernel` names another."""
+
+    def noted(change: Callable[..., Any]) -> None:
+        BUGS[change.__name__] = Bug(check, operators, lambda patch: change_kernel(patch, kernel or operators[0], change))
+
+    return noted
+
+
+def call_bug(check: str, *operators: str) -> Callable[[Callable[..., Any]], None]:
+    """As `bug`, for a function in the place of `Executable.into_memory`; its first argument is the right one."""
+
+    def noted(call: Callable[..., Any]) -> None:
+        def plant(patch: pytest.MonkeyPatch) -> None:
+            right = Executable.into_memory
+            patch.setattr(Executable, "into_memory", lambda *given: call(right, *given))
+
+        BUGS[call.__name__] = Bug(check, operators, plant)
+
+    return noted
+
+
 def setting(patch: pytest.MonkeyPatch, name: str, **values: Any) -> None:
     """A kernel that knows these settings alone."""
-    kernel(patch, name, lambda right, stream, s, *xs: right(stream, {**s, **values}, *xs))
+    change_kernel(patch, name, lambda right, stream, s, *xs: right(stream, {**s, **values}, *xs))
+
+
+# Kernels that ignore a setting
+
+IGNORED: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "padding_always_counted": ("AveragePool", {"count_include_pad": 1}),
+    "alpha_ignored": ("Gemm", {"alpha": 1.0}),
+    "beta_ignored": ("Gemm", {"beta": 1.0}),
+    "trans_a_ignored": ("Gemm", {"transA": 0}),
+    "epsilon_fixed": ("LayerNormalization", {"epsilon": 1e-05}),
+    "the_last_axis_alone": ("LayerNormalization", {"axis": -1}),
+    "keepdims_ignored": ("ReduceMax", {"keepdims": 1}),
+    "no_axes_are_all_axes": ("ReduceMax", {"noop_with_empty_axes": 0}),
+    "zero_in_a_shape_is_zero": ("Reshape", {"allowzero": 1}),
+    "allowzero_ignored": ("Reshape", {"allowzero": 0}),
+}
+"""Bug -> operator, and the values that its kernel takes whatever a node says."""
+
+BUGS |= {
+    bug: Bug("attributes", (operator,), partial(setting, name=operator, **values))
+    for bug, (operator, values) in IGNORED.items()
+}
 
 
 # Kernels
@@ -145,46 +191,40 @@ def setting(patch: pytest.MonkeyPatch, name: str, **values: Any) -> None:
 
 @bug("attributes", "Conv")
 def bias_ignored(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Conv", lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, None, z))
+    change_kernel(patch, "Conv", lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, None, z))
 
 
 @bug("attributes", "Conv")
 def dilations_ignored(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Conv", lambda right, stream, s, *xs: right(stream, {**s, "dilations": [1] * len(s["window"])}, *xs))
+    change_kernel(patch, "Conv", lambda right, stream, s, *xs: right(stream, {**s, "dilations": [1] * len(s["window"])}, *xs))
 
 
 @bug("attributes", "Conv")
 def all_groups_have_the_first_ones_weights(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Conv", lambda right, stream, s, x, w, *xs: right(stream, s, x, np.repeat(w[:1], len(w), 0), *xs))
+    change_kernel(patch, "Conv", lambda right, stream, s, x, w, *xs: right(stream, s, x, np.repeat(w[:1], len(w), 0), *xs))
 
 
-@bug("attributes", "Conv")
-def pads_of_both_ends_exchanged(patch: pytest.MonkeyPatch) -> None:
-    def turned(right: Any, stream: Stream, s: Any, *xs: Any) -> Any:
-        rank = len(s["window"])
-        return right(stream, {**s, "pads": [*s["pads"][rank:], *s["pads"][:rank]]}, *xs)
-
-    kernel(patch, "Conv", turned)
+@kernel_bug("attributes", "Conv")
+def pads_of_both_ends_exchanged(right: Any, stream: Stream, s: Any, *xs: Any) -> Any:
+    rank = len(s["window"])
+    return right(stream, {**s, "pads": [*s["pads"][rank:], *s["pads"][:rank]]}, *xs)
 
 
 @bug("attributes", "Conv")
 def strides_in_the_other_order(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Conv", lambda right, stream, s, *xs: right(stream, {**s, "strides": s["strides"][::-1]}, *xs))
+    change_kernel(patch, "Conv", lambda right, stream, s, *xs: right(stream, {**s, "strides": s["strides"][::-1]}, *xs))
 
 
 @bug("attributes", "Conv")
 def the_first_image_for_the_whole_batch(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Conv", lambda right, stream, s, x, *xs: right(stream, s, np.repeat(x[:1], len(x), 0), *xs))
+    change_kernel(patch, "Conv", lambda right, stream, s, x, *xs: right(stream, s, np.repeat(x[:1], len(x), 0), *xs))
 
 
-@bug("attributes", "Conv")
-def windows_of_three_at_least(patch: pytest.MonkeyPatch) -> None:
-    def padded(right: Any, stream: Stream, s: Any, x: Array, *xs: Any) -> Any:
-        if max(s["window"]) == 1:
-            raise RuntimeError("the card has no 1x1")
-        return right(stream, s, x, *xs)
-
-    kernel(patch, "Conv", padded)
+@kernel_bug("attributes", "Conv")
+def windows_of_three_at_least(right: Any, stream: Stream, s: Any, x: Array, *xs: Any) -> Any:
+    if max(s["window"]) == 1:
+        raise RuntimeError("the card has no 1x1")
+    return right(stream, s, x, *xs)
 
 
 @bug("attributes", "MaxPool")
@@ -195,162 +235,107 @@ def maxima_padded_with_zeros(patch: pytest.MonkeyPatch) -> None:
 
 @bug("attributes", "MaxPool")
 def pool_dilations_ignored(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "MaxPool", lambda right, stream, s, x: right(stream, {**s, "dilations": [1] * len(s["window"])}, x))
+    change_kernel(patch, "MaxPool", lambda right, stream, s, x: right(stream, {**s, "dilations": [1] * len(s["window"])}, x))
 
 
 @bug("attributes", "GlobalAveragePool")
 def averages_of_two_dimensions_alone(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "GlobalAveragePool", lambda right, stream, s, x: x.mean(axis=(1, 2) if s["last"] else (2, 3), keepdims=True))
-
-
-@bug("attributes", "AveragePool")
-def padding_always_counted(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "AveragePool", count_include_pad=1)
+    change_kernel(
+        patch, "GlobalAveragePool", lambda right, stream, s, x: x.mean(axis=(1, 2) if s["last"] else (2, 3), keepdims=True)
+    )
 
 
 @bug("numbers", "Relu")
 def nan_swallowed_by_relu(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Relu", lambda right, stream, s, x: np.fmax(x, np.float32(0)))
+    change_kernel(patch, "Relu", lambda right, stream, s, x: np.fmax(x, np.float32(0)))
 
 
 @bug("numbers", "Mul")
 def nothing_times_infinity_is_nothing(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Mul", lambda right, stream, s, a, b: np.where((a == 0) | (b == 0), np.float32(0), a * b))
+    change_kernel(patch, "Mul", lambda right, stream, s, a, b: np.where((a == 0) | (b == 0), np.float32(0), a * b))
 
 
 @bug("numbers", "Add")
 def sums_saturate(patch: pytest.MonkeyPatch) -> None:
     largest = np.finfo(np.float32).max
-    kernel(patch, "Add", lambda right, stream, s, a, b: np.clip(a + b, -largest, largest))
+    change_kernel(patch, "Add", lambda right, stream, s, a, b: np.clip(a + b, -largest, largest))
 
 
 @bug("numbers", "Softmax")
 def exponentials_overflow(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Softmax", lambda right, stream, s, x: np.exp(x) / np.exp(x).sum(axis=s["axis"], keepdims=True))
+    change_kernel(patch, "Softmax", lambda right, stream, s, x: np.exp(x) / np.exp(x).sum(axis=s["axis"], keepdims=True))
 
 
 @bug("attributes", "Relu")
 def empty_tensors_crash(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Relu", lambda right, stream, s, x: right(stream, s, x) + 0 * x.reshape(-1)[0])
+    change_kernel(patch, "Relu", lambda right, stream, s, x: right(stream, s, x) + 0 * x.reshape(-1)[0])
 
 
 @bug("attributes", "Relu")
 def numbers_become_vectors(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Relu", lambda right, stream, s, x: np.atleast_1d(right(stream, s, x)))
+    change_kernel(patch, "Relu", lambda right, stream, s, x: np.atleast_1d(right(stream, s, x)))
 
 
 @bug("attributes", "Add")
 def broadcasting_of_the_second_alone(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Add", lambda right, stream, s, a, b: a + np.broadcast_to(b, a.shape))
+    change_kernel(patch, "Add", lambda right, stream, s, a, b: a + np.broadcast_to(b, a.shape))
 
 
-@bug("attributes", "Mul")
-def broadcasting_of_numbers_and_equals_alone(patch: pytest.MonkeyPatch) -> None:
-    def narrow(right: Any, stream: Stream, s: Any, a: Array, b: Array) -> Any:
-        return a * (b if b.size == 1 else np.resize(b, a.shape) if a.size >= b.size else b)
-
-    kernel(patch, "Mul", narrow)
+@kernel_bug("attributes", "Mul")
+def broadcasting_of_numbers_and_equals_alone(right: Any, stream: Stream, s: Any, a: Array, b: Array) -> Any:
+    return a * (b if b.size == 1 else np.resize(b, a.shape) if a.size >= b.size else b)
 
 
-@bug("attributes", "Gemm")
-def alpha_ignored(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "Gemm", alpha=1.0)
+@kernel_bug("attributes", "Gemm")
+def trans_b_ignored(right: Any, stream: Stream, s: Any, a: Array, b: Array, *c: Array) -> Any:
+    return right(stream, {**s, "transB": 0} if b.shape[0] == b.shape[1] else s, a, b, *c)
 
 
-@bug("attributes", "Gemm")
-def beta_ignored(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "Gemm", beta=1.0)
-
-
-@bug("attributes", "Gemm")
-def trans_a_ignored(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "Gemm", transA=0)
-
-
-@bug("attributes", "Gemm")
-def trans_b_ignored(patch: pytest.MonkeyPatch) -> None:
-    def square(right: Any, stream: Stream, s: Any, a: Array, b: Array, *c: Array) -> Any:
-        return right(stream, {**s, "transB": 0} if b.shape[0] == b.shape[1] else s, a, b, *c)
-
-    kernel(patch, "Gemm", square)
-
-
-@bug("attributes", "Gemm")
-def columns_of_c_taken_for_rows(patch: pytest.MonkeyPatch) -> None:
-    def turned(right: Any, stream: Stream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
-        return right(stream, s, a, b, c if c is None or c.ndim < 2 or c.shape[1] > 1 else np.resize(c, (1, c.size))[:, :1])
-
-    kernel(patch, "Gemm", turned)
+@kernel_bug("attributes", "Gemm")
+def columns_of_c_taken_for_rows(right: Any, stream: Stream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
+    return right(stream, s, a, b, c if c is None or c.ndim < 2 or c.shape[1] > 1 else np.resize(c, (1, c.size))[:, :1])
 
 
 @bug("attributes", "MatMul")
 def vectors_stay_matrices(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "MatMul", lambda right, stream, s, a, b: np.atleast_2d(a) @ b)
+    change_kernel(patch, "MatMul", lambda right, stream, s, a, b: np.atleast_2d(a) @ b)
 
 
 @bug("attributes", "MatMul")
 def the_first_matrix_of_a_batch(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "MatMul", lambda right, stream, s, a, b: a @ (b[:1] if b.ndim > 2 and len(b) else b))
-
-
-@bug("attributes", "LayerNormalization")
-def epsilon_fixed(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "LayerNormalization", epsilon=1e-5)
-
-
-@bug("attributes", "LayerNormalization")
-def the_last_axis_alone(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "LayerNormalization", axis=-1)
+    change_kernel(patch, "MatMul", lambda right, stream, s, a, b: a @ (b[:1] if b.ndim > 2 and len(b) else b))
 
 
 @bug("attributes", "Flatten")
 def negative_axes_taken_for_the_first(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Flatten", lambda right, stream, s, x: right(stream, {**s, "axis": max(s["axis"], 0)}, x))
+    change_kernel(patch, "Flatten", lambda right, stream, s, x: right(stream, {**s, "axis": max(s["axis"], 0)}, x))
 
 
 @bug("attributes", "Softmax")
 def negative_axes_without_their_sign(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Softmax", lambda right, stream, s, x: right(stream, {**s, "axis": min(abs(s["axis"]), x.ndim - 1)}, x))
-
-
-@bug("attributes", "ReduceMax")
-def keepdims_ignored(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "ReduceMax", keepdims=1)
-
-
-@bug("attributes", "ReduceMax")
-def no_axes_are_all_axes(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "ReduceMax", noop_with_empty_axes=0)
-
-
-@bug("attributes", "Reshape")
-def zero_in_a_shape_is_zero(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "Reshape", allowzero=1)
-
-
-@bug("attributes", "Reshape")
-def allowzero_ignored(patch: pytest.MonkeyPatch) -> None:
-    setting(patch, "Reshape", allowzero=0)
+    change_kernel(
+        patch, "Softmax", lambda right, stream, s, x: right(stream, {**s, "axis": min(abs(s["axis"]), x.ndim - 1)}, x)
+    )
 
 
 @bug("attributes", "LeakyRelu")
 def slopes_are_positive(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "LeakyRelu", lambda right, stream, s, x: np.maximum(x, np.float32(s["alpha"]) * x))
+    change_kernel(patch, "LeakyRelu", lambda right, stream, s, x: np.maximum(x, np.float32(s["alpha"]) * x))
 
 
 @bug("attributes", "Concat")
 def concatenation_from_the_front(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Concat", lambda right, stream, s, *xs: np.concatenate(xs, abs(s["axis"])))
+    change_kernel(patch, "Concat", lambda right, stream, s, *xs: np.concatenate(xs, abs(s["axis"])))
 
 
 @bug("attributes", "Transpose")
 def permutations_inverted(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Transpose", lambda right, stream, s, x: x.transpose(s["perm"] and np.argsort(s["perm"])))
+    change_kernel(patch, "Transpose", lambda right, stream, s, x: x.transpose(s["perm"] and np.argsort(s["perm"])))
 
 
 @bug("attributes", "Transpose")
 def strides_of_a_result_ignored(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Transpose", lambda right, stream, s, x: (y := right(stream, s, x)).ravel("K").reshape(y.shape))
+    change_kernel(patch, "Transpose", lambda right, stream, s, x: (y := right(stream, s, x)).ravel("K").reshape(y.shape))
 
 
 # Fusions, layouts, and who else reads a value
@@ -363,16 +348,15 @@ def fused_relu_dropped(patch: pytest.MonkeyPatch) -> None:
 
 @bug("graphs", "Conv", "Add")
 def fused_sum_of_the_first_image(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Conv", lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, b, z if z is None else z[:1]))
+    change_kernel(
+        patch, "Conv", lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, b, z if z is None else z[:1])
+    )
 
 
-@bug("graphs", "Conv", "Add", "Relu")
-def relu_before_the_fused_sum(patch: pytest.MonkeyPatch) -> None:
-    def early(right: Any, stream: Stream, s: Any, x: Array, w: Array, b: Any = None, z: Any = None) -> Any:
-        y = right(stream, s, x, w, b)
-        return y if z is None else y + z
-
-    kernel(patch, "Conv", early)
+@kernel_bug("graphs", "Conv", "Add", "Relu")
+def relu_before_the_fused_sum(right: Any, stream: Stream, s: Any, x: Array, w: Array, b: Any = None, z: Any = None) -> Any:
+    y = right(stream, s, x, w, b)
+    return y if z is None else y + z
 
 
 @bug("graphs", "Conv", "Relu", "Mul")
@@ -392,38 +376,29 @@ def other_readers_get_the_fused_value(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(provider, "compiled", peephole)
 
 
-@bug("graphs", "MatMul", "Add")
-def a_fused_row_added_to_the_columns(patch: pytest.MonkeyPatch) -> None:
-    def turned(right: Any, stream: Stream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
-        return right(stream, s, a, b, c if c is None or c.ndim != 1 else np.resize(c, (len(a), 1)))
-
-    kernel(patch, "Gemm", turned)
+@kernel_bug("graphs", "MatMul", "Add", kernel="Gemm")
+def a_fused_row_added_to_the_columns(right: Any, stream: Stream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
+    return right(stream, s, a, b, c if c is None or c.ndim != 1 else np.resize(c, (len(a), 1)))
 
 
-@bug("attributes", "Conv")
-def weights_in_the_order_of_the_other_layout(patch: pytest.MonkeyPatch) -> None:
-    def reordered(right: Any, stream: Stream, s: Any, x: Array, w: Array, *xs: Any) -> Any:
-        if s["last"] and prod(s["window"]) > 1:
-            groups, taps, channels = w.shape
-            w = w.reshape(groups, -1, prod(s["window"]), channels).swapaxes(1, 2).reshape(groups, taps, channels)
-        return right(stream, s, x, w, *xs)
-
-    kernel(patch, "Conv", reordered)
+@kernel_bug("attributes", "Conv")
+def weights_in_the_order_of_the_other_layout(right: Any, stream: Stream, s: Any, x: Array, w: Array, *xs: Any) -> Any:
+    if s["last"] and prod(s["window"]) > 1:
+        groups, taps, channels = w.shape
+        w = w.reshape(groups, -1, prod(s["window"]), channels).swapaxes(1, 2).reshape(groups, taps, channels)
+    return right(stream, s, x, w, *xs)
 
 
-@bug("attributes", "MaxPool")
-def pads_of_channels_last_in_the_other_order(patch: pytest.MonkeyPatch) -> None:
-    def turned(right: Any, stream: Stream, s: Any, x: Array) -> Any:
-        rank = len(s["window"])
-        pads = [*s["pads"][:rank][::-1], *s["pads"][rank:][::-1]]
-        return right(stream, {**s, "pads": pads} if s["last"] else s, x)
-
-    kernel(patch, "MaxPool", turned)
+@kernel_bug("attributes", "MaxPool")
+def pads_of_channels_last_in_the_other_order(right: Any, stream: Stream, s: Any, x: Array) -> Any:
+    rank = len(s["window"])
+    pads = [*s["pads"][:rank][::-1], *s["pads"][rank:][::-1]]
+    return right(stream, {**s, "pads": pads} if s["last"] else s, x)
 
 
 @bug("graphs", "Relu", "Add")
 def relu_in_place(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Relu", lambda right, stream, s, x: np.maximum(x, 0, out=x))
+    change_kernel(patch, "Relu", lambda right, stream, s, x: np.maximum(x, 0, out=x))
 
 
 @bug("graphs", "Relu", "Mul", "Add")
@@ -456,20 +431,15 @@ def shapes_remembered_by_the_first_dimension(patch: pytest.MonkeyPatch) -> None:
         shape = known.setdefault(x.shape[0], right(stream, s, x).shape)
         return np.resize(x, shape)
 
-    kernel(patch, "Flatten", cached)
+    change_kernel(patch, "Flatten", cached)
 
 
-@bug("sizes", "MatMul")
-def one_shape_for_ever(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def fixed(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        shapes = [x.shape for x in inputs]
-        if self.__dict__.setdefault("shapes", shapes) != shapes:
-            raise RuntimeError("compiled for other shapes")
-        return right(self, inputs, chunks, state)
-
-    patch.setattr(Executable, "into_memory", fixed)
+@call_bug("sizes", "MatMul")
+def one_shape_for_ever(right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+    shapes = [x.shape for x in inputs]
+    if self.__dict__.setdefault("shapes", shapes) != shapes:
+        raise RuntimeError("compiled for other shapes")
+    return right(self, inputs, chunks, state)
 
 
 # States and threads
@@ -487,31 +457,25 @@ def one_scratch_memory_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stream, "scratch", lambda self, shape: buffers.setdefault(shape, np.empty(shape, np.float32)))
 
 
-@bug("threads", "Relu", "Add")
-def operands_kept_in_the_program(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def kept(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        self.cache_of_inputs = inputs
-        return right(self, self.cache_of_inputs, chunks, state)
-
-    patch.setattr(Executable, "into_memory", kept)
+@call_bug("threads", "Relu", "Add")
+def operands_kept_in_the_program(
+    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
+) -> list[Tensor]:
+    self.cache_of_inputs = inputs
+    return right(self, self.cache_of_inputs, chunks, state)
 
 
-@bug("handles", "Relu")
-def results_in_the_buffer_of_the_last_call(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def reused(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        made = right(self, inputs, chunks, state)
-        kept = self.__dict__.setdefault("pool", {})
-        for k, y in enumerate(made):
-            buffer = kept.setdefault((k, y.shape), y)
-            on_card(buffer)[...] = on_card(y)
-            made[k] = buffer
-        return made
-
-    patch.setattr(Executable, "into_memory", reused)
+@call_bug("handles", "Relu")
+def results_in_the_buffer_of_the_last_call(
+    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
+) -> list[Tensor]:
+    made = right(self, inputs, chunks, state)
+    kept = self.__dict__.setdefault("pool", {})
+    for k, y in enumerate(made):
+        buffer = kept.setdefault((k, y.shape), y)
+        on_card(buffer)[...] = on_card(y)
+        made[k] = buffer
+    return made
 
 
 @bug("allocator", "Conv")
@@ -519,15 +483,10 @@ def states_never_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Executable, "release_state", lambda self, state: None)
 
 
-@bug("statelessness", "Relu")
-def the_last_values_kept(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def kept(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        self.last = inputs
-        return right(self, inputs, chunks, state)
-
-    patch.setattr(Executable, "into_memory", kept)
+@call_bug("statelessness", "Relu")
+def the_last_values_kept(right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+    self.last = inputs
+    return right(self, inputs, chunks, state)
 
 
 @bug("statelessness", "MatMul")
@@ -538,7 +497,7 @@ def results_depend_on_the_number_of_runs(patch: pytest.MonkeyPatch) -> None:
         runs.append(1)
         return right(stream, s, a, b) * np.float32(1 + 1e-6 * (len(runs) % 3))
 
-    kernel(patch, "MatMul", drifting)
+    change_kernel(patch, "MatMul", drifting)
 
 
 # Memory
@@ -628,31 +587,23 @@ def types_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CardTransfer, "copy", single)
 
 
-@bug("handles", "Flatten", "Reshape")
-def results_in_the_memory_of_their_input(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def aliased(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        made = right(self, inputs, chunks, state)
-        return [Tensor(inputs[0].memory, y.dtype, y.shape) if y.nbytes == inputs[0].nbytes else y for y in made]
-
-    patch.setattr(Executable, "into_memory", aliased)
+@call_bug("handles", "Flatten", "Reshape")
+def results_in_the_memory_of_their_input(
+    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
+) -> list[Tensor]:
+    made = right(self, inputs, chunks, state)
+    return [Tensor(inputs[0].memory, y.dtype, y.shape) if y.nbytes == inputs[0].nbytes else y for y in made]
 
 
 @bug("handles", "Relu")
 def an_input_written_to(patch: pytest.MonkeyPatch) -> None:
-    kernel(patch, "Relu", lambda right, stream, s, x: np.maximum(x, 0, out=x))
+    change_kernel(patch, "Relu", lambda right, stream, s, x: np.maximum(x, 0, out=x))
 
 
-@bug("handles", "Relu")
-def an_input_returned(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def returned(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        on_card(inputs[0])[...] = on_card(right(self, inputs, chunks, state)[0]).reshape(inputs[0].shape)
-        return [inputs[0]]
-
-    patch.setattr(Executable, "into_memory", returned)
+@call_bug("handles", "Relu")
+def an_input_returned(right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+    on_card(inputs[0])[...] = on_card(right(self, inputs, chunks, state)[0]).reshape(inputs[0].shape)
+    return [inputs[0]]
 
 
 @bug("handles", "Relu", "Mul", "Add")
@@ -669,28 +620,22 @@ def results_are_others_in_memory_that_is_given(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(program, "stored", off)
 
 
-@bug("caches", "MatMul", "Relu")
-def a_cache_by_shape_without_limit(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def cached(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        self.__dict__.setdefault("cache", {}).setdefault(tuple(x.shape for x in inputs), bytearray(1000))
-        return right(self, inputs, chunks, state)
-
-    patch.setattr(Executable, "into_memory", cached)
+@call_bug("caches", "MatMul", "Relu")
+def a_cache_by_shape_without_limit(
+    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
+) -> list[Tensor]:
+    self.__dict__.setdefault("cache", {}).setdefault(tuple(x.shape for x in inputs), bytearray(1000))
+    return right(self, inputs, chunks, state)
 
 
-@bug("caches", "MatMul", "Relu")
-def a_workspace_on_the_card_for_each_shape(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def cached(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        key, known = tuple(x.shape for x in inputs), self.__dict__.setdefault("cache", {})
-        if key not in known:
-            known[key] = stored(np.zeros(64, np.float32), self._arena)
-        return right(self, inputs, chunks, state)
-
-    patch.setattr(Executable, "into_memory", cached)
+@call_bug("caches", "MatMul", "Relu")
+def a_workspace_on_the_card_for_each_shape(
+    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
+) -> list[Tensor]:
+    key, known = tuple(x.shape for x in inputs), self.__dict__.setdefault("cache", {})
+    if key not in known:
+        known[key] = stored(np.zeros(64, np.float32), self._arena)
+    return right(self, inputs, chunks, state)
 
 
 @bug("release", "Relu")
@@ -919,32 +864,24 @@ def claims_less_each_time(patch: pytest.MonkeyPatch) -> Any:
 # Runs that end early
 
 
-@bug("interrupted", "MatMul", "Add")
-def locked_after_an_error(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def locked(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        if self.__dict__.get("busy"):
-            raise RuntimeError("busy")
-        self.busy = True
-        made = right(self, inputs, chunks, state)
-        self.busy = False
-        return made
-
-    patch.setattr(Executable, "into_memory", locked)
+@call_bug("interrupted", "MatMul", "Add")
+def locked_after_an_error(right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+    if self.__dict__.get("busy"):
+        raise RuntimeError("busy")
+    self.busy = True
+    made = right(self, inputs, chunks, state)
+    self.busy = False
+    return made
 
 
-@bug("interrupted", "MatMul", "Add")
-def memory_lost_with_each_error(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-
-    def leaking(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
-        workspace = self._arena.allocate(64)
-        made = right(self, inputs, chunks, state)
-        self._arena.free(workspace)
-        return made
-
-    patch.setattr(Executable, "into_memory", leaking)
+@call_bug("interrupted", "MatMul", "Add")
+def memory_lost_with_each_error(
+    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
+) -> list[Tensor]:
+    workspace = self._arena.allocate(64)
+    made = right(self, inputs, chunks, state)
+    self._arena.free(workspace)
+    return made
 
 
 @bug("interrupted", "Relu")

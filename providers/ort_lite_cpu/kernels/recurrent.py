@@ -9,7 +9,7 @@ the recurrence weights gives all sums that the new state of its block needs. Sta
 Long, and one file: three layers that share their rounds, blocks and products.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
@@ -48,6 +48,42 @@ ACTIVATIONS = {
     "softplus": (0.0, 0.0),
 }
 """Name -> defaults of alpha and beta."""
+
+
+class Direction(NamedTuple):
+    """One direction of a layer. Element (t, b, unit) of the result is at t * later + b * stride + offset + unit."""
+
+    steps: int
+    batch: int
+    size: int
+    backward: int
+    later: int
+    stride: int
+    offset: int
+
+
+class CellFunctions(NamedTuple):
+    """Numbers of an LSTM's activations: a is alpha, b beta. Sums are clipped to `limit` if it is above 0."""
+
+    limit: float
+    coupled: int
+    """1: the forget gate is 1 less the input gate."""
+    a0: float
+    b0: float
+    a1: float
+    b1: float
+    a2: float
+    b2: float
+
+
+class GateFunctions(NamedTuple):
+    """Numbers of a GRU's activations, as in CellFunctions."""
+
+    limit: float
+    a0: float
+    b0: float
+    a1: float
+    b1: float
 
 
 def activate(x: Any, kind: Static, alpha: float, beta: float) -> Any:
@@ -110,18 +146,35 @@ def product(
     lanes: Static,
 ) -> None:
     """Rows of c (m, vectors * lanes) from rows of a (m, k) and a panel b, `rows` at a time. `mode` is a tile's."""
-    i, n = 0, vectors * lanes
+    i = 0
     while i + rows <= m:
-        x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, rows, vectors, vectors, lanes, SHARES)
+        _tile_at(a, lda, b, c, ldc, i, k, mode, bias, rows, vectors, lanes)
         i += rows
     while rows > 2 and i + 2 <= m:
-        x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 2, vectors, vectors, lanes, SHARES)
+        _tile_at(a, lda, b, c, ldc, i, k, mode, bias, 2, vectors, lanes)
         i += 2
     if i < m:
-        x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 1, vectors, vectors, lanes, SHARES)
+        _tile_at(a, lda, b, c, ldc, i, k, mode, bias, 1, vectors, lanes)
+
+
+@native
+def _tile_at(
+    a: Ptr,
+    lda: int,
+    b: Ptr,
+    c: Ptr,
+    ldc: int,
+    i: int,
+    k: int,
+    mode: int,
+    bias: Ptr,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+) -> None:
+    """The tile of c whose first row is i."""
+    n, x, y = vectors * lanes, shift(a, i * lda), shift(c, i * ldc)
+    tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, rows, vectors, vectors, lanes, SHARES)
 
 
 @native
@@ -184,49 +237,19 @@ def put(h: Ptr, y: Ptr, alive: bool, count: int) -> None:
 
 @native
 def put_all(
-    h: Ptr,
-    lengths: Ptr,
-    y: Ptr,
-    step: int,
-    steps: int,
-    size: int,
-    backward: int,
-    later: int,
-    stride: int,
-    offset: int,
-    padded: int,
-    top: int,
-    bottom: int,
-    first: int,
-    last: int,
+    h: Ptr, lengths: Ptr, y: Ptr, step: int, d: Direction, padded: int, top: int, bottom: int, first: int, last: int
 ) -> None:
     """The results of a step of some sequences, of units `first` to `last` that are no filling."""
     if not null(y):
         for b in range(top, bottom):
-            valid = valid_steps(lengths, b, steps)
-            out = shift(y, time_of(step, valid, backward) * later + b * stride + offset + first)
-            put(shift(h, b * padded + first), out, step < valid, min(last, size) - first)
+            valid = valid_steps(lengths, b, d.steps)
+            out = shift(y, time_of(step, valid, d.backward) * d.later + b * d.stride + d.offset + first)
+            put(shift(h, b * padded + first), out, step < valid, min(last, d.size) - first)
 
 
 @native
 def update_cell(
-    gates: Ptr,
-    across: int,
-    peephole: Ptr,
-    c: Ptr,
-    h: Ptr,
-    limit: float,
-    coupled: int,
-    a0: float,
-    b0: float,
-    a1: float,
-    b1: float,
-    a2: float,
-    b2: float,
-    f: Static,
-    g: Static,
-    k: Static,
-    count: int,
+    gates: Ptr, across: int, peephole: Ptr, c: Ptr, h: Ptr, act: CellFunctions, f: Static, g: Static, k: Static, count: int
 ) -> None:
     """One LSTM step of `count` units: c and h, from the sums of gates i, o, f, c; those of a gate lie `across` behind the one before.
 
@@ -238,13 +261,13 @@ def update_cell(
         if not null(peephole):
             zi += peephole[j] * old
             zf += peephole[2 * across + j] * old
-        gate_i = activate(clipped(zi, limit), f, a0, b0)
-        gate_f = like(old, 1) - gate_i if coupled != 0 else activate(clipped(zf, limit), f, a0, b0)
-        new = gate_f * old + gate_i * activate(clipped(zc, limit), g, a1, b1)
+        gate_i = activate(clipped(zi, act.limit), f, act.a0, act.b0)
+        gate_f = like(old, 1) - gate_i if act.coupled != 0 else activate(clipped(zf, act.limit), f, act.a0, act.b0)
+        new = gate_f * old + gate_i * activate(clipped(zc, act.limit), g, act.a1, act.b1)
         if not null(peephole):
             zo += peephole[across + j] * new
         c[j] = new
-        h[j] = activate(clipped(zo, limit), f, a0, b0) * activate(new, k, a2, b2)
+        h[j] = activate(clipped(zo, act.limit), f, act.a0, act.b0) * activate(new, k, act.a2, act.b2)
 
 
 @native
@@ -265,22 +288,9 @@ def lstm(
     h: Ptr,
     c: Ptr,
     y: Ptr,
-    steps: int,
-    batch: int,
-    size: int,
+    d: Direction,
     width: int,
-    backward: int,
-    later: int,
-    stride: int,
-    offset: int,
-    limit: float,
-    coupled: int,
-    a0: float,
-    b0: float,
-    a1: float,
-    b1: float,
-    a2: float,
-    b2: float,
+    act: CellFunctions,
     f: Static,
     g: Static,
     k: Static,
@@ -298,37 +308,35 @@ def lstm(
     y[t * later + b * stride + offset :] = h after step t.
     """
     step, own = part // parts, part % parts
-    blocks = (size + unit - 1) // unit
-    top, bottom, left, right = share(batch, blocks, own, parts, rows)
-    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
-    before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
-    if step >= steps:
+    blocks = (d.size + unit - 1) // unit
+    top, bottom, left, right = share(d.batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, d.backward)
+    before, after = shift(h, step % 2 * d.batch * padded), shift(h, (1 - step % 2) * d.batch * padded)
+    if step >= d.steps:
         return OK
     gather(shift(before, top * padded), (bottom - top) * padded, parts, lanes)
     for number in range(left, right):
         block = turned(number, step, left, right)
-        at, weights = block * unit, shift(r, block * size * 4 * unit)
+        at, weights = block * unit, shift(r, block * d.size * 4 * unit)
         peep = shift(peephole, 0 if null(peephole) else block * 3 * unit)
         for first in range(top, bottom, many):
-            t = time_of(step, valid_steps(lengths, first, steps), backward)
-            gates = shift(xw, ((t * batch + first) * blocks + block) * 4 * unit)
+            t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
+            gates = shift(xw, ((t * d.batch + first) * blocks + block) * 4 * unit)
             x = shift(before, first * padded)
-            product(x, padded, weights, gates, 4 * padded, many, size, ACCUMULATE, x, rows, vectors, lanes)
+            product(x, padded, weights, gates, 4 * padded, many, d.size, ACCUMULATE, x, rows, vectors, lanes)
             for b in range(first, first + many):
                 z, old, new = (
                     shift(gates, (b - first) * 4 * padded),
                     shift(before, b * padded + at),
                     shift(after, b * padded + at),
                 )
-                alive = step < valid_steps(lengths, b, steps)
+                alive = step < valid_steps(lengths, b, d.steps)
                 if alive:
                     cell = shift(c, b * padded + at)
-                    update_cell(z, unit, peep, cell, new, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k, width)
+                    update_cell(z, unit, peep, cell, new, act, f, g, k, width)
                 else:
                     keep(old, new, width)
-    put_all(
-        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
-    )
+    put_all(after, lengths, y, step, d, padded, top, bottom, left * unit, right * unit)
     return OK
 
 
@@ -350,19 +358,9 @@ def gru(
     h: Ptr,
     y: Ptr,
     reset: Ptr,
-    steps: int,
-    batch: int,
-    size: int,
+    d: Direction,
     width: int,
-    backward: int,
-    later: int,
-    stride: int,
-    offset: int,
-    limit: float,
-    a0: float,
-    b0: float,
-    a1: float,
-    b1: float,
+    act: GateFunctions,
     f: Static,
     g: Static,
     rows: Static,
@@ -379,34 +377,32 @@ def gru(
     h (batch, blocks * unit) is start and end state; reset, of the same size, is scratch: gate r times h.
     """
     turn, own = part // parts, part % parts
-    blocks, step, opens = (size + unit - 1) // unit, turn // 2, turn % 2 == 0
-    top, bottom, left, right = share(batch, blocks, own, parts, rows)
-    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
-    if step >= steps:
+    blocks, step, opens = (d.size + unit - 1) // unit, turn // 2, turn % 2 == 0
+    top, bottom, left, right = share(d.batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, d.backward)
+    if step >= d.steps:
         return OK
     gather(shift(h if opens else reset, top * padded), (bottom - top) * padded, parts, lanes)
     for block in range(left, right):
-        at, weights, final = block * unit, shift(r, block * size * 2 * unit), shift(new, block * size * unit)
+        at, weights, final = block * unit, shift(r, block * d.size * 2 * unit), shift(new, block * d.size * unit)
         for first in range(top, bottom, many):
-            t = time_of(step, valid_steps(lengths, first, steps), backward)
-            gates = shift(xw, ((t * batch + first) * blocks + block) * 3 * unit)
+            t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
+            gates = shift(xw, ((t * d.batch + first) * blocks + block) * 3 * unit)
             if opens:
                 x = shift(h, first * padded)
-                product(x, padded, weights, gates, 3 * padded, many, size, ACCUMULATE, x, rows, vectors, lanes)
+                product(x, padded, weights, gates, 3 * padded, many, d.size, ACCUMULATE, x, rows, vectors, lanes)
             else:
                 x, z = shift(reset, first * padded), shift(gates, 2 * unit)
-                product(x, padded, final, z, 3 * padded, many, size, ACCUMULATE, x, rows, across, lanes)
+                product(x, padded, final, z, 3 * padded, many, d.size, ACCUMULATE, x, rows, across, lanes)
             for b in range(first, first + many):
                 z, own_h = shift(gates, (b - first) * 3 * padded), shift(h, b * padded + at)
-                alive = step < valid_steps(lengths, b, steps)
+                alive = step < valid_steps(lengths, b, d.steps)
                 if alive and opens:
-                    open_gates(z, own_h, shift(reset, b * padded + at), limit, a0, b0, f, unit, width)
+                    open_gates(z, own_h, shift(reset, b * padded + at), act.limit, act.a0, act.b0, f, unit, width)
                 elif alive:
-                    blend_state(z, shift(z, 2 * unit), own_h, own_h, limit, a1, b1, g, width)
+                    blend_state(z, shift(z, 2 * unit), own_h, own_h, act.limit, act.a1, act.b1, g, width)
     if not opens:
-        put_all(
-            h, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
-        )
+        put_all(h, lengths, y, step, d, padded, top, bottom, left * unit, right * unit)
     return OK
 
 
@@ -448,19 +444,9 @@ def linear_gru(
     h: Ptr,
     y: Ptr,
     sums: Ptr,
-    steps: int,
-    batch: int,
-    size: int,
+    d: Direction,
     width: int,
-    backward: int,
-    later: int,
-    stride: int,
-    offset: int,
-    limit: float,
-    a0: float,
-    b0: float,
-    a1: float,
-    b1: float,
+    act: GateFunctions,
     f: Static,
     g: Static,
     rows: Static,
@@ -475,32 +461,30 @@ def linear_gru(
     r is a panel of 3 unit columns a block, gates z, r, h, and recurrent_bias (blocks, 3, unit); sums are scratch for their products.
     """
     step, own = part // parts, part % parts
-    blocks = (size + unit - 1) // unit
-    top, bottom, left, right = share(batch, blocks, own, parts, rows)
-    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
-    before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
+    blocks = (d.size + unit - 1) // unit
+    top, bottom, left, right = share(d.batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, d.backward)
+    before, after = shift(h, step % 2 * d.batch * padded), shift(h, (1 - step % 2) * d.batch * padded)
     mode = 0 if null(recurrent_bias) else BIAS
-    if step >= steps:
+    if step >= d.steps:
         return OK
     for number in range(left, right):
         block = turned(number, step, left, right)
-        at, weights, bias = block * unit, shift(r, block * size * 3 * unit), shift(recurrent_bias, block * 3 * unit)
+        at, weights, bias = block * unit, shift(r, block * d.size * 3 * unit), shift(recurrent_bias, block * 3 * unit)
         for first in range(top, bottom, many):
-            t = time_of(step, valid_steps(lengths, first, steps), backward)
+            t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
             x, target = shift(before, first * padded), shift(sums, (first * blocks + block) * 3 * unit)
-            product(x, padded, weights, target, 3 * padded, many, size, mode, bias, rows, vectors, lanes)
+            product(x, padded, weights, target, 3 * padded, many, d.size, mode, bias, rows, vectors, lanes)
             for b in range(first, first + many):
-                gates = shift(xw, ((t * batch + b) * blocks + block) * 3 * unit)
+                gates = shift(xw, ((t * d.batch + b) * blocks + block) * 3 * unit)
                 hidden, old = shift(sums, (b * blocks + block) * 3 * unit), shift(before, b * padded + at)
-                new, alive = shift(after, b * padded + at), step < valid_steps(lengths, b, steps)
+                new, alive = shift(after, b * padded + at), step < valid_steps(lengths, b, d.steps)
                 if alive:
-                    reset_sums(gates, hidden, limit, a0, b0, f, unit, width)
-                    blend_state(gates, shift(gates, 2 * unit), old, new, limit, a1, b1, g, width)
+                    reset_sums(gates, hidden, act.limit, act.a0, act.b0, f, unit, width)
+                    blend_state(gates, shift(gates, 2 * unit), old, new, act.limit, act.a1, act.b1, g, width)
                 else:
                     keep(old, new, width)
-    put_all(
-        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
-    )
+    put_all(after, lengths, y, step, d, padded, top, bottom, left * unit, right * unit)
     return OK
 
 
@@ -527,14 +511,8 @@ def rnn(
     lengths: Ptr,
     h: Ptr,
     y: Ptr,
-    steps: int,
-    batch: int,
-    size: int,
+    d: Direction,
     width: int,
-    backward: int,
-    later: int,
-    stride: int,
-    offset: int,
     limit: float,
     a0: float,
     b0: float,
@@ -548,29 +526,27 @@ def rnn(
 ) -> int:
     """As `lstm`, of one gate and without a cell: xw (steps, batch, blocks, unit), r a panel of unit columns a block."""
     step, own = part // parts, part % parts
-    blocks = (size + unit - 1) // unit
-    top, bottom, left, right = share(batch, blocks, own, parts, rows)
-    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
-    before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
-    if step >= steps:
+    blocks = (d.size + unit - 1) // unit
+    top, bottom, left, right = share(d.batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, d.backward)
+    before, after = shift(h, step % 2 * d.batch * padded), shift(h, (1 - step % 2) * d.batch * padded)
+    if step >= d.steps:
         return OK
     for number in range(left, right):
         block = turned(number, step, left, right)
-        at, weights = block * unit, shift(r, block * size * unit)
+        at, weights = block * unit, shift(r, block * d.size * unit)
         for first in range(top, bottom, many):
-            t = time_of(step, valid_steps(lengths, first, steps), backward)
-            x, sums = shift(before, first * padded), shift(xw, (t * batch + first) * padded + at)
-            product(x, padded, weights, sums, padded, many, size, ACCUMULATE, x, rows, vectors, lanes)
+            t = time_of(step, valid_steps(lengths, first, d.steps), d.backward)
+            x, sums = shift(before, first * padded), shift(xw, (t * d.batch + first) * padded + at)
+            product(x, padded, weights, sums, padded, many, d.size, ACCUMULATE, x, rows, vectors, lanes)
             for b in range(first, first + many):
                 z, new = shift(sums, (b - first) * padded), shift(after, b * padded + at)
-                alive = step < valid_steps(lengths, b, steps)
+                alive = step < valid_steps(lengths, b, d.steps)
                 if alive:
                     activate_sums(z, new, limit, a0, b0, f, width)
                 else:
                     keep(shift(before, b * padded + at), new, width)
-    put_all(
-        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
-    )
+    put_all(after, lengths, y, step, d, padded, top, bottom, left * unit, right * unit)
     return OK
 
 

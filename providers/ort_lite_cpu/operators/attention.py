@@ -10,7 +10,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
-from ort_lite_cpu.lowering.broadcast import is_one_or
+from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
@@ -89,8 +89,8 @@ def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
     steps: list[Dim] = []
     for dim, step, full in zip(shape[:3], contiguous(shape)[:3], wanted, strict=True):
         if not same(dim, 1) and not same(dim, full):
-            op.require(is_one_or(dim, full), "dimension {0} of the mask is neither 1 nor {1}", dim, full)
-        steps.append(0 if same(dim, 1) else step if same(dim, full) else select(equal(dim, 1), 0, step))
+            op.require(broadcasts(dim, full), "dimension {0} of the mask is neither 1 nor {1}", dim, full)
+        steps.append(broadcast_step(dim, full, step))
     return Mask(tensor, steps, shape[3])
 
 

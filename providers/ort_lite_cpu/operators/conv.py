@@ -149,8 +149,8 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
     to, lies = laid(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
-    given = {**sizes.named, **lies, **epilogue.activation.named, **tile.statics}
-    op.emit(convolution.conv, operands, **given, groups=groups, work=sizes.work, result=_result(sizes, to, lies))
+    given = {**sizes.replace(groups=groups).named, **lies, **epilogue.activation.named, **tile.statics}
+    op.emit(convolution.conv, operands, **given, work=sizes.work, result=_result(sizes, to, lies))
 
 
 def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
@@ -222,7 +222,7 @@ def _emit_winograd(
     operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
     statics = {**tile.statics, "edge": edge, "taps": taps, "stride": stride, "axes": axes}
     statics["shares"] = winograd.shares_for(block, tile)
-    given = {**sizes.named, **lies, "groups": groups, **epilogue.activation.named, **statics}
+    given = {**sizes.named, **lies, **epilogue.activation.named, **statics}
     whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
     in_place = (4, 3) if whole else None
     given |= {"block": block, "columns": columns, "size": size}

@@ -144,9 +144,7 @@ def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y:
     scratch = op.temporary(x.dtype, (threads, channels * kd * lines * sw * wide))
     operands = [x, w, epilogue.bias, epilogue.residual, y, table, scratch]
     named: dict[str, Any] = {**sizes.named, **epilogue.activation.named, **tile.statics}
-    op.emit(
-        pixels.conv_pixels, operands, **named, groups=groups, heights=heights, across=across, work=sizes.work, result=whole(y)
-    )
+    op.emit(pixels.conv_pixels, operands, **named, heights=heights, across=across, work=sizes.work, result=whole(y))
 
 
 def _block(op: NodeLowering, sizes: Geometry, tile: Tile) -> tuple[Dim, Dim]:

@@ -26,8 +26,8 @@ FEW_ALONG_A_LINE = 32
 MANY_FILTERS = 128 * 128
 """Above it transformed filters, of 64 or 144 bytes each, are not in a cache any more when a model runs again."""
 
-_NAMES = ("n", "c", "o", "id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
-"""What the kernels call the sizes of a `Geometry`: as `convolution.Sizes`."""
+_AXES = ("id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
+"""Fields of the kernels' `Sizes`: numbers of a `Geometry` along three axes."""
 
 
 class Geometry(Record):
@@ -46,11 +46,18 @@ class Geometry(Record):
 
     @property
     def named(self) -> dict[str, Any]:
-        """By the names of the kernels' parameters, all but the groups."""
-        numbers = [self.batch, self.channels, self.outputs]
-        for axes in (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations):
-            numbers += axes
-        return dict(zip(_NAMES, numbers, strict=True))
+        """By the names of the kernels' `convolution.Sizes`; the pixels of the result lie side by side."""
+        triples = (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations)
+        along = zip(_AXES, (number for triple in triples for number in triple), strict=True)
+        each = {"channels": self.channels // self.groups, "outputs": self.outputs // self.groups}
+        return {
+            "n": self.batch,
+            "c": self.channels,
+            "o": self.outputs,
+            "groups": self.groups,
+            "ldy": self.outputs,
+            **each,
+        } | dict(along)
 
     @property
     def pixels(self) -> Dim:

@@ -11,11 +11,11 @@ from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span, wadd
 from ort_lite.record import Record
-from ort_lite.shapes import equal, product, same, select
+from ort_lite.shapes import product, same
 from ort_lite.shapes.broadcast import merge
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
-from ort_lite_cpu.lowering.broadcast import is_one_or
+from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
@@ -83,8 +83,9 @@ def _term(op: NodeLowering, x: Tensor, labels: Sequence[str], sizes: dict[str, D
     strides: dict[str, Dim] = {}
     for label, dim, stride in zip(labels, x.shape, contiguous(x.shape), strict=True):
         if not same(dim, sizes[label]):
-            op.require(is_one_or(dim, sizes[label]), f"sizes of {label!r} differ: {{0}} against {{1}}", dim, sizes[label])
-            stride = select(equal(dim, 1), 0, stride)
+            fits = broadcasts(dim, sizes[label])
+            op.require(fits, f"sizes of {label!r} differ: {{0}} against {{1}}", dim, sizes[label])
+            stride = broadcast_step(dim, sizes[label], stride)
         strides[label] = strides.get(label, 0) + stride
     return Term(x, strides)
 

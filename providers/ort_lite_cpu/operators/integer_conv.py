@@ -14,7 +14,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_dots, integer, integer_convolution
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
-from ort_lite_cpu.lowering.broadcast import is_one_or
+from ort_lite_cpu.lowering.broadcast import broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import geometry
@@ -83,7 +83,7 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
         return total
     left = [bits(x), None if zero is None else bits(zero), w.panels]
-    given = {**sizes.named, "groups": sizes.groups, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
+    given = {**sizes.named, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
     depth, dots = product(sizes.kernel) * (sizes.channels // sizes.groups), byte_dots.dot_tile(op.target)
     if dots is not None and w.sums is not None:
         size = integer.scratch_size(sizes.pixels, 4 * ceildiv(depth, 4), dots.rows)
@@ -152,8 +152,12 @@ def one_or_each(op: NodeLowering, index: int, count: Dim = 1) -> None:
             raise op.reject(
                 f"input {index} of rank {len(op.raw(index).shape)}; it should be one number, or one an output channel"
             )
-        message = f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels"
-        op.require(is_one_or(size, count), message, size, count)
+        op.require(
+            broadcasts(size, count),
+            f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels",
+            size,
+            count,
+        )
 
 
 def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:

@@ -15,7 +15,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_dots, integer
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
-from ort_lite_cpu.lowering.broadcast import require_broadcast
+from ort_lite_cpu.lowering.broadcast import broadcast_step, require_broadcast
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
@@ -331,10 +331,7 @@ def expanded(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor
     padded = (*(1,) * (len(wanted) - len(shape)), *shape)
     if all(same(a, b) for a, b in zip(padded, wanted, strict=True)):
         return x
-    steps = [
-        step if same(dim, full) else select(equal(dim, 1), 0, step)
-        for step, dim, full in zip(contiguous(padded), padded, wanted, strict=True)
-    ]
+    steps = [broadcast_step(dim, full, step) for step, dim, full in zip(contiguous(padded), padded, wanted, strict=True)]
     require_broadcast(op, padded, wanted)
     made = op.temporary(x.dtype, wanted)
     emit_strided(op, x, made, wanted, steps, contiguous(wanted))

@@ -6,7 +6,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
 from ort_lite.shapes import equal, floordiv
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.broadcast import is_one_or
+from ort_lite_cpu.lowering.broadcast import broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -158,7 +158,7 @@ def _for_each(op: NodeLowering, name: str, x: Tensor | None, groups: int, most: 
     op.agree(x.shape[:2], op.raw(0).shape[:2], f"{name} does not fit the queries")
     each = floordiv(x.shape[2], groups)
     op.require(equal(each * groups, x.shape[2]), f"{name} has {{0}} numbers for {{1}} heads", x.shape[2], groups)
-    op.require(is_one_or(each, most), f"{name} has {{0}} numbers a head, expected 1 or {{1}}", each, most)
+    op.require(broadcasts(each, most), f"{name} has {{0}} numbers a head, expected 1 or {{1}}", each, most)
     return each
 
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
-from ort_lite.shapes import at_least, equal, product, same, select
+from ort_lite.shapes import at_least, equal, product, same
 from ort_lite.shapes.dims import Shape, maximum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels, unpacked
-from ort_lite_cpu.lowering.broadcast import is_one_or
+from ort_lite_cpu.lowering.broadcast import broadcast_step, joint_dim, require_broadcast
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -144,7 +144,7 @@ def _with_addend(op: NodeLowering, spec: Product, beta: float) -> Product:
     """Gemm's C: a bias where it is one row, else a residual, in full."""
     c = op.input(2)
     row, column = (1, 1, *c.shape)[-2:]
-    _require_broadcast(op, (row, column), (spec.m, spec.n))
+    require_broadcast(op, (row, column), (spec.m, spec.n))
     constant = op.constant(2)
     if same(row, 1) and same(column, spec.n):
         if beta == 1.0:
@@ -154,8 +154,7 @@ def _with_addend(op: NodeLowering, spec: Product, beta: float) -> Product:
     if beta == 1.0 and same(row, spec.m) and same(column, spec.n):
         return spec.replace(residual=c)
     full = op.temporary(c.dtype, (spec.m, spec.n))
-    down = 0 if same(row, 1) else select(equal(row, 1), 0, column)
-    across = 0 if same(column, 1) else select(equal(column, 1), 0, 1)
+    down, across = broadcast_step(row, spec.m, column), broadcast_step(column, spec.n, 1)
     work = spec.m * spec.n // 2
     op.emit(kernels.scaled, [c, full], m=spec.m, n=spec.n, row=down, column=across, factor=beta, work=work)
     return spec.replace(residual=full)
@@ -302,22 +301,16 @@ def _joined(a: Operand) -> Operand:
     return Operand(a.tensor, tuple(shape), tuple(strides))
 
 
-def _require_broadcast(op: NodeLowering, shape: Shape, out: Shape) -> None:
-    for dim, wanted in zip(shape, out, strict=True):
-        if not same(dim, 1) and not same(dim, wanted):
-            op.require(is_one_or(dim, wanted), "{0} does not broadcast to {1}", dim, wanted)
-
-
 def _batch_loops(op: NodeLowering, a: Operand, b: Operand) -> tuple[Operand, Operand, Dim, list[Dim]]:
     """(a, b, number of products, three batch dimensions and the steps of a and of b along them, 0 where one is broadcast)."""
     rank = max(len(a.shape), len(b.shape)) - 2
     shapes = [(*(1,) * (rank + 2 - len(x.shape)), *x.shape[:-2]) for x in (a, b)]
-    wanted = tuple(_broadcast(x, y) for x, y in zip(*shapes, strict=True))
+    wanted = tuple(joint_dim(x, y) for x, y in zip(*shapes, strict=True))
     steps = []
     for x, shape in zip((a, b), shapes, strict=True):
-        _require_broadcast(op, shape, wanted)
+        require_broadcast(op, shape, wanted)
         own = (*(0,) * (rank + 2 - len(x.shape)), *x.strides[:-2])
-        steps.append([_step(dim, full, step) for dim, full, step in zip(shape, wanted, own, strict=True)])
+        steps.append([broadcast_step(dim, full, step) for dim, full, step in zip(shape, wanted, own, strict=True)])
     loops: list[tuple[Dim, Dim, Dim]] = []
     for dim, left, right in zip(wanted, *steps, strict=True):
         if same(dim, 1):
@@ -336,13 +329,3 @@ def _spread(op: NodeLowering, x: Operand, batch: Shape, steps: Sequence[Dim]) ->
     """A copy of x written out to all batch dimensions."""
     shape = (*batch, *x.shape[-2:])
     return _compact(op, Operand(x.tensor, shape, (*steps, *x.strides[-2:])))
-
-
-def _broadcast(a: Dim, b: Dim) -> Dim:
-    return b if same(a, 1) else a if same(b, 1) or same(a, b) else select(equal(a, 1), b, a)
-
-
-def _step(dim: Dim, full: Dim, step: Dim) -> Dim:
-    if same(dim, full):
-        return step
-    return 0 if same(dim, 1) else select(equal(dim, 1), 0, step)

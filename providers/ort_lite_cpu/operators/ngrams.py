@@ -1,5 +1,7 @@
 """n-grams of numbers: a prefix tree as a hash table, and how often each occurs in a row."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ort_lite.dtypes import Array
@@ -8,6 +10,20 @@ from ort_lite.native.lang import Ptr, cast, imin, like, native, read_once, shr, 
 NODE, ITEM, NEXT, NGRAM = 0, 1, 2, 3
 """Columns of the table: from NODE, ITEM leads to NEXT, where NGRAM ends (-1: none). A NODE of -1 is a free place."""
 MIX_NODE, MIX_ITEM = -7046029254386353131, -4417276706812531889
+
+
+class Ngrams(NamedTuple):
+    """What is counted: n-grams of `shortest` to `longest` items, up to `skips` apart from being neighbours."""
+
+    width: int
+    """Columns of the result."""
+    mask: int
+    """Rows of the table, less 1."""
+    shortest: int
+    longest: int
+    skips: int
+    once: int
+    """1: any number of times counts as one."""
 
 
 @native
@@ -29,28 +45,26 @@ def step(table: Ptr, node: int, item: int, mask: int) -> int:
 
 
 @native
-def count_row(
-    x: Ptr, table: Ptr, columns: Ptr, y: Ptr, items: int, width: int, mask: int, shortest: int, longest: int, skips: int
-) -> None:
+def count_row(x: Ptr, table: Ptr, columns: Ptr, y: Ptr, items: int, g: Ngrams) -> None:
     """y (width,) = how often each n-gram occurs in x (items,).
 
     Items that begin no n-gram cost one look. The others are tried with each distance at which so short an n-gram still fits.
     """
-    for column in range(width):
+    for column in range(g.width):
         y[column] = like(y, 0)
-    least = max(shortest, 2)
+    least = max(g.shortest, 2)
     for start in range(items):
-        first = step(table, 0, cast(read_once(x, start), "i64"), mask)
+        first = step(table, 0, cast(read_once(x, start), "i64"), g.mask)
         if first < 0:
             continue
-        if shortest <= 1 and table[first * 4 + NGRAM] >= 0:
+        if g.shortest <= 1 and table[first * 4 + NGRAM] >= 0:
             column = columns[table[first * 4 + NGRAM]]
             y[column] = y[column] + like(y, 1)
-        farthest = imin(skips + 1, (items - 1 - start) // (least - 1)) if longest > 1 else 0
+        farthest = imin(g.skips + 1, (items - 1 - start) // (least - 1)) if g.longest > 1 else 0
         for distance in range(1, farthest + 1):
             node, at, length = table[first * 4 + NEXT], start + distance, 2
-            while length <= longest and at < items:
-                found = step(table, node, cast(read_once(x, at), "i64"), mask)
+            while length <= g.longest and at < items:
+                found = step(table, node, cast(read_once(x, at), "i64"), g.mask)
                 if found < 0:
                     break
                 ngram = table[found * 4 + NGRAM]
@@ -63,10 +77,10 @@ def count_row(
 
 
 @native
-def weigh(y: Ptr, weights: Ptr, width: int, once: int) -> None:
+def weigh(y: Ptr, weights: Ptr, g: Ngrams) -> None:
     """y (width,), times 0 or 1 if `once`, times weights."""
-    for column in range(width):
-        if once != 0 and y[column] > like(y, 1):
+    for column in range(g.width):
+        if g.once != 0 and y[column] > like(y, 1):
             y[column] = like(y, 1)
         y[column] = y[column] * weights[column]
 

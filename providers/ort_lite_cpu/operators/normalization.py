@@ -7,11 +7,11 @@ import numpy as np
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, SUMS, Ptr, Static, fabs, like, native, null, power, shift, span, sqrt
-from ort_lite.shapes import equal, product, same, select
+from ort_lite.shapes import product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.lowering.attributes import axis_of, check_groups
-from ort_lite_cpu.lowering.broadcast import is_one_or
+from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
@@ -56,12 +56,7 @@ def batch_normalization(op: NodeLowering) -> None:
 
 @native(fastmath=SUMS)
 @extents(
-    x="rows * n",
-    scale="group * ceildiv(n, run)",
-    bias="group * ceildiv(n, run)",
-    y="rows * n",
-    mean="rows",
-    inverse="rows",
+    x="rows * n", scale="group * ceildiv(n, run)", bias="group * ceildiv(n, run)", y="rows * n", mean="rows", inverse="rows"
 )
 def normalise(
     x: Ptr,
@@ -209,8 +204,8 @@ def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
         return given
     strides: list[Dim] = []
     for mine, dim, stride in zip(shape, wanted, contiguous(shape), strict=True):
-        op.require(is_one_or(mine, dim), "dimension {0} is neither 1 nor {1}, that of the input", mine, dim)
-        strides.append(select(equal(mine, 1), 0, stride))
+        op.require(broadcasts(mine, dim), "dimension {0} is neither 1 nor {1}, that of the input", mine, dim)
+        strides.append(broadcast_step(mine, dim, stride))
     made = op.temporary(given.dtype, wanted)
     emit_strided(op, given, made, wanted, strides, contiguous(wanted))
     return made

@@ -5,7 +5,7 @@ Spatial axes are padded to three: x is (N, D, H, W, C) in memory, and every loop
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, imax, like, native, power, span, sqrt
@@ -25,41 +25,37 @@ MANY = 1 << 20
 INTEGER_BYTES = frozenset({"int8", "uint8"})
 
 
+class Windows(NamedTuple):
+    """Sizes of a pooling. k: window, s: stride, p: padding in front, d: dilation, e: padded extent."""
+
+    n: int
+    c: int
+    xd: int
+    xh: int
+    xw: int
+    yd: int
+    yh: int
+    yw: int
+    kd: int
+    kh: int
+    kw: int
+    sd: int
+    sh: int
+    sw: int
+    pd: int
+    ph: int
+    pw: int
+    dd: int
+    dh: int
+    dw: int
+    ed: int
+    eh: int
+    ew: int
+
+
 @native
 @extents(x="n * xd * xh * xw * c", y="n * yd * yh * yw * c")
-def pool(
-    x: Ptr,
-    y: Ptr,
-    n: int,
-    c: int,
-    xd: int,
-    xh: int,
-    xw: int,
-    yd: int,
-    yh: int,
-    yw: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    ed: int,
-    eh: int,
-    ew: int,
-    p: float,
-    kind: Static,
-    rows: Static,
-    columns: Static,
-    part: int,
-    parts: int,
-) -> int:
+def pool(x: Ptr, y: Ptr, g: Windows, p: float, kind: Static, rows: Static, columns: Static, part: int, parts: int) -> int:
     """y (n, yd, yh, yw, c) from x (n, xd, xh, xw, c). k: window, s: stride, p: padding in front, d: dilation, e: padded extent.
 
     kind: "max", "max_integer", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent),
@@ -67,34 +63,45 @@ def pool(
     rows, columns: the window where it is small, plane and not dilated, so that it is unrolled away from the edges; else 0.
     Windows, strides and dilations are positive: `check_windows`.
     """
-    for row in span(n * yd * yh, part, parts):
-        d0 = ((row // yh) % yd) * sd - pd
-        h0 = (row % yh) * sh - ph
-        batch = (row // yh) // yd
-        i0, i1, j0, j1 = _before(0, d0, dd, kd), _before(xd, d0, dd, kd), _before(0, h0, dh, kh), _before(xh, h0, dh, kh)
-        for column in range(yw):
-            w0 = column * sw - pw
-            out = (row * yw + column) * c
-            if rows > 0 and h0 >= 0 and w0 >= 0 and h0 + rows <= xh and w0 + columns <= xw:
-                _unrolled(x, y, out, (((batch * xd + d0) * xh + h0) * xw + w0) * c, c, xw * c, p, kind, rows, columns)
+    for row in span(g.n * g.yd * g.yh, part, parts):
+        d0 = ((row // g.yh) % g.yd) * g.sd - g.pd
+        h0 = (row % g.yh) * g.sh - g.ph
+        batch = (row // g.yh) // g.yd
+        i0, i1, j0, j1 = (
+            _before(0, d0, g.dd, g.kd),
+            _before(g.xd, d0, g.dd, g.kd),
+            _before(0, h0, g.dh, g.kh),
+            _before(g.xh, h0, g.dh, g.kh),
+        )
+        for column in range(g.yw):
+            w0 = column * g.sw - g.pw
+            out = (row * g.yw + column) * g.c
+            if rows > 0 and h0 >= 0 and w0 >= 0 and h0 + rows <= g.xh and w0 + columns <= g.xw:
+                _unrolled(
+                    x, y, out, (((batch * g.xd + d0) * g.xh + h0) * g.xw + w0) * g.c, g.c, g.xw * g.c, p, kind, rows, columns
+                )
                 continue
             count = 0
-            k0, k1 = _before(0, w0, dw, kw), _before(xw, w0, dw, kw)
+            k0, k1 = _before(0, w0, g.dw, g.kw), _before(g.xw, w0, g.dw, g.kw)
             for i in range(i0, i1):
-                d = d0 + i * dd
+                d = d0 + i * g.dd
                 for j in range(j0, j1):
-                    h = h0 + j * dh
+                    h = h0 + j * g.dh
                     for k in range(k0, k1):
-                        w = w0 + k * dw
-                        _add_tap(x, y, out, (((batch * xd + d) * xh + h) * xw + w) * c, c, count, p, kind)
+                        w = w0 + k * g.dw
+                        _add_tap(x, y, out, (((batch * g.xd + d) * g.xh + h) * g.xw + w) * g.c, g.c, count, p, kind)
                         count += 1
             if count == 0:
-                for q in range(c):
+                for q in range(g.c):
                     y[out + q] = _nothing(y[out + q], kind)
             if kind == "average_padded":
-                count = _before(ed - pd, d0, dd, kd) * _before(eh - ph, h0, dh, kh) * _before(ew - pw, w0, dw, kw)
+                count = (
+                    _before(g.ed - g.pd, d0, g.dd, g.kd)
+                    * _before(g.eh - g.ph, h0, g.dh, g.kh)
+                    * _before(g.ew - g.pw, w0, g.dw, g.kw)
+                )
             count = max(count, 1)
-            for q in range(c):
+            for q in range(g.c):
                 y[out + q] = _last(y[out + q], count, p, kind)
     return OK
 
@@ -166,58 +173,37 @@ def _before(limit: int, first: int, dilation: int, window: int) -> int:
 
 @native
 @extents(x="n * c * xd * xh * xw", index="n * c * yd * yh * yw")
-def max_indices(
-    x: Ptr,
-    index: Ptr,
-    n: int,
-    c: int,
-    xd: int,
-    xh: int,
-    xw: int,
-    yd: int,
-    yh: int,
-    yw: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    column_major: int,
-    part: int,
-    parts: int,
-) -> int:
+def max_indices(x: Ptr, index: Ptr, g: Windows, column_major: int, part: int, parts: int) -> int:
     """index (n, c, yd, yh, yw): flat position of each maximum in x (n, c, xd, xh, xw), contiguous in logical order.
 
     Windows, strides and dilations are positive: `check_windows`.
     """
-    for plane in span(n * c, part, parts):
-        base = plane * xd * xh * xw
-        for at in range(yd * yh * yw):
+    for plane in span(g.n * g.c, part, parts):
+        base = plane * g.xd * g.xh * g.xw
+        for at in range(g.yd * g.yh * g.yw):
             best = -1
             bd, bh, bw = 0, 0, 0
-            d0, h0, w0 = (at // (yh * yw)) * sd - pd, ((at // yw) % yh) * sh - ph, (at % yw) * sw - pw
-            i0, i1, j0, j1 = _before(0, d0, dd, kd), _before(xd, d0, dd, kd), _before(0, h0, dh, kh), _before(xh, h0, dh, kh)
-            k0, k1 = _before(0, w0, dw, kw), _before(xw, w0, dw, kw)
+            d0, h0, w0 = (at // (g.yh * g.yw)) * g.sd - g.pd, ((at // g.yw) % g.yh) * g.sh - g.ph, (at % g.yw) * g.sw - g.pw
+            i0, i1, j0, j1 = (
+                _before(0, d0, g.dd, g.kd),
+                _before(g.xd, d0, g.dd, g.kd),
+                _before(0, h0, g.dh, g.kh),
+                _before(g.xh, h0, g.dh, g.kh),
+            )
+            k0, k1 = _before(0, w0, g.dw, g.kw), _before(g.xw, w0, g.dw, g.kw)
             for i in range(i0, i1):
-                d = d0 + i * dd
+                d = d0 + i * g.dd
                 for j in range(j0, j1):
-                    h = h0 + j * dh
+                    h = h0 + j * g.dh
                     for k in range(k0, k1):
-                        w = w0 + k * dw
-                        here = base + (d * xh + h) * xw + w
+                        w = w0 + k * g.dw
+                        here = base + (d * g.xh + h) * g.xw + w
                         if best < 0 or x[here] > x[best]:
                             best = here
                             bd, bh, bw = d, h, w
             if column_major != 0:
-                best = base + bd + xd * (bh + xh * bw)
-            index[plane * yd * yh * yw + at] = best
+                best = base + bd + g.xd * (bh + g.xh * bw)
+            index[plane * g.yd * g.yh * g.yw + at] = best
     return OK
 
 
@@ -266,7 +252,6 @@ def emit_pool(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
         pool,
         [x, y],
         **windows.scalars,
-        **windows.extents,
         p=float(op.attr("p", 2)),
         kind=kind,
         rows=window[0] if plane else 0,
@@ -288,7 +273,8 @@ class _Windows(Record):
 
     @property
     def scalars(self) -> dict[str, Any]:
-        """Those that `pool` and `max_indices` have in common."""
+        """By the names of the kernels' `Windows`."""
+        padded = [b + n + a for b, n, a in zip(self.before, self.x[2:], self.after, strict=True)]
         return {
             "n": self.x[0],
             "c": self.x[1],
@@ -298,12 +284,8 @@ class _Windows(Record):
             **spatial("s", self.strides),
             **spatial("p", self.before, 0),
             **spatial("d", self.dilations),
+            **spatial("e", padded),
         }
-
-    @property
-    def extents(self) -> dict[str, Any]:
-        """Of x with its padding."""
-        return spatial("e", [b + n + a for b, n, a in zip(self.before, self.x[2:], self.after, strict=True)])
 
 
 def _windows(op: NodeLowering, x: Shape, y: Shape) -> _Windows:

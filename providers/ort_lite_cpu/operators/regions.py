@@ -1,6 +1,6 @@
 """RoiAlign and MaxRoiPool: rectangles of images, brought to one size. Activations are channels last."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
@@ -34,6 +34,17 @@ MOST_SAMPLES, MOST_IMAGES = 1024, 8
 """A side of a cell has at most so many samples by `sampling_ratio`; without it, as many as so many images and a few pixels have."""
 
 
+class Regions(NamedTuple):
+    """Sizes of images (n, height, width, c), and of regions with cells (rows, columns)."""
+
+    n: int
+    c: int
+    height: int
+    width: int
+    rows: int
+    columns: int
+
+
 @native
 @extents(x="n * height * width * c", rois="4 * count", index="count", y="count * rows * columns * c")
 def roi_align(
@@ -41,13 +52,8 @@ def roi_align(
     rois: Ptr,
     index: Ptr,
     y: Ptr,
-    n: int,
-    c: int,
-    height: int,
-    width: int,
+    g: Regions,
     count: int,
-    rows: int,
-    columns: int,
     samples: int,
     scale: float,
     offset: float,
@@ -61,31 +67,31 @@ def roi_align(
     reason: rectangles may be of any size. Images have pixels where there are cells, which read one even where no sample is in
     the image: `_images`.
     """
-    for job in span(count * rows * columns, part, parts):
-        roi = job // (rows * columns)
+    for job in span(count * g.rows * g.columns, part, parts):
+        roi = job // (g.rows * g.columns)
         batch = read_once(index, roi)
-        if batch < 0 or batch >= n:
+        if batch < 0 or batch >= g.n:
             return failed(INDEX_OUT_OF_RANGE, roi)
         s, o = like(x, scale), like(x, offset)
         left, top = read_once(rois, roi * 4) * s - o, read_once(rois, roi * 4 + 1) * s - o
         w, h = read_once(rois, roi * 4 + 2) * s - o - left, read_once(rois, roi * 4 + 3) * s - o - top
         if offset == 0.0:  # before half_pixel came, rectangles were a pixel wide at least
             w, h = fmax(w, like(x, 1)), fmax(h, like(x, 1))
-        w, h = w / like(x, columns), h / like(x, rows)
-        across = samples if samples > 0 else imin(cast(ceil(w), "i64"), MOST_IMAGES * (width + MOST_IMAGES))
-        down = samples if samples > 0 else imin(cast(ceil(h), "i64"), MOST_IMAGES * (height + MOST_IMAGES))
-        left += like(x, job % columns) * w
-        top += like(x, job // columns % rows) * h
-        out = job * c
-        for q in range(c):
+        w, h = w / like(x, g.columns), h / like(x, g.rows)
+        across = samples if samples > 0 else imin(cast(ceil(w), "i64"), MOST_IMAGES * (g.width + MOST_IMAGES))
+        down = samples if samples > 0 else imin(cast(ceil(h), "i64"), MOST_IMAGES * (g.height + MOST_IMAGES))
+        left += like(x, job % g.columns) * w
+        top += like(x, job // g.columns % g.rows) * h
+        out = job * g.c
+        for q in range(g.c):
             y[out + q] = like(y, 0)
         for i in range(down):
             v = top + like(x, i + 0.5) * h / like(x, down)
             for k in range(across):
                 u = left + like(x, k + 0.5) * w / like(x, across)
-                _sample(x, y, out, batch * height * width * c, c, height, width, v, u, i + k == 0, kind)
+                _sample(x, y, out, batch * g.height * g.width * g.c, g.c, g.height, g.width, v, u, i + k == 0, kind)
         if kind == "avg":
-            for q in range(c):
+            for q in range(g.c):
                 y[out + q] = y[out + q] / like(y, imax(across * down, 1))
     return OK
 
@@ -156,41 +162,27 @@ def _no_image(failure: "Failure") -> str:
 
 @native
 @extents(x="n * height * width * c", rois="5 * count", y="count * rows * columns * c")
-def max_roi_pool(
-    x: Ptr,
-    rois: Ptr,
-    y: Ptr,
-    n: int,
-    c: int,
-    height: int,
-    width: int,
-    count: int,
-    rows: int,
-    columns: int,
-    scale: float,
-    part: int,
-    parts: int,
-) -> int:
+def max_roi_pool(x: Ptr, rois: Ptr, y: Ptr, g: Regions, count: int, scale: float, part: int, parts: int) -> int:
     """y (count, rows, columns, c): maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
-    for job in span(count * rows * columns, part, parts):
-        roi = job // (rows * columns)
+    for job in span(count * g.rows * g.columns, part, parts):
+        roi = job // (g.rows * g.columns)
         batch = cast(read_once(rois, roi * 5), "i64")
-        if batch < 0 or batch >= n:
+        if batch < 0 or batch >= g.n:
             return failed(INDEX_OUT_OF_RANGE, roi)
         left, right = _edge(read_once(rois, roi * 5 + 1), scale), _edge(read_once(rois, roi * 5 + 3), scale)
         top, bottom = _edge(read_once(rois, roi * 5 + 2), scale), _edge(read_once(rois, roi * 5 + 4), scale)
-        i, k = job // columns % rows, job % columns
+        i, k = job // g.columns % g.rows, job % g.columns
         h, w = imax(bottom - top + 1, 1), imax(right - left + 1, 1)
-        h0, h1 = imax(top + i * h // rows, 0), imin(top + ((i + 1) * h + rows - 1) // rows, height)
-        w0, w1 = imax(left + k * w // columns, 0), imin(left + ((k + 1) * w + columns - 1) // columns, width)
-        out = job * c
+        h0, h1 = imax(top + i * h // g.rows, 0), imin(top + ((i + 1) * h + g.rows - 1) // g.rows, g.height)
+        w0, w1 = imax(left + k * w // g.columns, 0), imin(left + ((k + 1) * w + g.columns - 1) // g.columns, g.width)
+        out = job * g.c
         empty = h1 <= h0 or w1 <= w0
-        for q in range(c):
-            y[out + q] = like(y, 0) if empty else x[((batch * height + h0) * width + w0) * c + q]
+        for q in range(g.c):
+            y[out + q] = like(y, 0) if empty else x[((batch * g.height + h0) * g.width + w0) * g.c + q]
         for a in range(h0, h1):
             for b in range(w0, w1):
-                p = ((batch * height + a) * width + b) * c
-                for q in range(c):
+                p = ((batch * g.height + a) * g.width + b) * g.c
+                for q in range(g.c):
                     y[out + q] = fmax(y[out + q], x[p + q])
     return OK
 

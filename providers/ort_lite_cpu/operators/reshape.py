@@ -3,7 +3,7 @@
 from ort_lite.shapes import equal, less, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.broadcast import is_one_or
+from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
@@ -101,7 +101,7 @@ def expand(op: NodeLowering) -> None:
     strides = [*([0] * lead), *contiguous(x.shape)]
     for axis, dim in enumerate(x.shape, lead):
         if not same(dim, y.shape[axis]):
-            strides[axis] = select(equal(dim, 1), 0, strides[axis])
+            strides[axis] = broadcast_step(dim, y.shape[axis], strides[axis])
             _require_one_or(op, dim, y.shape[axis])
     target = op.contents(1)
     for axis, dim in enumerate(target, len(y.shape) - len(target)):
@@ -111,7 +111,7 @@ def expand(op: NodeLowering) -> None:
 
 
 def _require_one_or(op: NodeLowering, dim: Dim, wanted: Dim) -> None:
-    op.require(is_one_or(dim, wanted), "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
+    op.require(broadcasts(dim, wanted), "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
 
 
 @operator("Tile", types=MOVABLE, moves=True)

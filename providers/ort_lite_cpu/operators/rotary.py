@@ -1,6 +1,6 @@
 """RotaryEmbedding: pairs of numbers of each head are rotated by angles that depend on the position."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, read_once, span
@@ -13,6 +13,19 @@ from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
+
+
+class HeadSteps(NamedTuple):
+    """Heads (batch, heads, rows, size), and where they lie in memory."""
+
+    batch: int
+    heads: int
+    rows: int
+    size: int
+    x_at: int
+    x_batch: int
+    x_head: int
+    x_row: int
 
 
 @native
@@ -29,14 +42,7 @@ def rotate(
     cosines: Ptr,
     sines: Ptr,
     y: Ptr,
-    batch: int,
-    heads: int,
-    rows: int,
-    size: int,
-    x_at: int,
-    x_batch: int,
-    x_head: int,
-    x_row: int,
+    g: HeadSteps,
     y_batch: int,
     y_head: int,
     y_row: int,
@@ -59,14 +65,14 @@ def rotate(
     `turned`, which is even and not negative. Spec: ONNX RotaryEmbedding-23.
     """
     half = turned // 2
-    for job in span(batch * rows * heads, part, parts):
-        h, i, b = job % heads, job // heads % rows, job // heads // rows
+    for job in span(g.batch * g.rows * g.heads, part, parts):
+        h, i, b = job % g.heads, job // g.heads % g.rows, job // g.heads // g.rows
         position = base + b * per_batch + i * per_row
         if not null(ids):
             position += weight * int(read_once(ids, b * ids_batch + i * ids_row))
         if position < 0 or position >= positions:
-            return failed(INDEX_OUT_OF_RANGE, b * rows + i)
-        source, target = x_at + b * x_batch + h * x_head + i * x_row, b * y_batch + h * y_head + i * y_row
+            return failed(INDEX_OUT_OF_RANGE, b * g.rows + i)
+        source, target = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row, b * y_batch + h * y_head + i * y_row
         angle = position * half
         for j in range(half):
             c, s = cosines[angle + j], sines[angle + j]
@@ -78,7 +84,7 @@ def rotate(
                 first, second = x[source + j], x[source + half + j]
                 y[target + j] = first * c - second * s
                 y[target + half + j] = first * s + second * c
-        for j in range(turned, size):
+        for j in range(turned, g.size):
             y[target + j] = x[source + j]
     return OK
 

@@ -13,7 +13,7 @@ from ort_lite.native.lang import OK, Ptr, native, shift, span
 from ort_lite.shapes import minimum, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.ngrams import count_row, ngram_table, weigh
+from ort_lite_cpu.operators.ngrams import Ngrams, count_row, ngram_table, weigh
 from ort_lite_cpu.operators.text_steps import Dims, emit_numbers, emit_stream
 from ort_lite_cpu.operators.words import can_be_streamed, count_words, word_table
 from ort_lite_cpu.registry import STRING, operator
@@ -25,21 +25,7 @@ MOST = 2**31
 @native
 @extents(x="rows * items", table="4 * (mask + 1)", columns="given", weights="width", y="rows * width")
 def count_ngrams(
-    x: Ptr,
-    table: Ptr,
-    columns: Ptr,
-    weights: Ptr,
-    y: Ptr,
-    rows: int,
-    items: int,
-    width: int,
-    mask: int,
-    shortest: int,
-    longest: int,
-    skips: int,
-    once: int,
-    part: int,
-    parts: int,
+    x: Ptr, table: Ptr, columns: Ptr, weights: Ptr, y: Ptr, rows: int, items: int, g: Ngrams, part: int, parts: int
 ) -> int:
     """y (rows, width) = how often each n-gram occurs in a row of x (rows, items), times its column's weight.
 
@@ -50,9 +36,9 @@ def count_ngrams(
     skips is at most items: further apart nothing is found, and positions would overflow.
     """
     for row in span(rows, part, parts):
-        own = shift(y, row * width)
-        count_row(shift(x, row * items), table, columns, own, items, width, mask, shortest, longest, skips)
-        weigh(own, weights, width, once)
+        own = shift(y, row * g.width)
+        count_row(shift(x, row * items), table, columns, own, items, g)
+        weigh(own, weights, g)
     return OK
 
 

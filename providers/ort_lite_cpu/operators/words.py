@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, cast, native, shift, shr, wmul
-from ort_lite_cpu.operators.ngrams import count_row, weigh
+from ort_lite_cpu.operators.ngrams import Ngrams, count_row, weigh
 
 END, BETWEEN = 0, 1
 """Bytes of a stream: behind each row, and between words, of which there may be several. Words are UTF-8."""
@@ -74,12 +74,7 @@ def count_words(
     hidden: int,
     least: int,
     rows: int,
-    width: int,
-    mask: int,
-    shortest: int,
-    longest: int,
-    skips: int,
-    once: int,
+    g: Ngrams,
     part: int,
     parts: int,
 ) -> int:
@@ -104,9 +99,9 @@ def count_words(
                 items += 1
             at = end if end < nbytes and stream[end] == END else end + 1
         at += 1
-        own = shift(y, row * width)
-        count_row(mine, table, columns, own, items, width, mask, shortest, longest, skips)
-        weigh(own, weights, width, once)
+        own = shift(y, row * g.width)
+        count_row(mine, table, columns, own, items, g)
+        weigh(own, weights, g)
     return OK
 
 

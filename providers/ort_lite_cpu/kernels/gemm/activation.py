@@ -2,26 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import (
-    OK,
-    Ptr,
-    Static,
-    exp,
-    fabs,
-    fmax,
-    fmin,
-    like,
-    log,
-    native,
-    select,
-    shift,
-    sigmoid,
-    span,
-    tanh,
-)
+from ort_lite.native.lang import OK, Ptr, Static, exp, fabs, fmax, fmin, like, log, native, select, shift, sigmoid, span, tanh
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.halves import rounded
 
@@ -42,6 +26,15 @@ class Activation(Record):
     def named(self) -> dict[str, Any]:
         """By the names of the kernels' parameters."""
         return {"kind": self.kind, "low": self.low, "high": self.high, "alpha": self.alpha, "beta": self.beta}
+
+
+class ActivationParameters(NamedTuple):
+    """Limits of a result, and the attributes of its activation."""
+
+    low: float
+    high: float
+    alpha: float
+    beta: float
 
 
 NONE = Activation()

@@ -7,6 +7,7 @@ The keys that a query sees are a range (padding, causality, windows) and, inside
 """
 
 import math
+from typing import NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, native, null, read_once, shift, span, sqrt, tanh
@@ -16,7 +17,7 @@ from ort_lite_cpu.kernels.gemm.pack import pack_panel
 from ort_lite_cpu.kernels.halves import highest, rounded, softmax_rounded
 
 FEW = 3
-"""Up to this many query rows a head keys and values are read in place."""
+"""Up to this many query rows a head keys and values are read in kv."""
 BLOCK = 64
 """Most query rows of one block."""
 SCORES = 1 << 17
@@ -34,24 +35,79 @@ RAW, CAPPED, MASKED, SOFTMAX, SEEN, NOTHING = range(6)
 """What becomes of the scores beside the result: ONNX's qk_matmul_output_mode; as MASKED with 0 for what is not seen; nothing."""
 
 
+class Sizes(NamedTuple):
+    """Sizes of an attention, and the steps of queries q, results y and masks m through memory."""
+
+    batch: int
+    heads: int
+    group: int
+    """Query heads of one head of keys and values."""
+    rows: int
+    length: int
+    size: int
+    value_size: int
+    q_at: int
+    q_batch: int
+    q_head: int
+    q_row: int
+    y_batch: int
+    y_head: int
+    y_row: int
+    m_batch: int
+    m_head: int
+    m_row: int
+    columns: int
+    """Keys that a mask has numbers for; those beyond are masked."""
+
+
+class Keys(NamedTuple):
+    """Where heads of keys and values lie."""
+
+    k_at: int
+    k_batch: int
+    k_head: int
+    k_row: int
+    v_at: int
+    v_batch: int
+    v_head: int
+    v_row: int
+    scale: float
+    """Factor of the scores; 0: 1 / sqrt(size)."""
+
+
+class Rules(NamedTuple):
+    """Which keys a query sees."""
+
+    extra: int
+    """Keys of a batch beyond its length."""
+    past: int
+    """Keys before the first query."""
+    anchored: int
+    """1: the last keys belong to the queries."""
+    left: int
+    right: int
+    """-1 for `left` or `right`: no limit on that side."""
+    softcap: float
+
+
 @native
-def visible(i: int, offset: int, left: int, right: int, count: int) -> tuple[int, int]:
+def visible(i: int, offset: int, rules: Rules, count: int) -> tuple[int, int]:
     """First key that query i sees, and the one after the last; -1 for `left` or `right` is no limit on that side.
 
     Neither falls from one query to the next: scores are stored from the first key of the first query on. That holds because `frame`
     gives counts that are keys, and it and `emit_attention` nothing beyond FAR.
     """
-    last = count if right < 0 else max(min(count, i + offset + right + 1), 0)
-    return 0 if left < 0 else min(max(i + offset - left, 0), last), last
+    last = count if rules.right < 0 else max(min(count, i + offset + rules.right + 1), 0)
+    return 0 if rules.left < 0 else min(max(i + offset - rules.left, 0), last), last
 
 
 @native
-def frame(b: int, rows: int, length: int, columns: int, lengths: Ptr, extra: int, past: int, anchored: int) -> tuple[int, int]:
+def frame(b: int, g: Sizes, lengths: Ptr, rules: Rules) -> tuple[int, int]:
     """(valid keys of batch b, how many of them come before its first query), whatever number lengths[b] is."""
     if null(lengths):
-        return min(length, columns), past
-    count = min(max(int(read_once(lengths, b)) + extra, 0), FAR)
-    return min(count, length, columns), count - rows if anchored else past
+        return min(g.length, g.columns), rules.past
+    count = min(max(int(read_once(lengths, b)) + rules.extra, 0), FAR)
+    return min(count, g.length, g.columns), count - g.rows if rules.anchored else rules.past
 
 
 @native(fastmath=REDUCE, inline=False)
@@ -174,16 +230,8 @@ def pack_heads(
     length: int,
     size: int,
     value_size: int,
-    k_at: int,
-    k_batch: int,
-    k_head: int,
-    k_row: int,
-    v_at: int,
-    v_batch: int,
-    v_head: int,
-    v_row: int,
+    kv: Keys,
     batch: int,
-    scale: float,
     vectors: Static,
     lanes: Static,
     part: int,
@@ -192,20 +240,20 @@ def pack_heads(
     """Panels of scale * K^T (batch, heads, ceil(length / width), size, width) and V (batch, heads, ceil(.), length, width)."""
     width = vectors * lanes
     pieces, across = (length + width - 1) // width, (value_size + width - 1) // width
-    factor = scale if scale != 0 else 1 / sqrt(float(size))
+    factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(size))
     if rows <= FEW:
         return OK
     for job in span(batch * heads * pieces, part, parts):
         head, t = job // pieces, job % pieces * width
         b, h = head // heads, head % heads
         count = min(length - t, width)
-        source = shift(k, k_at + b * k_batch + h * k_head + t * k_row)
-        pack_panel(source, k_row, True, count, size, factor, shift(keys, job * size * width), vectors, lanes)
-        source = shift(v, v_at + b * v_batch + h * v_head + t * v_row)
+        source = shift(k, kv.k_at + b * kv.k_batch + h * kv.k_head + t * kv.k_row)
+        pack_panel(source, kv.k_row, True, count, size, factor, shift(keys, job * size * width), vectors, lanes)
+        source = shift(v, kv.v_at + b * kv.v_batch + h * kv.v_head + t * kv.v_row)
         for p in range(across):
             columns = min(value_size - p * width, width)
             target = shift(values, ((head * across + p) * length + t) * width)
-            pack_panel(shift(source, p * width), v_row, False, columns, count, 1.0, target, vectors, lanes)
+            pack_panel(shift(source, p * width), kv.v_row, False, columns, count, 1.0, target, vectors, lanes)
     return OK
 
 
@@ -234,31 +282,9 @@ def attend(
     y: Ptr,
     qk: Ptr,
     scratch: Ptr,
-    batch: int,
-    heads: int,
-    group: int,
-    rows: int,
-    length: int,
-    size: int,
-    value_size: int,
-    q_at: int,
-    q_batch: int,
-    q_head: int,
-    q_row: int,
-    y_batch: int,
-    y_head: int,
-    y_row: int,
-    m_batch: int,
-    m_head: int,
-    m_row: int,
-    columns: int,
-    extra: int,
-    past: int,
-    anchored: int,
-    left: int,
-    right: int,
+    g: Sizes,
+    rules: Rules,
     room: int,
-    softcap: float,
     masked: Static,
     output: Static,
     half: Static,
@@ -276,61 +302,44 @@ def attend(
     come before them. Spec: ONNX Attention-25.
     """
     width = vectors * lanes
-    stride, across = (length + width - 1) // width * width, (value_size + width - 1) // width
+    stride, across = (g.length + width - 1) // width * width, (g.value_size + width - 1) // width
     block = max(min(BLOCK, SCORES // max(stride, 1)) // tall, 1) * tall
-    blocks = (rows + block - 1) // block
+    blocks = (g.rows + block - 1) // block
     s = shift(scratch, part * room)
-    if rows <= FEW:
+    if g.rows <= FEW:
         return OK
-    for job in span(batch * heads * blocks, part, parts):
+    for job in span(g.batch * g.heads * blocks, part, parts):
         head, start = job // blocks, job % blocks * block
-        b, h = head // heads, head % heads
-        shared = b * (heads // group) + h // group
-        m = min(rows - start, block)
-        count, offset = frame(b, rows, length, columns, lengths, extra, past, anchored)
-        begin, end = 0, length
+        b, h = head // g.heads, head % g.heads
+        shared = b * (g.heads // g.group) + h // g.group
+        m = min(g.rows - start, block)
+        count, offset = frame(b, g, lengths, rules)
+        begin, end = 0, g.length
         if output == NOTHING:
-            begin = visible(start, offset, left, right, count)[0] // width * width
-            end = max(visible(start + m - 1, offset, left, right, count)[1], begin)
-        x = shift(q, q_at + b * q_batch + h * q_head + start * q_row)
+            begin = visible(start, offset, rules, count)[0] // width * width
+            end = max(visible(start + m - 1, offset, rules, count)[1], begin)
+        x = shift(q, g.q_at + b * g.q_batch + h * g.q_head + start * g.q_row)
         for j in range(begin, end, width):
-            packed = shift(keys, (shared * stride + j) * size)
-            panel(
-                x,
-                q_row,
-                0,
-                1,
-                packed,
-                packed,
-                shift(s, j - begin),
-                stride,
-                m,
-                width,
-                size,
-                0,
-                x,
-                x,
-                0.0,
-                0.0,
-                tall,
-                vectors,
-                lanes,
-            )
+            packed = shift(keys, (shared * stride + j) * g.size)
+            out = shift(s, j - begin)
+            panel(x, g.q_row, 0, 1, packed, packed, out, stride, m, width, g.size, 0, x, x, 0.0, 0.0, tall, vectors, lanes)
         for i in range(start, start + m):
-            first, last = visible(i, offset, left, right, count)
+            first, last = visible(i, offset, rules, count)
             first, last = first - begin, last - begin
-            own, added = shift(s, (i - start) * stride), shift(mask, b * m_batch + h * m_head + i * m_row + begin)
-            more, kept = shift(sink, 0 if null(sink) else h), shift(qk, (head * rows + i) * length)
-            normalise_row(own, first, last, end - begin, added, more, softcap, kept, masked, output, half, precision)
+            own, added = shift(s, (i - start) * stride), shift(mask, b * g.m_batch + h * g.m_head + i * g.m_row + begin)
+            more, kept = shift(sink, 0 if null(sink) else h), shift(qk, (head * g.rows + i) * g.length)
+            normalise_row(own, first, last, end - begin, added, more, rules.softcap, kept, masked, output, half, precision)
         pieces, piece = cut(end - begin, DEPTH)
         for p in range(across):
-            target = shift(y, b * y_batch + h * y_head + start * y_row + p * width)
+            target = shift(y, b * g.y_batch + h * g.y_head + start * g.y_row + p * width)
             for t in range(pieces):
                 at = t * piece
-                packed = shift(values, ((shared * across + p) * length + begin + at) * width)
-                own, depth, n = shift(s, at), min(piece, end - begin - at), value_size - p * width
+                packed = shift(values, ((shared * across + p) * g.length + begin + at) * width)
+                own, depth, n = shift(s, at), min(piece, end - begin - at), g.value_size - p * width
                 mode = 0 if t == 0 else ACCUMULATE
-                panel(own, stride, 0, 1, packed, packed, target, y_row, m, n, depth, mode, s, s, 0.0, 0.0, tall, vectors, lanes)
+                panel(
+                    own, stride, 0, 1, packed, packed, target, g.y_row, m, n, depth, mode, s, s, 0.0, 0.0, tall, vectors, lanes
+                )
     return OK
 
 
@@ -356,40 +365,10 @@ def attend_few(
     y: Ptr,
     qk: Ptr,
     scratch: Ptr,
-    batch: int,
-    heads: int,
-    group: int,
-    rows: int,
-    length: int,
-    size: int,
-    value_size: int,
-    q_at: int,
-    q_batch: int,
-    q_head: int,
-    q_row: int,
-    y_batch: int,
-    y_head: int,
-    y_row: int,
-    m_batch: int,
-    m_head: int,
-    m_row: int,
-    columns: int,
-    extra: int,
-    past: int,
-    anchored: int,
-    left: int,
-    right: int,
+    g: Sizes,
+    rules: Rules,
     room: int,
-    softcap: float,
-    k_at: int,
-    k_batch: int,
-    k_head: int,
-    k_row: int,
-    v_at: int,
-    v_batch: int,
-    v_head: int,
-    v_row: int,
-    scale: float,
+    kv: Keys,
     masked: Static,
     output: Static,
     half: Static,
@@ -398,42 +377,42 @@ def attend_few(
     parts: int,
 ) -> int:
     """As `attend` for at most FEW rows and heads that are not packed; parts share heads, up to SHARED of a group at a time."""
-    factor = scale if scale != 0 else 1 / sqrt(float(size))
-    bunches = (group + SHARED - 1) // SHARED
+    factor = kv.scale if kv.scale != 0 else 1 / sqrt(float(g.size))
+    bunches = (g.group + SHARED - 1) // SHARED
     s = shift(scratch, part * room)
-    if rows > FEW:
+    if g.rows > FEW:
         return OK
-    for job in span(batch * (heads // group) * bunches, part, parts):
+    for job in span(g.batch * (g.heads // g.group) * bunches, part, parts):
         shared, bunch = job // bunches, job % bunches * SHARED
-        b, kv_head = shared // (heads // group), shared % (heads // group)
-        h, many = kv_head * group + bunch, min(group - bunch, SHARED) * rows
-        count, offset = frame(b, rows, length, columns, lengths, extra, past, anchored)
-        begin, end = 0, length
+        b, kv_head = shared // (g.heads // g.group), shared % (g.heads // g.group)
+        h, many = kv_head * g.group + bunch, min(g.group - bunch, SHARED) * g.rows
+        count, offset = frame(b, g, lengths, rules)
+        begin, end = 0, g.length
         if output == NOTHING:
-            begin = visible(0, offset, left, right, count)[0]
-            end = max(visible(rows - 1, offset, left, right, count)[1], begin)
-        x = shift(q, q_at + b * q_batch + h * q_head)
-        key = shift(k, k_at + b * k_batch + kv_head * k_head)
+            begin = visible(0, offset, rules, count)[0]
+            end = max(visible(g.rows - 1, offset, rules, count)[1], begin)
+        x = shift(q, g.q_at + b * g.q_batch + h * g.q_head)
+        key = shift(k, kv.k_at + b * kv.k_batch + kv_head * kv.k_head)
         for t in range(begin, end, PIECE):
             for r in range(many):
-                row, out = shift(x, r // rows * q_head + r % rows * q_row), shift(s, r * length - begin)
-                score(row, key, k_row, t, min(t + PIECE, end), size, factor, out)
+                row, out = shift(x, r // g.rows * g.q_head + r % g.rows * g.q_row), shift(s, r * g.length - begin)
+                score(row, key, kv.k_row, t, min(t + PIECE, end), g.size, factor, out)
         for r in range(many):
-            i, hr = r % rows, h + r // rows
-            first, last = visible(i, offset, left, right, count)
+            i, hr = r % g.rows, h + r // g.rows
+            first, last = visible(i, offset, rules, count)
             first, last = first - begin, last - begin
-            own, added = shift(s, r * length), shift(mask, b * m_batch + hr * m_head + i * m_row + begin)
-            more, kept = shift(sink, 0 if null(sink) else hr), shift(qk, ((b * heads + hr) * rows + i) * length)
-            normalise_row(own, first, last, end - begin, added, more, softcap, kept, masked, output, half, precision)
-        target, value = shift(y, b * y_batch + h * y_head), shift(v, v_at + b * v_batch + kv_head * v_head)
+            own, added = shift(s, r * g.length), shift(mask, b * g.m_batch + hr * g.m_head + i * g.m_row + begin)
+            more, kept = shift(sink, 0 if null(sink) else hr), shift(qk, ((b * g.heads + hr) * g.rows + i) * g.length)
+            normalise_row(own, first, last, end - begin, added, more, rules.softcap, kept, masked, output, half, precision)
+        target, value = (shift(y, b * g.y_batch + h * g.y_head), shift(v, kv.v_at + b * kv.v_batch + kv_head * kv.v_head))
         for r in range(many):
-            out = shift(target, r // rows * y_head + r % rows * y_row)
-            for d in range(value_size):
+            out = shift(target, r // g.rows * g.y_head + r % g.rows * g.y_row)
+            for d in range(g.value_size):
                 out[d] = like(y, 0)
         for t in range(begin, end, PIECE):
             for r in range(many):
-                out = shift(target, r // rows * y_head + r % rows * y_row)
-                blend(shift(s, r * length - begin), value, v_row, t, min(t + PIECE, end), value_size, out)
+                out = shift(target, r // g.rows * g.y_head + r % g.rows * g.y_row)
+                blend(shift(s, r * g.length - begin), value, kv.v_row, t, min(t + PIECE, end), g.value_size, out)
     return OK
 
 

@@ -20,7 +20,16 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.integer import CAPACITY, IntegerVectors, beside, block_rows, centred, zero_point  # noqa: F401  in extents
+from ort_lite_cpu.kernels.gemm.integer import (
+    CAPACITY,  # noqa: F401  in extents
+    IntegerVectors,
+    Products,
+    Unpacked,
+    beside,
+    block_rows,
+    centred,
+    zero_point,
+)
 from ort_lite_cpu.kernels.gemm.microkernel import Rows
 
 NEEDS = "avx512f,avx512vnni|avxvnni|neon,dotprod"
@@ -84,43 +93,29 @@ def pack_quads(
     out: Ptr,
     sums: Ptr,
     away: Ptr,
-    batch: int,
-    k: int,
-    n: int,
-    inner: int,
-    step: int,
-    inner_step: int,
-    outer_step: int,
-    column: int,
-    zero_batch: int,
-    zero_column: int,
-    flip: int,
+    g: Unpacked,
     vectors: Static,
     lanes: Static,
     dot: Static,
     part: int,
     parts: int,
 ) -> int:
-    """As `quads`, at run time, of w - 128 for uint8, w for int8; sums of columns; zero points of columns, less 128 too.
-
-    w[i, p, j] lies at i * step + p % inner * inner_step + p // inner * outer_step + j * column, its zero point, where there is
-    one, at i * zero_batch + j * zero_column.
-    """
-    width, depth = vectors * lanes, (k + 3) // 4
-    across = (n + width - 1) // width
-    for job in span(batch * across, part, parts):
+    """As `quads`, at run time, of w - 128 for uint8, w for int8; sums of columns; zero points of columns, less 128 too."""
+    width, depth = vectors * lanes, (g.k + 3) // 4
+    across = (g.n + width - 1) // width
+    for job in span(g.batch * across, part, parts):
         i, first = job // across, job % across * width
-        count = min(width, n - first)
+        count = min(width, g.n - first)
         panel = shift(out, job * depth * width * 4)
         for p in range(4 * depth):
             target = shift(panel, p // 4 * width * 4 + p % 4)
-            source = shift(w, i * step + p % inner * inner_step + p // inner * outer_step + first * column)
-            _line(source, target, count, column, width, 128 - flip, p < k)
+            source = shift(w, i * g.step + p % g.inner * g.inner_step + p // g.inner * g.outer_step + first * g.column)
+            _line(source, target, count, g.column, width, 128 - g.flip, p < g.k)
         column_sums(panel, shift(sums, job * width), depth, vectors, lanes, dot)
         if not null(away):
             for j in range(width):
-                at = i * zero_batch + min(first + j, n - 1) * zero_column
-                away[job * width + j] = like(away, zero_point(zero, at, flip) - 128)
+                at = i * g.zero_batch + min(first + j, g.n - 1) * g.zero_column
+                away[job * width + j] = like(away, zero_point(zero, at, g.flip) - 128)
     return OK
 
 
@@ -157,15 +152,7 @@ def dot_gemm(
     away: Ptr,
     c: Ptr,
     scratch: Ptr,
-    batch: int,
-    m: int,
-    n: int,
-    k: int,
-    a_step: int,
-    b_step: int,
-    zero_row: int,
-    flip: int,
-    size: int,
+    g: Products,
     rows: Static,
     vectors: Static,
     lanes: Static,
@@ -180,35 +167,37 @@ def dot_gemm(
     each row of c. Rows are read in place where they are whole words that need no flip, else from scratch (parts, size). Parts share
     blocks of rows and panels. Spec: ONNX MatMulInteger-10.
     """
-    width, depth, middle = vectors * lanes, (k + 3) // 4, 128 if signed else 0
-    across = (n + width - 1) // width
-    block = block_rows(m, 4 * depth, rows, parts)
-    down = (m + block - 1) // block
-    scratch = shift(scratch, part * size)
-    point = 0 if zero_row else zero_point(zero, 0, flip) - middle
-    first, last, left, right = grid(batch * down, across, block, width, part, parts)
+    width, depth, middle = vectors * lanes, (g.k + 3) // 4, 128 if signed else 0
+    across = (g.n + width - 1) // width
+    block = block_rows(g.m, 4 * depth, rows, parts)
+    down = (g.m + block - 1) // block
+    scratch = shift(scratch, part * g.size)
+    point = 0 if g.zero_row else zero_point(zero, 0, g.flip) - middle
+    first, last, left, right = grid(g.batch * down, across, block, width, part, parts)
     for number in range(first, last):
         i, top = number // down, number % down * block
-        count = min(block, m - top)
-        source = shift(a, i * a_step + top * k)
-        whole = count // rows * rows if flip == middle and k == 4 * depth else 0
+        count = min(block, g.m - top)
+        source = shift(a, i * g.a_step + top * g.k)
+        whole = count // rows * rows if g.flip == middle and g.k == 4 * depth else 0
         for row in range(whole, count):
-            turned(shift(source, row * k), shift(scratch, (row - whole) * 4 * depth), k, flip ^ middle)
+            turned(shift(source, row * g.k), shift(scratch, (row - whole) * 4 * depth), g.k, g.flip ^ middle)
         for p in range(left, right):
-            at = (i * b_step * across + p) * width
-            panel, target = shift(b, at * depth * 4), shift(c, (i * m + top) * n + p * width)
-            inside = n - p * width
-            start, rest, lda = shift(sums, at), shift(target, whole * n), 4 * depth
-            dot_panel(source, lda, 0, 1, panel, start, point, target, n, whole, inside, depth, rows, vectors, lanes, dot)
-            dot_panel(scratch, lda, 0, 1, panel, start, point, rest, n, count - whole, inside, depth, rows, vectors, lanes, dot)
+            at = (i * g.b_step * across + p) * width
+            panel, target = shift(b, at * depth * 4), shift(c, (i * g.m + top) * g.n + p * width)
+            inside = g.n - p * width
+            start, rest, lda = shift(sums, at), shift(target, whole * g.n), 4 * depth
+            dot_panel(source, lda, 0, 1, panel, start, point, target, g.n, whole, inside, depth, rows, vectors, lanes, dot)
+            dot_panel(
+                scratch, lda, 0, 1, panel, start, point, rest, g.n, count - whole, inside, depth, rows, vectors, lanes, dot
+            )
         for row in range(count):
-            target, at = shift(c, (i * m + top + row) * n), i * b_step * across * width
-            own = zero_point(zero, (i * m + top + row) * zero_row, flip)
-            if zero_row:
-                take_off(target, shift(sums, at), like(c, own - middle), left * width, min(right * width, n))
+            target, at = shift(c, (i * g.m + top + row) * g.n), i * g.b_step * across * width
+            own = zero_point(zero, (i * g.m + top + row) * g.zero_row, g.flip)
+            if g.zero_row:
+                take_off(target, shift(sums, at), like(c, own - middle), left * width, min(right * width, g.n))
             if not null(away):
-                total = like(c, sum_less(shift(source, row * k), k, own, flip))
-                take_off(target, shift(away, at), total, left * width, min(right * width, n))
+                total = like(c, sum_less(shift(source, row * g.k), g.k, own, g.flip))
+                take_off(target, shift(away, at), total, left * width, min(right * width, g.n))
     return OK
 
 
@@ -291,44 +280,12 @@ def dot_panel(
     """
     i = 0
     while m - i > rows - FEW:
-        _tile(
-            shift(a, i * lda),
-            lda,
-            line,
-            lines,
-            b,
-            sums,
-            point,
-            shift(c, i * ldc),
-            ldc,
-            m - i,
-            n,
-            depth,
-            rows,
-            vectors,
-            lanes,
-            dot,
-        )
+        x, y = shift(a, i * lda), shift(c, i * ldc)
+        _tile(x, lda, line, lines, b, sums, point, y, ldc, m - i, n, depth, rows, vectors, lanes, dot)
         i += rows
     while i < m:
-        _tile(
-            shift(a, i * lda),
-            lda,
-            line,
-            lines,
-            b,
-            sums,
-            point,
-            shift(c, i * ldc),
-            ldc,
-            m - i,
-            n,
-            depth,
-            FEW,
-            vectors,
-            lanes,
-            dot,
-        )
+        x, y = shift(a, i * lda), shift(c, i * ldc)
+        _tile(x, lda, line, lines, b, sums, point, y, ldc, m - i, n, depth, FEW, vectors, lanes, dot)
         i += FEW
 
 

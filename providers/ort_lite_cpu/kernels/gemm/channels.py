@@ -4,7 +4,7 @@ import math
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, shift
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import BLOCK, cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
 
@@ -29,10 +29,7 @@ def channels(
     groups: int,
     at: int,
     ldy: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     rows: Static,
     vectors: Static,
@@ -51,7 +48,7 @@ def channels(
     # Pixels come from another core's cache, weights from what all share.
     first, last, left, right = grid((m + rows - 1) // rows, groups * across, rows, width // (2 * groups), part, parts)
     last = min(last * rows, m)
-    clips = low > -math.inf or high < math.inf
+    clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(vectors) if m > rows else k)
     block = max(BLOCK // rows, 1) * rows
     for i in range(first * rows, last, block):
@@ -68,11 +65,11 @@ def channels(
                 soon = shift(factors, k * width) if number + 1 < right else shift(w, (left * k + following) * width)
                 c, added, other = shift(y, at + i * ldy + out), shift(bias, out), shift(residual, i * ldy + out)
                 panel(
-                    a, groups * k, 0, 1, factors, soon, c, ldy, count, some, depth, mode, added, other, low, high,
+                    a, groups * k, 0, 1, factors, soon, c, ldy, count, some, depth, mode, added, other, act.low, act.high,
                     rows, vectors, lanes,
                 )  # fmt: skip
         if kind != "":
             begin = left // across * n + left % across * width
             end = right // across * n + right % across * width
-            activate(shift(y, at + i * ldy + begin), ldy, count, end - begin, alpha, beta, kind)
+            activate(shift(y, at + i * ldy + begin), ldy, count, end - begin, act.alpha, act.beta, kind)
     return OK

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -29,17 +29,18 @@ SOME = 8
 
 
 class Sizes(NamedTuple):
-    """Channels-last sizes. i: input, o: output, k: kernel, s: stride, p: padding in front, d: dilation."""
+    """Sizes of a convolution. i: input, o: output, k: kernel, s: stride, p: padding in front, d: dilation."""
 
+    n: int
     c: int
     id_: int
     ih: int
     iw: int
-    ldy: int
-    """From one pixel of y to the next."""
+    o: int
     od: int
     oh: int
     ow: int
+    kd: int
     kh: int
     kw: int
     sd: int
@@ -51,10 +52,13 @@ class Sizes(NamedTuple):
     dd: int
     dh: int
     dw: int
+    groups: int
     channels: int
     """Input channels of one group."""
     outputs: int
     """Output channels of one group."""
+    ldy: int
+    """From one pixel of y to the next, channels last."""
 
 
 class Piece(NamedTuple):
@@ -78,7 +82,7 @@ class Block(NamedTuple):
 @native
 @extents(
     x="n * id_ * ih * iw * c",
-    w="groups * ceildiv(o // groups, vectors * lanes) * kd * kh * kw * (c // groups) * vectors * lanes",
+    w="groups * ceildiv(outputs, vectors * lanes) * kd * kh * kw * channels * vectors * lanes",
     bias="o",
     residual="walk(0, n * od * oh * ow, ldy, o, 1)",
     y="walk(at, n * od * oh * ow, ldy, o, 1)",
@@ -91,34 +95,9 @@ def conv(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    n: int,
-    c: int,
-    id_: int,
-    ih: int,
-    iw: int,
-    o: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    groups: int,
+    g: Sizes,
     at: int,
-    ldy: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     rows: Static,
     vectors: Static,
@@ -132,26 +111,27 @@ def conv(
     whole rows of output pixels, or a part of one; parts share blocks and panels. Spec: ONNX Conv-22.
     """
     width = vectors * lanes
-    g = Sizes(c, id_, ih, iw, ldy, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
     across = max((g.outputs + width - 1) // width, 1)
-    scratch, y = shift(scratch, part * min(BLOCK, n * od * oh * ow) * depth_of(vectors)), shift(y, at)
-    lines = kd * kh
-    chunks, length = cut(ow, BLOCK)
-    all_rows = n * od * oh
-    heights = max(cut(all_rows, max(BLOCK // max(ow, 1), 1))[1], 1)  # blocks alike: parts that have as many take as long
-    first, last, left, right = _share((all_rows + heights - 1) // heights * chunks, groups * across, part, parts)
+    scratch, y = shift(scratch, part * min(BLOCK, g.n * g.od * g.oh * g.ow) * depth_of(vectors)), shift(y, at)
+    lines = g.kd * g.kh
+    chunks, length = cut(g.ow, BLOCK)
+    all_rows = g.n * g.od * g.oh
+    heights = max(cut(all_rows, max(BLOCK // max(g.ow, 1), 1))[1], 1)  # blocks alike: parts that have as many take as long
+    first, last, left, right = _share((all_rows + heights - 1) // heights * chunks, g.groups * across, part, parts)
     for number in range(first, last):
         top, begin = number // chunks * heights, number % chunks * length
-        block = Block(top, min(top + heights, all_rows), begin, min(begin + length, ow))
+        block = Block(top, min(top + heights, all_rows), begin, min(begin + length, g.ow))
         for group in range(left // across, (right + across - 1) // across):
             p0, p1 = max(left - group * across, 0), min(right - group * across, across)
             j, count = group * g.outputs + p0 * width, min(p1 * width, g.outputs) - p0 * width
-            factors = shift(w, (group * across + p0) * lines * kw * g.channels * width)
-            own, flat = shift(x, group * g.channels), kd == 1
-            _block(own, factors, bias, residual, y, scratch, j, count, g, block, lines, flat, low, high, rows, vectors, lanes)
+            factors = shift(w, (group * across + p0) * lines * g.kw * g.channels * width)
+            own = shift(x, group * g.channels)
+            _block(own, factors, bias, residual, y, scratch, j, count, g, block, act.low, act.high, rows, vectors, lanes)
             if kind != "":
                 for row in range(block.top, block.bottom):
-                    activate(shift(y, (row * ow + begin) * ldy + j), ldy, block.end - begin, count, alpha, beta, kind)
+                    activate(
+                        shift(y, (row * g.ow + begin) * g.ldy + j), g.ldy, block.end - begin, count, act.alpha, act.beta, kind
+                    )
     return OK
 
 
@@ -178,8 +158,6 @@ def _block(
     count: int,
     g: Sizes,
     block: Block,
-    lines: int,
-    direct: bool,
     low: float,
     high: float,
     rows: Static,
@@ -191,7 +169,7 @@ def _block(
     A piece is some whole runs, or a part of one; where taps are no neighbours, some whole taps, or a part of one.
     """
     width = vectors * lanes
-    run, deep = g.kw * g.channels, depth_of(vectors)
+    lines, run, deep = g.kd * g.kh, g.kw * g.channels, depth_of(vectors)
     ldw = lines * run * width
     if _neighbours(g):
         cuts, most = cut(run, deep)
@@ -218,12 +196,12 @@ def _block(
         b = shift(w, (r0 * run + o0) * width)
         after = (piece.r1 - piece.r0) * (piece.o1 - piece.o0) * width if step + 1 < stacks * cuts else 0
         added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
-        if direct and east - west >= rows * (LONG if g.outputs >= MANY * width else 1):
+        if g.kd == 1 and east - west >= rows * (LONG if g.outputs >= MANY * width else 1):
             inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
             _in_place(x, b, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes)
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
-                    edge, ldy = Block(block.top, block.bottom, column, column + 1), g.ow * g.ldy
+                    edge = Block(block.top, block.bottom, column, column + 1)
                     _gathered(
                         x,
                         b,
@@ -236,7 +214,6 @@ def _block(
                         ldw,
                         g,
                         edge,
-                        ldy,
                         piece,
                         mode,
                         low,
@@ -247,25 +224,7 @@ def _block(
                     )
         else:
             _gathered(
-                x,
-                b,
-                after,
-                added,
-                other,
-                out,
-                scratch,
-                count,
-                ldw,
-                g,
-                block,
-                g.ldy,
-                piece,
-                mode,
-                low,
-                high,
-                rows,
-                vectors,
-                lanes,
+                x, b, after, added, other, out, scratch, count, ldw, g, block, piece, mode, low, high, rows, vectors, lanes
             )
 
 
@@ -338,7 +297,6 @@ def _gathered(
     ldw: int,
     g: Sizes,
     block: Block,
-    ldy: int,
     piece: Piece,
     mode: int,
     low: float,
@@ -347,12 +305,13 @@ def _gathered(
     vectors: Static,
     lanes: Static,
 ) -> None:
-    """n output channels of a block whose pixels lie `ldy` apart in y, by way of a copy of what they see.
+    """n output channels of a block, which is whole rows, a part of one, or a column, by way of a copy of what its pixels see.
 
     after: from this piece's filters to the next one's, whose first panel comes into the cache with the last one here; 0 if none.
     """
     width = vectors * lanes
     depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
+    ldy = g.ow * g.ldy if block.end - block.begin == 1 else g.ldy
     gather(x, scratch, g, block, piece, lanes)
     at, count = (block.top * g.ow + block.begin) * g.ldy, (block.bottom - block.top) * (block.end - block.begin)
     for p in range((n + width - 1) // width):

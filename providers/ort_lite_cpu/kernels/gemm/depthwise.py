@@ -11,7 +11,8 @@ from typing import Any
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
+from ort_lite_cpu.kernels.gemm.convolution import Sizes
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_second
@@ -51,44 +52,15 @@ def tile_of(target: Target, lanes: int, taps: int, channels: Any, width: Any) ->
 
 
 @native
-@extents(
-    x="n * id_ * ih * iw * c",
-    w="kh * kw * c",
-    bias="c",
-    residual="n * od * oh * ow * c",
-    y="n * od * oh * ow * c",
-)
+@extents(x="n * id_ * ih * iw * c", w="kh * kw * c", bias="c", residual="n * od * oh * ow * c", y="n * od * oh * ow * c")
 def depthwise(
     x: Ptr,
     w: Ptr,
     bias: Ptr,
     residual: Ptr,
     y: Ptr,
-    n: int,
-    c: int,
-    id_: int,
-    ih: int,
-    iw: int,
-    o: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    g: Sizes,
+    act: ActivationParameters,
     kind: Static,
     taps: Static,
     stride: Static,
@@ -105,38 +77,38 @@ def depthwise(
     Names as in `convolution.Sizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
-    clips = low > -math.inf or high < math.inf
+    clips = act.low > -math.inf or act.high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
-    groups = (oh + ROWS - 1) // ROWS
-    count = min(ow, pixels)
-    far = taps <= FAR_TAPS and n * (ih * iw + oh * ow) * c > FAR
-    for job in span(n * groups, part, parts):
-        image, top = job // groups, job % groups * ROWS
-        bottom = min(top + ROWS, oh)
-        for tile in range((ow + pixels - 1) // pixels):
-            column = max(min(tile * pixels, ow - pixels), 0)
-            start = column * stride - pw
-            inside = start >= 0 and count == pixels and start + (pixels - 1) * stride + (taps - 1) * dilation < iw
+    bands = (g.oh + ROWS - 1) // ROWS
+    count = min(g.ow, pixels)
+    far = taps <= FAR_TAPS and g.n * (g.ih * g.iw + g.oh * g.ow) * g.c > FAR
+    for job in span(g.n * bands, part, parts):
+        image, top = job // bands, job % bands * ROWS
+        bottom = min(top + ROWS, g.oh)
+        for tile in range((g.ow + pixels - 1) // pixels):
+            column = max(min(tile * pixels, g.ow - pixels), 0)
+            start = column * stride - g.pw
+            inside = start >= 0 and count == pixels and start + (pixels - 1) * stride + (taps - 1) * dilation < g.iw
             for row in range(top, bottom):
-                h = row * sh - ph
-                first = (-h + dh - 1) // dh if h < 0 else 0
-                last = kh if h + (kh - 1) * dh < ih else max((ih - h + dh - 1) // dh, first)
-                if iw == 0:  # what lies outside of a line reads its first column
+                h = row * g.sh - g.ph
+                first = (-h + g.dh - 1) // g.dh if h < 0 else 0
+                last = g.kh if h + (g.kh - 1) * g.dh < g.ih else max((g.ih - h + g.dh - 1) // g.dh, first)
+                if g.iw == 0:  # what lies outside of a line reads its first column
                     last = first
-                at = ((image * oh + row) * ow + column) * c
-                a, b = shift(x, (image * ih + h + first * dh) * iw * c), shift(w, first * taps * c)
-                line, lines, rest, out = dh * iw * c, last - first, shift(residual, at), shift(y, at)
+                at = ((image * g.oh + row) * g.ow + column) * g.c
+                a, b = shift(x, (image * g.ih + h + first * g.dh) * g.iw * g.c), shift(w, first * taps * g.c)
+                line, lines, rest, out = g.dh * g.iw * g.c, last - first, shift(residual, at), shift(y, at)
                 if far:
-                    below = (image * ih + h + (kh - 1) * dh + ROWS * sh) * iw + max(start, 0)
-                    for i in range(sh):
-                        _ask(shift(x, (below - i * iw) * c), count * stride * c)
-                    _ask(shift(out, ROWS * ow * c), count * c)
+                    below = (image * g.ih + h + (g.kh - 1) * g.dh + ROWS * g.sh) * g.iw + max(start, 0)
+                    for i in range(g.sh):
+                        _ask(shift(x, (below - i * g.iw) * g.c), count * stride * g.c)
+                    _ask(shift(out, ROWS * g.ow * g.c), count * g.c)
                 _channels(
-                    a, line, start, iw, b, c, lines, bias, rest, out, count, inside, mode, low, high,
+                    a, line, start, g.iw, b, g.c, lines, bias, rest, out, count, inside, mode, act.low, act.high,
                     taps, stride, dilation, pixels, vectors, held, lanes,
                 )  # fmt: skip
         if kind != "":
-            activate(shift(y, (image * oh + top) * ow * c), 0, 1, (bottom - top) * ow * c, alpha, beta, kind)
+            activate(shift(y, (image * g.oh + top) * g.ow * g.c), 0, 1, (bottom - top) * g.ow * g.c, act.alpha, act.beta, kind)
     return OK
 
 

@@ -1,10 +1,11 @@
 """Blocked matrix products over the register tile. Parts share tiles of rows and panels of columns: same bits for any number."""
 
 import math
+from typing import NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.few_rows import FEW, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
 from ort_lite_cpu.kernels.gemm.one_row import one_row
@@ -63,10 +64,7 @@ def gemm(
     m: int,
     n: int,
     k: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     rows: Static,
     vectors: Static,
@@ -83,14 +81,14 @@ def gemm(
     again = 2 * width if k * n > KEPT else 0
     first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, again, part, parts)
     last = min(last * rows, m)
-    clips = low > -math.inf or high < math.inf
+    clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, depth_of(vectors) if m > rows else k)
     block = max(BLOCK // rows, 1) * rows
     streams = m == 1 and k * n > KEPT and null(residual)  # one_row writes sums before it finishes them
     for i in range(first * rows, last, block):
         count = min(block, last - i)
         if streams:
-            one_row(a, b, bias, c, n, k, left, right, low, high, vectors, lanes)
+            one_row(a, b, bias, c, n, k, left, right, act.low, act.high, vectors, lanes)
         for piece in range(0 if streams else pieces):
             start = piece * size
             depth = min(size, k - start)
@@ -101,10 +99,44 @@ def gemm(
                 x, factors = shift(a, i * k + start), shift(b, (p * k + start) * width)
                 y, added, other = shift(c, at), shift(bias, j), shift(residual, at)
                 soon = shift(factors, k * width if p + 1 < right else 0)
-                panel(x, k, 0, 1, factors, soon, y, n, count, n - j, depth, mode, added, other, low, high, rows, vectors, lanes)
+                panel(
+                    x,
+                    k,
+                    0,
+                    1,
+                    factors,
+                    soon,
+                    y,
+                    n,
+                    count,
+                    n - j,
+                    depth,
+                    mode,
+                    added,
+                    other,
+                    act.low,
+                    act.high,
+                    rows,
+                    vectors,
+                    lanes,
+                )
         if kind != "":
-            activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, alpha, beta, kind)
+            activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, act.alpha, act.beta, kind)
     return OK
+
+
+class Batches(NamedTuple):
+    """Matrices (d0, d1, d2) of a result, and the steps of both operands from one to the next."""
+
+    d0: int
+    d1: int
+    d2: int
+    a0: int
+    a1: int
+    a2: int
+    b0: int
+    b1: int
+    b2: int
 
 
 @native
@@ -129,19 +161,8 @@ def matmul(
     lda: int,
     ldb: int,
     scale: float,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
-    d0: int,
-    d1: int,
-    d2: int,
-    a0: int,
-    a1: int,
-    a2: int,
-    b0: int,
-    b1: int,
-    b2: int,
+    act: ActivationParameters,
+    g: Batches,
     transposed: Static,
     kind: Static,
     rows: Static,
@@ -159,21 +180,23 @@ def matmul(
     width = vectors * lanes
     across = max((n + width - 1) // width, 1)
     down = (m + rows - 1) // rows
-    first, last, left, right = grid(down, d0 * d1 * d2 * across, rows, 2 * width, part, parts)  # columns are packed as well
+    first, last, left, right = grid(
+        down, g.d0 * g.d1 * g.d2 * across, rows, 2 * width, part, parts
+    )  # columns are packed as well
     top, bottom = first * rows, min(last * rows, m)
-    clips = low > -math.inf or high < math.inf
+    clips = act.low > -math.inf or act.high < math.inf
     pieces, size = cut(k, DEPTH)
     factors, count = shift(scratch, part * DEPTH * width), bottom - top
     for batch in range(left // across, (right + across - 1) // across):
-        i2, i1, i0 = batch % d2, batch // d2 % d1, batch // d2 // d1
-        x = shift(a, i0 * a0 + i1 * a1 + i2 * a2 + top * lda)
-        w = shift(b, i0 * b0 + i1 * b1 + i2 * b2)
+        i2, i1, i0 = batch % g.d2, batch // g.d2 % g.d1, batch // g.d2 // g.d1
+        x = shift(a, i0 * g.a0 + i1 * g.a1 + i2 * g.a2 + top * lda)
+        w = shift(b, i0 * g.b0 + i1 * g.b1 + i2 * g.b2)
         out = (batch * m + top) * n
         begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
         if m <= FEW:
             mode = mode_of(True, True, bias, residual, clips)
             y, other = shift(c, out), shift(residual, out)
-            few_rows(x, lda, w, ldb, bias, other, y, count, n, k, begin, end, scale, mode, low, high, transposed)
+            few_rows(x, lda, w, ldb, bias, other, y, count, n, k, begin, end, scale, mode, act.low, act.high, transposed)
         else:
             for j in range(begin, end, width):
                 for piece in range(pieces):
@@ -185,44 +208,40 @@ def matmul(
                     row, f, y = shift(x, start), factors, shift(c, out + j)
                     added, other, left_over = shift(bias, j), shift(residual, out + j), n - j
                     panel(
-                        row, lda, 0, 1, f, f, y, n, count, left_over, depth, mode, added, other, low, high, rows, vectors, lanes
+                        row,
+                        lda,
+                        0,
+                        1,
+                        f,
+                        f,
+                        y,
+                        n,
+                        count,
+                        left_over,
+                        depth,
+                        mode,
+                        added,
+                        other,
+                        act.low,
+                        act.high,
+                        rows,
+                        vectors,
+                        lanes,
                     )
         if kind != "":
-            activate(shift(c, out + begin), n, count, end - begin, alpha, beta, kind)
+            activate(shift(c, out + begin), n, count, end - begin, act.alpha, act.beta, kind)
     return OK
 
 
 @native
-@extents(
-    a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)",
-    b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)",
-    c="d0 * d1 * d2 * m * n",
-)
-def integer_matmul(
-    a: Ptr,
-    b: Ptr,
-    c: Ptr,
-    m: int,
-    n: int,
-    k: int,
-    d0: int,
-    d1: int,
-    d2: int,
-    a0: int,
-    a1: int,
-    a2: int,
-    b0: int,
-    b1: int,
-    b2: int,
-    part: int,
-    parts: int,
-) -> int:
+@extents(a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)", b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)", c="d0 * d1 * d2 * m * n")
+def integer_matmul(a: Ptr, b: Ptr, c: Ptr, m: int, n: int, k: int, g: Batches, part: int, parts: int) -> int:
     """As matmul, for integers, which wrap: row by row of c, a multiple of a row of b at a time. Spec: ONNX MatMul-13."""
-    for row in span(d0 * d1 * d2 * m, part, parts):
+    for row in span(g.d0 * g.d1 * g.d2 * m, part, parts):
         batch, i = row // m, row % m
-        i2, i1, i0 = batch % d2, batch // d2 % d1, batch // d2 // d1
-        x = i0 * a0 + i1 * a1 + i2 * a2 + i * k
-        w = i0 * b0 + i1 * b1 + i2 * b2
+        i2, i1, i0 = batch % g.d2, batch // g.d2 % g.d1, batch // g.d2 // g.d1
+        x = i0 * g.a0 + i1 * g.a1 + i2 * g.a2 + i * k
+        w = i0 * g.b0 + i1 * g.b1 + i2 * g.b2
         for j in range(n):
             c[row * n + j] = like(c, 0)
         for p in range(k):

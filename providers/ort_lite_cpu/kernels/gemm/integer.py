@@ -5,7 +5,7 @@ difference is what counts. `flip` is 128 for int8 operands and 0 for uint8.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,47 +96,45 @@ def zero_point(zero: Ptr, at: int, flip: int) -> int:
     return flip if null(zero) else like(flip, zero[at]) ^ flip
 
 
+class Unpacked(NamedTuple):
+    """Matrices (batch, k, n) of bytes.
+
+    Element (i, p, j) lies at i * step + p % inner * inner_step + p // inner * outer_step + j * column, its zero point, where there is
+    one, at i * zero_batch + j * zero_column.
+    """
+
+    batch: int
+    k: int
+    n: int
+    inner: int
+    step: int
+    inner_step: int
+    outer_step: int
+    column: int
+    zero_batch: int
+    zero_column: int
+    flip: int
+
+
 @native
 @extents(
     w="walk(0, batch, step, min(k, inner), inner_step, ceildiv(k, inner), outer_step, n, column)",
     zero="walk(0, batch, zero_batch, n, zero_column)",
     out="batch * ceildiv(n, width) * ceildiv(k, 2) * width * 2",
 )
-def pack_pairs(
-    w: Ptr,
-    zero: Ptr,
-    out: Ptr,
-    batch: int,
-    k: int,
-    n: int,
-    inner: int,
-    step: int,
-    inner_step: int,
-    outer_step: int,
-    column: int,
-    zero_batch: int,
-    zero_column: int,
-    flip: int,
-    width: int,
-    part: int,
-    parts: int,
-) -> int:
-    """As `pairs`, at run time, of w - zero.
-
-    w[i, p, j] lies at i * step + p % inner * inner_step + p // inner * outer_step + j * column, its zero point, where there is
-    one, at i * zero_batch + j * zero_column.
-    """
-    across, half = (n + width - 1) // width, (k + 1) // 2
-    for job in span(batch * across, part, parts):
+def pack_pairs(w: Ptr, zero: Ptr, out: Ptr, g: Unpacked, width: int, part: int, parts: int) -> int:
+    """As `pairs`, at run time, of w - zero."""
+    across, half = (g.n + width - 1) // width, (g.k + 1) // 2
+    for job in span(g.batch * across, part, parts):
         i, first = job // across, job % across * width
         for column_ in range(width):
             j = first + column_
-            away = zero_point(zero, i * zero_batch + min(j, n - 1) * zero_column, flip)
+            away = zero_point(zero, i * g.zero_batch + min(j, g.n - 1) * g.zero_column, g.flip)
             for p in range(2 * half):
-                at = i * step + p % inner * inner_step + p // inner * outer_step + j * column
-                inside = p < k and j < n
+                at = i * g.step + p % g.inner * g.inner_step + p // g.inner * g.outer_step + j * g.column
+                inside = p < g.k and j < g.n
                 target = ((job * half + p // 2) * width + column_) * 2 + p % 2
-                out[target] = centred(w[at], flip, away) if inside else like(out, 0)
+                out[target] = centred(w[at], g.flip, away) if inside else like(out, 0)
     return OK
 
 
@@ -162,6 +160,22 @@ def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:
     return minimum(maximum(CAPACITY, rows * depth), ceildiv(m, rows) * rows * depth)
 
 
+class Products(NamedTuple):
+    """Products (batch, m, n) over k; matrix i of a is at i * a_step, that of b is number i * b_step of those packed."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    a_step: int
+    b_step: int
+    zero_row: int
+    """1: a zero point for each row of c; 0: one for all."""
+    flip: int
+    size: int
+    """Elements of scratch for a part."""
+
+
 @native
 @extents(
     a="walk(0, batch, a_step, m, k, k, 1)",
@@ -179,15 +193,7 @@ def integer_gemm(
     b_zero: Ptr,
     c: Ptr,
     scratch: Ptr,
-    batch: int,
-    m: int,
-    n: int,
-    k: int,
-    a_step: int,
-    b_step: int,
-    zero_row: int,
-    flip: int,
-    size: int,
+    g: Products,
     rows: Static,
     vectors: Static,
     lanes: Static,
@@ -200,29 +206,29 @@ def integer_gemm(
     a[i] is (m, k) at i * a_step, b[i] matrix i * b_step of those packed; there is one zero point of a or, with zero_row 1, one for
     each row of c. scratch (parts, size) holds rows of a. Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
     """
-    width, half = vectors * lanes, (k + 1) // 2
-    across = (n + width - 1) // width
-    block = block_rows(m, 2 * half, rows, parts)
-    down = (m + block - 1) // block
-    scratch = shift(scratch, part * size)
-    first, last, left, right = grid(batch * down, across, 1, 0, part, parts)
+    width, half = vectors * lanes, (g.k + 1) // 2
+    across = (g.n + width - 1) // width
+    block = block_rows(g.m, 2 * half, rows, parts)
+    down = (g.m + block - 1) // block
+    scratch = shift(scratch, part * g.size)
+    first, last, left, right = grid(g.batch * down, across, 1, 0, part, parts)
     for number in range(first, last):
         i, top = number // down, number % down * block
-        count = min(block, m - top)
+        count = min(block, g.m - top)
         for row in range(count):
-            away = zero_point(zero, (i * m + top + row) * zero_row, flip)
-            widen(shift(a, i * a_step + (top + row) * k), shift(scratch, row * 2 * half), k, away, flip)
-            if k < 2 * half:
-                scratch[row * 2 * half + k] = like(scratch, 0)
+            away = zero_point(zero, (i * g.m + top + row) * g.zero_row, g.flip)
+            widen(shift(a, i * g.a_step + (top + row) * g.k), shift(scratch, row * 2 * half), g.k, away, g.flip)
+            if g.k < 2 * half:
+                scratch[row * 2 * half + g.k] = like(scratch, 0)
         for p in range(left, right):
-            panel = shift(b, (i * b_step * across + p) * half * width * 2)
-            target = shift(c, (i * m + top) * n + p * width)
-            integer_panel(scratch, panel, target, n, count, n - p * width, half, rows, vectors, lanes, madd)
+            panel = shift(b, (i * g.b_step * across + p) * half * width * 2)
+            target = shift(c, (i * g.m + top) * g.n + p * width)
+            integer_panel(scratch, panel, target, g.n, count, g.n - p * width, half, rows, vectors, lanes, madd)
         if not null(b_zero):
             for row in range(count):
                 total = like(c, _sum(shift(scratch, row * 2 * half), 2 * half))
-                target = shift(c, (i * m + top + row) * n)
-                for j in range(left * width, min(right * width, n)):
+                target = shift(c, (i * g.m + top + row) * g.n)
+                for j in range(left * width, min(right * width, g.n)):
                     target[j] = wsub(target[j], wmul(total, b_zero[j]))
     return OK
 

@@ -35,10 +35,10 @@ def line_quads(weight: Array, width: int) -> Array:
 @extents(
     x="n * id_ * ih * iw * c",
     zero="1",
-    w="groups * ceildiv(o // groups, vectors * lanes) * ceildiv(kd * kh * kw * (c // groups), 2) * vectors * lanes * 2",
+    w="groups * ceildiv(outputs, vectors * lanes) * ceildiv(kd * kh * kw * channels, 2) * vectors * lanes * 2",
     y="n * od * oh * ow * o",
-    scratch="(parts - 1) * size + min(max(CAPACITY, rows * 2 * ceildiv(kd * kh * kw * (c // groups), 2)),"
-    " ceildiv(n * od * oh * ow, rows) * rows * 2 * ceildiv(kd * kh * kw * (c // groups), 2))",
+    scratch="(parts - 1) * size + min(max(CAPACITY, rows * 2 * ceildiv(kd * kh * kw * channels, 2)),"
+    " ceildiv(n * od * oh * ow, rows) * rows * 2 * ceildiv(kd * kh * kw * channels, 2))",
 )
 def integer_conv(
     x: Ptr,
@@ -46,28 +46,7 @@ def integer_conv(
     w: Ptr,
     y: Ptr,
     scratch: Ptr,
-    n: int,
-    c: int,
-    id_: int,
-    ih: int,
-    iw: int,
-    o: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    groups: int,
+    g: Sizes,
     flip: int,
     size: int,
     rows: Static,
@@ -82,22 +61,21 @@ def integer_conv(
     Names as in Sizes; scratch (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and dilations are
     positive, c and o multiples of groups: the lowering of ConvInteger. Spec: ONNX ConvInteger-10.
     """
-    g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
-    width, depth = vectors * lanes, kd * kh * kw * g.channels
-    across, half, pixels = (g.outputs + width - 1) // width, (depth + 1) // 2, n * od * oh * ow
+    width, depth = vectors * lanes, g.kd * g.kh * g.kw * g.channels
+    across, half, pixels = (g.outputs + width - 1) // width, (depth + 1) // 2, g.n * g.od * g.oh * g.ow
     block = block_rows(pixels, 2 * half, rows, parts)
     away = zero_point(zero, 0, flip)
     scratch = shift(scratch, part * size)
-    first, last, left, right = grid((pixels + block - 1) // block, groups * across, 1, 0, part, parts)
+    first, last, left, right = grid((pixels + block - 1) // block, g.groups * across, 1, 0, part, parts)
     for number in range(first, last):
         top = number * block
         count = min(block, pixels - top)
         for group in range(left // across, (right + across - 1) // across):
-            _gather(shift(x, group * g.channels), scratch, g, kd, top, count, 2 * half, away, flip, 0, False)
+            _gather(shift(x, group * g.channels), scratch, g, top, count, 2 * half, away, flip, 0, False)
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
                 panel = shift(w, (group * across + p) * half * width * 2)
-                corner = shift(y, top * o + group * g.outputs + p * width)
-                integer_panel(scratch, panel, corner, o, count, g.outputs - p * width, half, rows, vectors, lanes, madd)
+                corner = shift(y, top * g.o + group * g.outputs + p * width)
+                integer_panel(scratch, panel, corner, g.o, count, g.outputs - p * width, half, rows, vectors, lanes, madd)
     return OK
 
 
@@ -105,12 +83,12 @@ def integer_conv(
 @extents(
     x="n * id_ * ih * iw * c",
     zero="1",
-    w="groups * ceildiv(o // groups, vectors * lanes) * ceildiv(kd * kh * kw * (c // groups), 4) * vectors * lanes * 4",
-    sums="groups * ceildiv(o // groups, vectors * lanes) * vectors * lanes",
-    away="groups * ceildiv(o // groups, vectors * lanes) * vectors * lanes",
+    w="groups * ceildiv(outputs, vectors * lanes) * ceildiv(kd * kh * kw * channels, 4) * vectors * lanes * 4",
+    sums="groups * ceildiv(outputs, vectors * lanes) * vectors * lanes",
+    away="groups * ceildiv(outputs, vectors * lanes) * vectors * lanes",
     y="n * od * oh * ow * o",
-    scratch="(parts - 1) * size + min(max(CAPACITY, rows * 4 * ceildiv(kd * kh * kw * (c // groups), 4)),"
-    " ceildiv(n * od * oh * ow, rows) * rows * 4 * ceildiv(kd * kh * kw * (c // groups), 4))",
+    scratch="(parts - 1) * size + min(max(CAPACITY, rows * 4 * ceildiv(kd * kh * kw * channels, 4)),"
+    " ceildiv(n * od * oh * ow, rows) * rows * 4 * ceildiv(kd * kh * kw * channels, 4))",
 )
 def dot_conv(
     x: Ptr,
@@ -120,28 +98,7 @@ def dot_conv(
     away: Ptr,
     y: Ptr,
     scratch: Ptr,
-    n: int,
-    c: int,
-    id_: int,
-    ih: int,
-    iw: int,
-    o: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    groups: int,
+    g: Sizes,
     flip: int,
     size: int,
     rows: Static,
@@ -156,26 +113,25 @@ def dot_conv(
 
     Spec: ONNX ConvInteger-10.
     """
-    g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
-    width, depth, middle = vectors * lanes, (kd * kh * kw * g.channels + 3) // 4, 128 if signed else 0
-    across, pixels = (g.outputs + width - 1) // width, n * od * oh * ow
+    width, depth, middle = vectors * lanes, (g.kd * g.kh * g.kw * g.channels + 3) // 4, 128 if signed else 0
+    across, pixels = (g.outputs + width - 1) // width, g.n * g.od * g.oh * g.ow
     block = block_rows(pixels, 4 * depth, rows, parts)
     point = zero_point(zero, 0, flip) - middle
     scratch = shift(scratch, part * size)
-    first, last, left, right = grid((pixels + block - 1) // block, groups * across, 1, 0, part, parts)
+    first, last, left, right = grid((pixels + block - 1) // block, g.groups * across, 1, 0, part, parts)
     for number in range(first, last):
         top = number * block
         count = min(block, pixels - top)
         for group in range(left // across, (right + across - 1) // across):
-            _gather(shift(x, group * g.channels), scratch, g, kd, top, count, 4 * depth, 0, flip ^ middle, point, True)
+            _gather(shift(x, group * g.channels), scratch, g, top, count, 4 * depth, 0, flip ^ middle, point, True)
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
                 at, inside = (group * across + p) * width, g.outputs - p * width
-                panel, corner = shift(w, at * depth * 4), shift(y, top * o + group * g.outputs + p * width)
+                panel, corner = shift(w, at * depth * 4), shift(y, top * g.o + group * g.outputs + p * width)
                 start, lda = shift(sums, at), 4 * depth
-                dot_panel(scratch, lda, 0, 1, panel, start, point, corner, o, count, inside, depth, rows, vectors, lanes, dot)
+                dot_panel(scratch, lda, 0, 1, panel, start, point, corner, g.o, count, inside, depth, rows, vectors, lanes, dot)
                 for row in range(0 if null(away) else count):
                     total = like(y, sum_less(shift(scratch, row * 4 * depth), 4 * depth, point + middle, middle))
-                    take_off(shift(corner, row * o), shift(away, at), total, 0, min(inside, width))
+                    take_off(shift(corner, row * g.o), shift(away, at), total, 0, min(inside, width))
     return OK
 
 
@@ -274,7 +230,7 @@ def dot_conv_lines(
 
 @native(inline=False)
 def _gather(
-    x: Ptr, out: Ptr, g: Sizes, kd: int, top: int, count: int, depth: int, away: int, flip: int, blank: int, narrow: Static
+    x: Ptr, out: Ptr, g: Sizes, top: int, count: int, depth: int, away: int, flip: int, blank: int, narrow: Static
 ) -> None:
     """out (count, depth): what the output pixels from `top` on see, (kd, kh, kw, channels), and behind it and around the image `blank`.
 
@@ -286,7 +242,7 @@ def _gather(
         row, first = (top + pixel) // g.ow, (top + pixel) % g.ow
         h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
         last = min(g.ow, first + count - pixel)
-        for i in range(kd):
+        for i in range(g.kd):
             for j in range(g.kh):
                 di, hi = d + i * g.dd, h + j * g.dh
                 inside = 0 <= di < g.id_ and 0 <= hi < g.ih
@@ -295,7 +251,7 @@ def _gather(
                 for column in range(first, last):
                     _line(source, target, g, column * g.sw - g.pw, inside, away, flip, blank, narrow)
                     target = shift(target, depth)
-        used = kd * g.kh * run
+        used = g.kd * g.kh * run
         for p in range(pixel, pixel + last - first):
             _fill(shift(out, p * depth), used, depth, blank)
         pixel += last - first

@@ -4,6 +4,7 @@ from typing import Any
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
+from ort_lite_cpu.kernels.gemm.convolution import Sizes
 from ort_lite_cpu.kernels.gemm.integer import IntegerVectors
 
 PIXELS = 8
@@ -12,58 +13,28 @@ PIXELS = 8
 
 @native
 @extents(x="n * id_ * ih * iw * c", zero="1", w="kh * kw * c", y="n * od * oh * ow * c")
-def integer_depthwise(
-    x: Ptr,
-    zero: Ptr,
-    w: Ptr,
-    y: Ptr,
-    n: int,
-    c: int,
-    id_: int,
-    ih: int,
-    iw: int,
-    o: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    lanes: Static,
-    signed: Static,
-    part: int,
-    parts: int,
-) -> int:
+def integer_depthwise(x: Ptr, zero: Ptr, w: Ptr, y: Ptr, g: Sizes, lanes: Static, signed: Static, part: int, parts: int) -> int:
     """y (n, oh, ow, c), int32, = conv(x (n, ih, iw, c) - zero, w (kh, kw, c), int16), channel by channel; rows are shared.
 
     Names as in `convolution.Sizes`; depth axes are 1, c is o, strides and dilations are positive: the lowering of ConvInteger.
     Spec: ONNX ConvInteger-10 with group = C = M.
     """
-    away = 0 if null(zero) else int(zero[0])
-    for row in span(n * oh, part, parts):
-        h = row % oh * sh - ph
-        top, bottom = _inside(h, ih, dh, kh)
-        line = (row // oh * ih + h + top * dh) * iw
+    away, pixel, step, pitch = 0 if null(zero) else int(zero[0]), g.sw * g.c, g.dw * g.c, g.dh * g.iw * g.c
+    for row in span(g.n * g.oh, part, parts):
+        h = row % g.oh * g.sh - g.ph
+        top, bottom = _inside(h, g.ih, g.dh, g.kh)
+        line = (row // g.oh * g.ih + h + top * g.dh) * g.iw
         at = 0
-        while at < ow:
-            start = at * sw - pw
-            left, right = _inside(start, iw, dw, kw)
+        while at < g.ow:
+            start = at * g.sw - g.pw
+            left, right = _inside(start, g.iw, g.dw, g.kw)
             count = 1
-            if right - left == kw and at + PIXELS <= ow and start + (PIXELS - 1) * sw + (kw - 1) * dw < iw:
+            if right - left == g.kw and at + PIXELS <= g.ow and start + (PIXELS - 1) * g.sw + (g.kw - 1) * g.dw < g.iw:
                 count = PIXELS
-            source, factors = shift(x, (line + start + left * dw) * c), shift(w, (top * kw + left) * c)
-            target = shift(y, (row * ow + at) * c)
+            source, factors = shift(x, (line + start + left * g.dw) * g.c), shift(w, (top * g.kw + left) * g.c)
+            target = shift(y, (row * g.ow + at) * g.c)
             lines, taps = bottom - top, right - left
-            _channels(source, sw * c, dh * iw * c, dw * c, factors, kw * c, c, lines, taps, away, target, count, lanes, signed)
+            _channels(source, pixel, pitch, step, factors, g.kw * g.c, g.c, lines, taps, away, target, count, lanes, signed)
             at += count
     return OK
 

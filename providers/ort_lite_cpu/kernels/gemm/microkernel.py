@@ -23,7 +23,7 @@ UNROLLED = 4
 SHARES = 8
 """Tiles that together ask for the panel that comes next, each for a share; the one that reads it first would wait for memory.
 
-A caller that has fewer tiles to a panel says so: `panel_in_shares`.
+A caller that has fewer tiles to a panel says so: see `panel`.
 """
 
 
@@ -69,7 +69,7 @@ def tall_tile(native_type: str, target: Target) -> Tile:
     return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
 
 
-@native
+@native(inline=False)
 def panel(
     a: Ptr,
     lda: int,
@@ -90,35 +90,7 @@ def panel(
     rows: Static,
     vectors: Static,
     lanes: Static,
-) -> None:
-    """As `panel_in_shares`, for many rows."""
-    panel_in_shares(
-        a, lda, line, lines, b, ahead, c, ldc, m, n, k, mode, bias, residual, low, high, rows, vectors, lanes, SHARES
-    )
-
-
-@native(inline=False)
-def panel_in_shares(
-    a: Ptr,
-    lda: int,
-    line: int,
-    lines: int,
-    b: Ptr,
-    ahead: Ptr,
-    c: Ptr,
-    ldc: int,
-    m: int,
-    n: int,
-    k: int,
-    mode: int,
-    bias: Ptr,
-    residual: Ptr,
-    low: float,
-    high: float,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    shares: Static,
+    shares: Static = SHARES,
 ) -> None:
     """C (m, n), row stride ldc, from A (m, lines, k) and a packed panel b (lines, k, vectors * lanes); n may be less.
 

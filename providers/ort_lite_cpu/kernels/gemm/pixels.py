@@ -12,7 +12,7 @@ from typing import Any
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, shift, span
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -41,12 +41,12 @@ def products(outputs: int, rows: int) -> float:
 @native
 @extents(
     x="n * c * id_ * ih * iw",
-    w="groups * ceildiv(o // groups, rows) * kd * kh * kw * (c // groups) * rows",
+    w="groups * ceildiv(outputs, rows) * kd * kh * kw * channels * rows",
     bias="o",
     residual="n * o * od * oh * ow",
     y="n * o * od * oh * ow",
-    table="parts * kd * kh * kw * (c // groups)",
-    scratch="parts * (c // groups) * kd * ((heights - 1) * sh + (kh - 1) * dh + 1) * sw * (across * lanes + (kw - 1) * dw // sw)",
+    table="parts * kd * kh * kw * channels",
+    scratch="parts * channels * kd * ((heights - 1) * sh + (kh - 1) * dh + 1) * sw * (across * lanes + (kw - 1) * dw // sw)",
 )
 def conv_pixels(
     x: Ptr,
@@ -56,34 +56,10 @@ def conv_pixels(
     y: Ptr,
     table: Ptr,
     scratch: Ptr,
-    n: int,
-    c: int,
-    id_: int,
-    ih: int,
-    iw: int,
-    o: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    groups: int,
+    g: Sizes,
     heights: int,
     across: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     rows: Static,
     vectors: Static,
@@ -96,70 +72,58 @@ def conv_pixels(
     w: `pack.filters` of `rows` columns. A block is `heights` lines of `across` vectors of pixels; parts share blocks and groups. table
     (parts, taps * c / groups) and scratch are filled here. Spec: ONNX Conv-22.
     """
-    g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
-    length, lines, depth = across * lanes, (heights - 1) * sh + (kh - 1) * dh + 1, kd * kh * kw * g.channels
-    wide, panels, plane = length + (kw - 1) * dw // sw, (g.outputs + rows - 1) // rows, od * oh * ow
+    length, lines, depth = across * lanes, (heights - 1) * g.sh + (g.kh - 1) * g.dh + 1, g.kd * g.kh * g.kw * g.channels
+    wide, panels, plane = length + (g.kw - 1) * g.dw // g.sw, (g.outputs + rows - 1) // rows, g.od * g.oh * g.ow
     table = shift(table, part * depth)
-    scratch = shift(scratch, part * g.channels * kd * lines * sw * wide)
-    _offsets(table, g, kd, lines * sw * wide, sw * wide, wide)
-    mode = mode_of(True, True, bias, residual, low > -math.inf or high < math.inf)
-    tall, chunks = (oh + heights - 1) // heights, (ow + length - 1) // length
-    for job in span(n * groups * od * tall * chunks, part, parts):
-        begin, top, deep = job % chunks * length, job // chunks % tall * heights, job // (chunks * tall) % od
-        image = job // (chunks * tall * od)
-        bottom, end = min(top + heights, oh), min(begin + length, ow)
-        used = (bottom - top - 1) * sh + (kh - 1) * dh + 1
-        source = shift(x, image * g.channels * id_ * ih * iw)
-        need = (end - begin + lanes - 1) // lanes * lanes + (kw - 1) * dw // sw
-        _spread(source, scratch, g, kd, deep * sd - pd, top * sh - ph, used, begin * sw - pw, lines, wide, need, lanes)
-        filters, added = shift(w, image % groups * panels * depth * rows), shift(bias, image % groups * g.outputs)
+    scratch = shift(scratch, part * g.channels * g.kd * lines * g.sw * wide)
+    _offsets(table, g, lines * g.sw * wide, g.sw * wide, wide)
+    mode = mode_of(True, True, bias, residual, act.low > -math.inf or act.high < math.inf)
+    tall, chunks = (g.oh + heights - 1) // heights, (g.ow + length - 1) // length
+    for job in span(g.n * g.groups * g.od * tall * chunks, part, parts):
+        begin, top, deep = job % chunks * length, job // chunks % tall * heights, job // (chunks * tall) % g.od
+        image = job // (chunks * tall * g.od)
+        bottom, end = min(top + heights, g.oh), min(begin + length, g.ow)
+        used = (bottom - top - 1) * g.sh + (g.kh - 1) * g.dh + 1
+        source = shift(x, image * g.channels * g.id_ * g.ih * g.iw)
+        need = (end - begin + lanes - 1) // lanes * lanes + (g.kw - 1) * g.dw // g.sw
+        _spread(source, scratch, g, deep * g.sd - g.pd, top * g.sh - g.ph, used, begin * g.sw - g.pw, lines, wide, need, lanes)
+        filters, added = shift(w, image % g.groups * panels * depth * rows), shift(bias, image % g.groups * g.outputs)
         for row in range(top, bottom):
-            at = image * g.outputs * plane + (deep * oh + row) * ow + begin
-            seen, out, other = shift(scratch, (row - top) * sh * sw * wide), shift(y, at), shift(residual, at)
+            at = image * g.outputs * plane + (deep * g.oh + row) * g.ow + begin
+            seen, out, other = shift(scratch, (row - top) * g.sh * g.sw * wide), shift(y, at), shift(residual, at)
             _line(
-                seen, table, filters, depth, out, plane, g.outputs, end - begin, mode, added, other, low, high,
+                seen, table, filters, depth, out, plane, g.outputs, end - begin, mode, added, other, act.low, act.high,
                 rows, vectors, lanes,
             )  # fmt: skip
             if kind != "":
-                activate(out, plane, g.outputs, end - begin, alpha, beta, kind)
+                activate(out, plane, g.outputs, end - begin, act.alpha, act.beta, kind)
     return OK
 
 
 @native(inline=False)
-def _offsets(table: Ptr, g: Sizes, kd: int, plane: int, line: int, wide: int) -> None:
+def _offsets(table: Ptr, g: Sizes, plane: int, line: int, wide: int) -> None:
     """table[k]: where the pixels that the first output of a block sees through tap and channel k begin in the scratch."""
     k = 0
-    for d in range(kd):
+    for d in range(g.kd):
         for i in range(g.kh):
             for j in range(g.kw):
                 tap = d * plane + i * g.dh * line + j * g.dw % g.sw * wide + j * g.dw // g.sw
                 for channel in range(g.channels):
-                    table[k] = channel * kd * plane + tap
+                    table[k] = channel * g.kd * plane + tap
                     k += 1
 
 
 @native(inline=False)
 def _spread(
-    x: Ptr,
-    out: Ptr,
-    g: Sizes,
-    kd: int,
-    deep: int,
-    top: int,
-    used: int,
-    left: int,
-    lines: int,
-    wide: int,
-    need: int,
-    lanes: Static,
+    x: Ptr, out: Ptr, g: Sizes, deep: int, top: int, used: int, left: int, lines: int, wide: int, need: int, lanes: Static
 ) -> None:
     """out (channels, kd, lines, sw, wide): `used` lines of the image from (deep, top, left) on, zeros for padding.
 
     Element (.., phase, q) is pixel left + phase + q * sw of its line; of each, `need` elements are written, a vector at least.
     """
-    for plane in range(g.channels * kd):
-        d = deep + plane % kd * g.dd
-        source, to = shift(x, (plane // kd * g.id_ + d) * g.ih * g.iw), shift(out, plane * lines * g.sw * wide)
+    for plane in range(g.channels * g.kd):
+        d = deep + plane % g.kd * g.dd
+        source, to = shift(x, (plane // g.kd * g.id_ + d) * g.ih * g.iw), shift(out, plane * lines * g.sw * wide)
         first_line, last_line = min(max(-top, 0), used), max(min(g.ih - top, used), 0)
         if d < 0 or d >= g.id_:
             first_line = used

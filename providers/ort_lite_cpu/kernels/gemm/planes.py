@@ -9,7 +9,7 @@ from typing import Any
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, CLIP, RESIDUAL, SHARES, panel, tile
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
@@ -43,10 +43,7 @@ def pointwise(
     k: int,
     pixels: int,
     ones: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     rows: Static,
     vectors: Static,
@@ -62,16 +59,16 @@ def pointwise(
     width = vectors * lanes
     across = (pixels + width - 1) // width
     factors = shift(scratch, part * min(DEPTH, k + ones) * width)
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
+    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
     for job in span(n * across, part, parts):
         image, j = job // across, job % across * width
         count, at = min(width, pixels - j), image * m * pixels + j
         source, other, out = shift(x, image * k * pixels + j), shift(residual, at), shift(y, at)
         _panel_of_pixels(
-            source, pixels, w, other, out, pixels, factors, m, k, ones, count, mode, low, high, rows, vectors, lanes
+            source, pixels, w, other, out, pixels, factors, m, k, ones, count, mode, act.low, act.high, rows, vectors, lanes
         )
         if kind != "":
-            activate(out, pixels, m, count, alpha, beta, kind)
+            activate(out, pixels, m, count, act.alpha, act.beta, kind)
     return OK
 
 
@@ -167,10 +164,7 @@ def depthwise_planes(
     ow: int,
     ph: int,
     band: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     lines: Static,
     taps: Static,
@@ -191,8 +185,8 @@ def depthwise_planes(
     """
     seen = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across)
     table = shift(scratch, part * (3 + seen))
-    begin_table(table, low, high, seen)
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
+    begin_table(table, act.low, act.high, seen)
+    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
     groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = n * groups * part // parts, n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
@@ -209,7 +203,7 @@ def depthwise_planes(
                     a, b, table, other, out, h, count, ih, iw, ow, mode, lines, taps, down, across, front, behind, held, lanes
                 )
             if kind != "":
-                activate(shift(y, (plane * oh + begin) * ow), 0, 1, (end - begin) * ow, alpha, beta, kind)
+                activate(shift(y, (plane * oh + begin) * ow), 0, 1, (end - begin) * ow, act.alpha, act.beta, kind)
     return OK
 
 
@@ -243,10 +237,7 @@ def separable(
     ones: int,
     low1: float,
     high1: float,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     lines: Static,
     taps: Static,
@@ -274,7 +265,7 @@ def separable(
     for i in range(c * apart * lanes, k * apart * lanes):
         between[i] = like(x, 1)
     mode1 = CLIP if low1 > -math.inf or high1 < math.inf else 0
-    mode = (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
+    mode = (0 if null(residual) else RESIDUAL) + (CLIP if act.low > -math.inf or act.high < math.inf else 0)
     groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = n * groups * part // parts, n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
@@ -295,10 +286,28 @@ def separable(
             soon = shift(x, (image * c * ih + (top + count) * down + lines - 1 - ph) * iw)
             some, step, many = count * ow, ih * iw, band * down * iw
             _product(
-                between, w2, other, out, pixels, m, k, some, mode, soon, step, c, many, low, high, rows, vectors, apart, lanes
+                between,
+                w2,
+                other,
+                out,
+                pixels,
+                m,
+                k,
+                some,
+                mode,
+                soon,
+                step,
+                c,
+                many,
+                act.low,
+                act.high,
+                rows,
+                vectors,
+                apart,
+                lanes,
             )
             if kind != "":
-                activate(out, pixels, m, count * ow, alpha, beta, kind)
+                activate(out, pixels, m, count * ow, act.alpha, act.beta, kind)
     return OK
 
 

@@ -28,10 +28,10 @@ from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.activation import activate
-from ort_lite_cpu.kernels.gemm.convolution import copy_run
+from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
+from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel_in_shares
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel
 from ort_lite_cpu.kernels.gemm.pack import in_panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.once import run_once
@@ -243,12 +243,12 @@ def shares_for(block: int, tile: Tile) -> int:
 @native
 @extents(
     x="n * ih * iw * c",
-    u="groups * (edge + taps - 1) * (1 + (axes - 1) * (edge + taps - 2)) * (c // groups) * vectors * lanes"
-    " * (o // groups // columns * ceildiv(columns, vectors * lanes) + ceildiv(o // groups % columns, vectors * lanes))",
+    u="groups * (edge + taps - 1) * (1 + (axes - 1) * (edge + taps - 2)) * channels * vectors * lanes"
+    " * (outputs // columns * ceildiv(columns, vectors * lanes) + ceildiv(outputs % columns, vectors * lanes))",
     bias="o",
     residual="walk(0, n * oh * ow, ldy, o, 1)",
     y="walk(at, n * oh * ow, ldy, o, 1)",
-    scratch="(parts - 1) * size + (block * (c // groups + GAP) + block * (columns + GAP) + c // groups)"
+    scratch="(parts - 1) * size + (block * (channels + GAP) + block * (columns + GAP) + channels)"
     " * ((edge - 1) * stride + taps) * (1 + (axes - 1) * ((edge - 1) * stride + taps - 1))",
 )
 def winograd(
@@ -258,37 +258,12 @@ def winograd(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    n: int,
-    c: int,
-    id_: int,
-    ih: int,
-    iw: int,
-    o: int,
-    od: int,
-    oh: int,
-    ow: int,
-    kd: int,
-    kh: int,
-    kw: int,
-    sd: int,
-    sh: int,
-    sw: int,
-    pd: int,
-    ph: int,
-    pw: int,
-    dd: int,
-    dh: int,
-    dw: int,
-    groups: int,
+    g: Sizes,
     block: int,
     columns: int,
     size: int,
     at: int,
-    ldy: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     edge: Static,
     taps: Static,
@@ -308,20 +283,20 @@ def winograd(
     of all groups.
     """
     width, seen, kinds = vectors * lanes, seen_by(edge, taps, stride), edge + taps - 1
-    planes, depth, outputs = seen * downwards(seen, axes), c // groups, o // groups
+    planes, depth, outputs = seen * downwards(seen, axes), g.channels, g.outputs
     each, sets = (columns + width - 1) // width * width, (outputs + columns - 1) // columns
     kinds = kinds * downwards(kinds, axes)
     filters_of_group = kinds * depth * (outputs // columns * each + (outputs % columns + width - 1) // width * width)
     height = downwards(edge, axes)
-    down, across = (oh + height - 1) // height, (ow + edge - 1) // edge
-    tiles = n * down * across
+    down, across = (g.oh + height - 1) // height, (g.ow + edge - 1) // edge
+    tiles = g.n * down * across
     v = shift(scratch, part * size)
     m = shift(v, planes * block * (depth + GAP))
     lda, line = depth + GAP, columns + GAP
     patch = shift(m, planes * block * line)
-    clips = low > -math.inf or high < math.inf
+    clips = act.low > -math.inf or act.high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
-    top, bottom, left, right = grid((tiles + block - 1) // block, groups * sets, 1, 0, part, parts)
+    top, bottom, left, right = grid((tiles + block - 1) // block, g.groups * sets, 1, 0, part, parts)
     for number in range(top, bottom):
         first = number * block
         count = min(block, tiles - first)
@@ -329,28 +304,8 @@ def winograd(
             group, j = i // sets, i % sets * columns
             if i == left or j == 0:
                 own = shift(x, group * depth)
-                _transform_inputs(
-                    own,
-                    v,
-                    patch,
-                    first,
-                    count,
-                    down,
-                    across,
-                    depth,
-                    c,
-                    ih,
-                    iw,
-                    ph,
-                    pw,
-                    block * lda,
-                    edge,
-                    taps,
-                    stride,
-                    axes,
-                    lanes,
-                )
-            some = min(columns, outputs - j)
+                _transform_inputs(own, v, patch, first, count, down, across, g, block * lda, edge, taps, stride, axes, lanes)
+            some, plane = min(columns, outputs - j), block * line
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
             _multiply(
                 v,
@@ -360,7 +315,7 @@ def winograd(
                 some,
                 depth,
                 block * lda,
-                block * line,
+                plane,
                 line,
                 edge,
                 taps,
@@ -371,12 +326,11 @@ def winograd(
                 lanes,
                 shares,
             )
-            start, plane_size = group * outputs + j, block * line
+            start = group * outputs + j
             out, b, r = shift(y, at + start), shift(bias, start), shift(residual, start)
             _transform_outputs(
-                m, out, b, r, first, count, down, across, some, ldy, oh, ow, line, plane_size, mode, low, high, alpha, beta,
-                kind, edge, taps, stride, axes, lanes,
-            )  # fmt: skip
+                m, out, b, r, first, count, down, across, some, g, line, plane, mode, act, kind, edge, taps, stride, axes, lanes
+            )
     return OK
 
 
@@ -414,7 +368,7 @@ def _multiply(
                 for j in range(first, seen if first == kinds - 1 else first + 1):
                     at = i * seen + j
                     a, y, rest = shift(v, at * plane), shift(m, at * result + p), some - p
-                    panel_in_shares(
+                    panel(
                         a, depth + GAP, 0, 1, f, u, y, line, count, rest, depth, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
                     )
 
@@ -428,12 +382,7 @@ def _transform_inputs(
     count: int,
     down: int,
     across: int,
-    c: int,
-    pixel: int,
-    ih: int,
-    iw: int,
-    ph: int,
-    pw: int,
+    g: Sizes,
     plane: int,
     edge: Static,
     taps: Static,
@@ -441,30 +390,27 @@ def _transform_inputs(
     axes: Static,
     lanes: Static,
 ) -> None:
-    """v (planes, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros.
-
-    Pixels of x lie `pixel` apart, of which c channels count.
-    """
-    seen, step = seen_by(edge, taps, stride), edge * stride
+    """v (planes, count, channels): tiles `first` and following of a group; those at the border by way of a copy with zeros."""
+    channels, seen, step = g.channels, seen_by(edge, taps, stride), edge * stride
     tall = downwards(seen, axes)
     for tile in range(count):
         number = first + tile
         batch = number // (down * across)
-        h, w = number // across % down * downwards(step, axes) - ph, number % across * step - pw
-        target = shift(v, tile * (c + GAP))
-        start = ((batch * ih + h) * iw + w) * pixel
-        if h >= 0 and w >= 0 and h + tall <= ih and w + seen <= iw:
-            _input_tile(shift(x, start), iw * pixel, pixel, target, plane, c, edge, taps, stride, axes, lanes)
+        h, w = number // across % down * downwards(step, axes) - g.ph, number % across * step - g.pw
+        target = shift(v, tile * (channels + GAP))
+        start = ((batch * g.ih + h) * g.iw + w) * g.c
+        if h >= 0 and w >= 0 and h + tall <= g.ih and w + seen <= g.iw:
+            _input_tile(shift(x, start), g.iw * g.c, g.c, target, plane, channels, edge, taps, stride, axes, lanes)
         else:
             for i in range(tall):
                 for j in range(seen):
-                    at = (i * seen + j) * c
-                    if h + i < 0 or h + i >= ih or w + j < 0 or w + j >= iw:
-                        for k in range(c):
+                    at = (i * seen + j) * channels
+                    if h + i < 0 or h + i >= g.ih or w + j < 0 or w + j >= g.iw:
+                        for k in range(channels):
                             patch[at + k] = like(patch, 0)
                     else:
-                        copy_run(shift(patch, at), shift(x, start + (i * iw + j) * pixel), c, lanes)
-            _input_tile(patch, seen * c, c, target, plane, c, edge, taps, stride, axes, lanes)
+                        copy_run(shift(patch, at), shift(x, start + (i * g.iw + j) * g.c), channels, lanes)
+            _input_tile(patch, seen * channels, channels, target, plane, channels, edge, taps, stride, axes, lanes)
 
 
 @emitted("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static)")
@@ -565,16 +511,11 @@ def _transform_outputs(
     down: int,
     across: int,
     some: int,
-    ldy: int,
-    oh: int,
-    ow: int,
+    g: Sizes,
     line: int,
     plane: int,
     mode: int,
-    low: float,
-    high: float,
-    alpha: float,
-    beta: float,
+    act: ActivationParameters,
     kind: Static,
     edge: Static,
     taps: Static,
@@ -583,36 +524,20 @@ def _transform_outputs(
     lanes: Static,
 ) -> None:
     """`some` channels of y from m (planes, count, some), tiles `first` and following; bias, residual, limits and activation."""
+    row, low, high = g.ow * g.ldy, act.low, act.high
     for tile in range(count):
         number = first + tile
         height = downwards(edge, axes)
         h, w = number // across % down * height, number % across * edge
-        at = ((number // (down * across) * oh + h) * ow + w) * ldy
-        lines, pixels = min(oh - h, height), min(ow - w, edge)
+        at = ((number // (down * across) * g.oh + h) * g.ow + w) * g.ldy
+        lines, pixels = min(g.oh - h, height), min(g.ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
         _output_tile(
-            source,
-            plane,
-            out,
-            ow * ldy,
-            ldy,
-            some,
-            lines,
-            pixels,
-            mode,
-            bias,
-            other,
-            low,
-            high,
-            edge,
-            taps,
-            stride,
-            axes,
-            lanes,
+            source, plane, out, row, g.ldy, some, lines, pixels, mode, bias, other, low, high, edge, taps, stride, axes, lanes
         )
         if kind != "":
             for i in range(lines):
-                activate(shift(y, at + i * ow * ldy), ldy, pixels, some, alpha, beta, kind)
+                activate(shift(y, at + i * row), g.ldy, pixels, some, act.alpha, act.beta, kind)
 
 
 @emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
-from ort_lite.shapes import equal, floordiv, less, product, same, select
+from ort_lite.shapes import equal, floordiv, less, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
+from ort_lite_cpu.lowering.broadcast import joint_dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.operators.rotary import HeadSteps
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -213,28 +215,13 @@ def _biased(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -> 
     bias="bias_at + heads * size",
     y="batch * heads * rows * size",
 )
-def add_bias(
-    x: Ptr,
-    bias: Ptr,
-    y: Ptr,
-    batch: int,
-    heads: int,
-    rows: int,
-    size: int,
-    x_at: int,
-    x_batch: int,
-    x_head: int,
-    x_row: int,
-    bias_at: int,
-    part: int,
-    parts: int,
-) -> int:
+def add_bias(x: Ptr, bias: Ptr, y: Ptr, g: HeadSteps, bias_at: int, part: int, parts: int) -> int:
     """y (batch, heads, rows, size) = x at its steps + bias[bias_at:] (heads, size)."""
-    for job in span(batch * heads * rows, part, parts):
-        i, h, b = job % rows, job // rows % heads, job // rows // heads
-        source, addend = x_at + b * x_batch + h * x_head + i * x_row, bias_at + h * size
-        for j in range(size):
-            y[job * size + j] = x[source + j] + bias[addend + j]
+    for job in span(g.batch * g.heads * g.rows, part, parts):
+        i, h, b = job % g.rows, job // g.rows % g.heads, job // g.rows // g.heads
+        source, addend = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row, bias_at + h * g.size
+        for j in range(g.size):
+            y[job * g.size + j] = x[source + j] + bias[addend + j]
     return OK
 
 
@@ -301,7 +288,7 @@ def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total
     added = bias_of(op, bias, (*wanted, total))
     if given is None:
         return mask_of(op, added, wanted)
-    shape = tuple(_wider(a, b) for a, b in zip(given.shape, added.shape, strict=True))
+    shape = tuple(joint_dim(a, b) for a, b in zip(given.shape, added.shape, strict=True))
     both = Tensor(added.dtype, shape, pending=Expression("{0} + {1}", (given, added), node=op.node))
     return mask_of(op, op.builder.computed(both), wanted)
 
@@ -314,10 +301,6 @@ def bias_of(op: NodeLowering, index: int, wanted: Shape) -> Tensor:
     expected = [select(equal(dim, 1), 1, full) for dim, full in zip(bias.shape[:2], wanted, strict=False)]
     op.agree(bias.shape, (*expected, *wanted[2:]), "the attention bias does not fit queries and keys")
     return bias
-
-
-def _wider(a: Dim, b: Dim) -> Dim:
-    return b if same(a, 1) else a if same(b, 1) or same(a, b) else select(equal(a, 1), b, a)
 
 
 def _padding(op: NodeLowering, index: int, wanted: tuple[Dim, Dim, Dim]) -> Tensor:

@@ -10,7 +10,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, fmax, fmin, like, native, null, rint, shift, span
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
-from ort_lite_cpu.kernels.recurrent import put, time_of, update_cell, valid_steps
+from ort_lite_cpu.kernels.recurrent import CellFunctions, Direction, put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, packed_constant, quotient
@@ -90,22 +90,9 @@ def dynamic_lstm(
     c: Ptr,
     y: Ptr,
     gates: Ptr,
-    steps: int,
-    batch: int,
-    size: int,
+    d: Direction,
     threads: int,
-    backward: int,
-    later: int,
-    stride: int,
-    offset: int,
-    limit: float,
-    coupled: int,
-    a0: float,
-    b0: float,
-    a1: float,
-    b1: float,
-    a2: float,
-    b2: float,
+    act: CellFunctions,
     f: Static,
     g: Static,
     k: Static,
@@ -122,28 +109,28 @@ def dynamic_lstm(
     `threads` computes in onnxruntime are quantised by one scale; those that have ended count in it only where y is left
     out.
     """
-    width, half, many = vectors * lanes, (size + 1) // 2, rows_together(batch, size, threads)
-    for first in range(0, batch, many):
-        last = min(first + many, batch)
-        for step in range(steps):
-            low, high = extremes(h, first, last, size, lengths, steps, step, null(y))
+    width, half, many = vectors * lanes, (d.size + 1) // 2, rows_together(d.batch, d.size, threads)
+    for first in range(0, d.batch, many):
+        last = min(first + many, d.batch)
+        for step in range(d.steps):
+            low, high = extremes(h, first, last, d.size, lengths, d.steps, step, null(y))
             scale = like(h, 1) if low == high else (high - low) / like(h, 255)
             zero = rint(fmin(fmax(-low / scale, like(h, 0)), like(h, 255)))
             for b in range(first, last):
-                valid, old, cell = valid_steps(lengths, b, steps), shift(h, b * size), shift(c, b * size)
-                t = time_of(step, valid, backward)
+                valid, old, cell = valid_steps(lengths, b, d.steps), shift(h, b * d.size), shift(c, b * d.size)
+                t = time_of(step, valid, d.backward)
                 if step < valid:
-                    quantize_row(old, size, held, scale, zero)
-                    for j in range(0, 4 * size, width):
+                    quantize_row(old, d.size, held, scale, zero)
+                    for j in range(0, 4 * d.size, width):
                         panel, sum_ = shift(r, j * half * 2), shift(sums, j)
-                        integer_panel(held, panel, sum_, 0, 1, 4 * size - j, half, 1, vectors, lanes, madd)
-                    base = (t * batch + b) * 4 * size
-                    for j in range(4 * size):
+                        integer_panel(held, panel, sum_, 0, 1, 4 * d.size - j, half, 1, vectors, lanes, madd)
+                    base = (t * d.batch + b) * 4 * d.size
+                    for j in range(4 * d.size):
                         total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
                         gates[j] = total if null(bias) else total + bias[j]
-                    update_cell(gates, size, peephole, cell, old, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k, size)
+                    update_cell(gates, d.size, peephole, cell, old, act, f, g, k, d.size)
                 if not null(y):
-                    put(old, shift(y, t * later + b * stride + offset), step < valid, size)
+                    put(old, shift(y, t * d.later + b * d.stride + d.offset), step < valid, d.size)
     return OK
 
 
