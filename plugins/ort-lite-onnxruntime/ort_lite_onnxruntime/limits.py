@@ -156,6 +156,34 @@ def _rotary_embedding(node: Node) -> Why | None:
     return None if fit and steps is not None else ("shape", f"{steps} steps, takes as many as the caches have rows: {rows}")
 
 
+def _image(node: Node) -> Why | None:
+    """An image without elements is an error."""
+    return _fixed(node, 0, 2, None)
+
+
+def _grid_sample(node: Node) -> Why | None:
+    return None if node.attr("padding_mode", "zeros") == "zeros" else _image(node)
+
+
+def _pad(node: Node) -> Why | None:
+    return _fixed(node, 0, 0, None) if node.attr("mode", "constant") == "wrap" else None
+
+
+def _not_empty(node: Node) -> Why | None:
+    return _fixed(node, 0, 0, None)
+
+
+def _inverse(node: Node) -> Why | None:
+    return "precision", "a singular matrix gives NaN instead of infinities"
+
+
+def _skip(node: Node) -> Why | None:
+    """A skip of one row is repeated along a batch, but not over two axes."""
+    x, skip = _input(node, 0), _input(node, 1)
+    same = x is not None and skip is not None and x.shape is not None and x.shape == skip.shape
+    return None if same else ("shape", "a skip of another shape than the input's")
+
+
 _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "AffineGrid": _affine_grid,
     "Attention": _attention,
@@ -167,23 +195,31 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "DFT": _imprecise,
     "Dropout": _dropout,
     "GRU": _recurrent,
+    "GlobalMaxPool": _image,
+    "GridSample": _grid_sample,
     "LRN": _lrn,
     "LSTM": _recurrent,
     "LayerNormalization": _normalised,
     "MaxUnpool": _max_unpool,
     "Multinomial": _random,
+    "Pad": _pad,
+    "RMSNormalization": _normalised,
+    "RNN": _recurrent,
     "RandomNormal": _random,
     "RandomNormalLike": _random,
     "RandomUniform": _random,
     "RandomUniformLike": _random,
     "ReduceMax": _no_bool,
-    "RMSNormalization": _normalised,
-    "RNN": _recurrent,
     "ReduceMin": _no_bool,
     "Resize": _resize,
     "RotaryEmbedding": _rotary_embedding,
     "STFT": _imprecise,
     "Scan": _scan,
     "Slice": _slice,
+    "SoftmaxCrossEntropyLoss": _not_empty,
     "com.microsoft.FusedConv": _conv,
+    "com.microsoft.Inverse": _inverse,
+    "com.microsoft.QLinearGlobalAveragePool": _image,
+    "com.microsoft.SkipLayerNormalization": _skip,
+    "com.microsoft.SkipSimplifiedLayerNormalization": _skip,
 }
