@@ -26,7 +26,7 @@ class Site(NamedTuple):
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute; text as str."""
         for one in self.node.attribute:
-            if one.name == name:
+            if one.name == name and not one.ref_attr_name:
                 value = helper.get_attribute_value(one)
                 return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         return default
