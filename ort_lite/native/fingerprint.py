@@ -79,6 +79,10 @@ def _digest(described: Iterable[str]) -> bytes:
     return digest("\0".join(described).encode())
 
 
+_LAZY = frozenset({"__annotations__", "__annotations_cache__"})
+"""Members that a class gets when somebody looks at its annotations."""
+
+
 def _own(item: Any) -> _Own:
     own = _known.get(item)
     if own is None:
@@ -95,7 +99,8 @@ def _describe(item: Any) -> _Own:
     elif isinstance(item, type):
         described = ["class", item.__qualname__]
         for name, value in vars(item).items():
-            _note(name, value, described, references)
+            if name not in _LAZY:
+                _note(name, value, described, references)
     else:
         _describe_function(item, described, references)
     return _Own(_digest(described), references, item.needs if isinstance(item, Emitted) else "")
@@ -106,7 +111,9 @@ def _describe_function(function: Callable[..., Any], described: list[str], refer
     options: NativeOptions = getattr(function, "__native__", DEFAULT_OPTIONS)
     described += [*options.fastmath, str(options.inline), _stable(function.__defaults__)]
     for name, value in sorted(function.__annotations__.items()):
-        described += [name, str(value), str(getattr(value, "__annotations__", ""))]
+        described += [name, str(value)]
+        if isinstance(value, type) and issubclass(value, tuple):  # a NamedTuple: its fields are parameters
+            described.append(str(value.__annotations__))
     used: dict[str, None] = {}
     _describe_code(function.__code__, described, used, function.__doc__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

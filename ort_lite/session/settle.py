@@ -47,7 +47,7 @@ def settle(
     possibility, so the loop ends. Changes the model's graph.
 
     Raises:
-        NotImplementedOperator: no provider can run a node and no rewrite applies; lists each provider's reason.
+        NotImplemented: no provider can run a node and no rewrite applies; lists each provider's reason.
         PlacementError: a hard placement rule cannot be kept.
         CompileError: a partition does not compile, and its policy or the other providers leave it at that.
         Fail, ModelRequiresCompilation, ProviderError: the session's config or a policy rules the assignment out.

@@ -231,8 +231,10 @@ KERNEL_EDGE_FAULTS = (
         "AveragePool: windows beyond the padding count whole",
         "edge",
         "providers/ort_lite_cpu/operators/pooling.py",
-        "count = _before(ed - pd, d0, dd, kd) * _before(eh - ph, h0, dh, kh) * _before(ew - pw, w0, dw, kw)",
-        "count = kd * kh * kw",
+        "                    _before(g.ed - g.pd, d0, g.dd, g.kd)\n"
+        "                    * _before(g.eh - g.ph, h0, g.dh, g.kh)\n"
+        "                    * _before(g.ew - g.pw, w0, g.dw, g.kw)\n",
+        "                    g.kd * g.kh * g.kw\n",
         operators=("AveragePool",),
     ),
     Fault(
