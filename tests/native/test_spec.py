@@ -17,6 +17,7 @@ from ort_lite.native import Spec
 from ort_lite.native import spec as keys
 from ort_lite.native.compilers import COMPILERS, compilers
 from ort_lite.native.cpu import host
+from ort_lite.native.fingerprint import _describe
 from ort_lite.native.lang import Ptr
 from ort_lite.native.spec import compiled_for, key_of, parameters
 from tests.native import kernels
@@ -287,3 +288,14 @@ def test_the_key_follows_compilers_and_bytecode(monkeypatch: pytest.MonkeyPatch)
     finally:
         monkeypatch.undo()
         keys.base.cache_clear()
+
+
+def test_a_look_at_annotations_changes_no_key() -> None:
+    """A class without annotations gets an empty dict when somebody asks for them, in one process and not in another."""
+
+    class Plain:
+        pass
+
+    before = _describe(Plain).digest
+    assert Plain.__annotations__ == {}
+    assert _describe(Plain).digest == before
