@@ -20,7 +20,7 @@ class OrtExecutionProviderDevicePolicy(NamedNumber):
 
 
 class EpDevice(Protocol):
-    """What `ort_lite.get_ep_devices` lists."""
+    """A device that `ort_lite.get_ep_devices` lists."""
 
     @property
     def ep_name(self) -> str: ...

@@ -14,7 +14,7 @@ from ort_lite.options.config_keys import LAYERS_BY_NAME
 
 
 class Adapter(Protocol):
-    """What `LoraAdapter` is: parameters by name."""
+    """Parameters by name, as a `LoraAdapter` has them."""
 
     @property
     def parameters(self) -> Mapping[str, Any]: ...
@@ -70,7 +70,7 @@ class SessionOptions(options.SessionOptions):
         self._chosen = (*self._chosen, *made)
 
     def has_providers(self) -> bool:
-        """Whether these options say which providers run the model."""
+        """Return True if these options choose the providers."""
         return bool(self._chosen) or self._policy is not None
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
@@ -85,12 +85,12 @@ class SessionOptions(options.SessionOptions):
 
     @property
     def chosen_providers(self) -> tuple[Chosen, ...]:
-        """Those that were added, in order."""
+        """The providers that were added, in order."""
         return self._chosen
 
     @property
     def provider_policy(self) -> OrtExecutionProviderDevicePolicy | Delegate | None:
-        """What chooses a provider where none was added; None: nothing does."""
+        """The policy or function that chooses a provider if none was added; None if there is none."""
         return self._policy
 
     def choose_providers(self, metadata: Mapping[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -159,7 +159,10 @@ class SessionOptions(options.SessionOptions):
         self._context_reader = None
 
     def context_reader(self) -> Callable[[str], bytes] | None:
-        """What gives a context by its name; None: files do. It raises Fail where the program's function does, or allocates nothing."""
+        """Return a function that reads a context by its name, or None if contexts are read from files.
+
+        The function raises Fail if the program's own function raises, or allocates nothing.
+        """
         if self._context_reader is None:
             return None
         function, most = self._context_reader

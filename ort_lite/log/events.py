@@ -50,7 +50,6 @@ class Subscriber:
 
     def on_end(self, event: Event) -> None:
         """An event is over. Inner scopes end before outer ones; kernels are reported when their run ends."""
-        raise NotImplementedError
 
 
 Span = Callable[..., AbstractContextManager[dict[str, Any]]]

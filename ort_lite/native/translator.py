@@ -6,6 +6,7 @@ releases of Numba that nobody has verified.
 
 import inspect
 from itertools import islice
+from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
@@ -211,7 +212,7 @@ class Translator:
                 del self.helpers[key]
                 raise
             self.helpers[key] = result
-            self.context.insert_user_function(result.fndesc, result.fndesc, [result.library])
+            self.context.insert_user_function(result.fndesc, result.fndesc, [_linked(result)])
         if self.helpers[key] is None:
             raise TypingError(f"{function.__qualname__} calls itself: kernels do not recurse")
         return self.helpers[key]
@@ -222,11 +223,15 @@ class Translator:
         result, found = entry.arguments(spec, function)
         compiled = self.compile(function, _argument_types(function, found), named(result))
         names = [name for name, _ in found if name != "static"]
-        return self.join(compiled.library, entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol), symbol)
+        return self.join(_linked(compiled), entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol), symbol)
 
     def join(self, library: Any, wrapper: str, symbol: str) -> str:
         """Return the text of one module: a function, all that it uses, and the wrapper that can be seen."""
         return libraries.join(library, self.outlined, wrapper, symbol, self.target.triple, self.layout)
+
+
+_linked = attrgetter("library")
+"""The code that Numba compiled a function to, and what it is linked with."""
 
 
 def _argument_types(function: Any, flat: list[tuple[str, Any]]) -> tuple[Any, ...]:

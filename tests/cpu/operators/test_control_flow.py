@@ -1,4 +1,7 @@
-"""If, Loop and Scan in whole models, against onnx.reference or values that can be read."""
+"""If, Loop and Scan in whole models, against onnx.reference or values that can be read.
+
+Long, and one file: the three share their bodies, and most cases hold for two of them.
+"""
 
 import json
 import threading
