@@ -112,7 +112,7 @@ def test_the_kernels_of_a_model_are_the_same() -> None:
     InferenceSession(model)
     specs = [spec for spec in loader._by_spec[host()] if spec.function is None or "ort_lite_cpu" in spec.function.__module__]
     different = []
-    for spec in specs[::3]:
+    for spec in specs[:: len(specs) // 12 + 1]:  # other tests of this process loaded kernels, too
         key = key_of(spec, host())
         kept = cache.read(cache.directory(), key)
         if kept is not None and compile_object(spec, host(), symbol_of(key)) != kept:
