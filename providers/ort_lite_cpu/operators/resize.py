@@ -142,8 +142,14 @@ def resize_axis(
             low = min(max(floor_of(c), 0), n - 1)
             p, q = base + low * inner, base + min(low + 1, n - 1) * inner
             w = like(y, c - low)
-            for j in range(inner):  # infinities without weight do not count
-                y[out + j] = x[p + j] if w == like(w, 0) else x[p + j] * (like(w, 1) - w) + x[q + j] * w
+            if w == like(w, 0):  # an infinity without weight does not count
+                for j in range(inner):
+                    y[out + j] = x[p + j]
+            elif inner == 1:  # the last axis: a loop over one element costs more than the element
+                y[out] = x[p] * (like(w, 1) - w) + x[q] * w
+            else:
+                for j in range(inner):
+                    y[out + j] = x[p + j] * (like(w, 1) - w) + x[q + j] * w
         else:
             filtered(x, y, base, out, n, inner, c, min(scale, 1.0) if antialias else 1.0, a, mode, exclude)
     return OK
