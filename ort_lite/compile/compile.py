@@ -20,7 +20,7 @@ from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.partition.borders import transfers_of
-from ort_lite.provider.abilities import puts_off, tells_facts
+from ort_lite.provider.abilities import defers_compile, tells_facts
 from ort_lite.provider.ask import ask_made, shown, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
@@ -229,7 +229,7 @@ def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition])
     """
     for partition in (p for level in assignment.levels for p in level.partitions if p.nested):
         one = compiled[partition.name]
-        if puts_off(one):
+        if defers_compile(one):
             try:
                 one.complete()
             except Exception as error:

@@ -1,6 +1,6 @@
 """A partition whose nodes the next provider runs when it fails in a run (`on_run_error`), and the copies around it, which may fail too.
 
-What could not be brought to a device stays where it is, as a Stranded value; whoever reads it there knows what to do: a partition with
+What could not be brought to a device stays where it is, as an UncopiedValue; whoever reads it there knows what to do: a partition with
 a next provider runs there, a copy back to the CPU has it already, any other reader raises what the copy raised.
 """
 
@@ -22,7 +22,7 @@ from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Dev
 from ort_lite.record import Record
 
 
-class Stranded(Record):
+class UncopiedValue(Record):
     """A value in the memory of `device`, in the place of one that should be elsewhere, and why it is not."""
 
     value: Any
@@ -30,9 +30,9 @@ class Stranded(Record):
     error: Exception
 
 
-def stranded(inputs: Sequence[Any]) -> Stranded | None:
+def stranded(inputs: Sequence[Any]) -> UncopiedValue | None:
     """The first of the inputs that did not arrive."""
-    return next((x for x in inputs if type(x) is Stranded), None)
+    return next((x for x in inputs if type(x) is UncopiedValue), None)
 
 
 class Fallback(Wrapper):
@@ -62,7 +62,7 @@ class Fallback(Wrapper):
         own = inputs[: len(inputs) - len(self.at_home)]
         missing = None if device == CPU else stranded(own)
         if missing is not None:
-            return [Stranded(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
+            return [UncopiedValue(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
         try:
             return listed(self.function(own), len(partition.outputs), partition.name)
         except RunTerminated:
@@ -70,7 +70,7 @@ class Fallback(Wrapper):
         except Exception as raised:  # noqa: BLE001  whatever it is: the user asked for the next provider then
             error = raised
         results = self.rescue(inputs, error)
-        return results if device == CPU else [Stranded(y, CPU, error) for y in results]
+        return results if device == CPU else [UncopiedValue(y, CPU, error) for y in results]
 
     def rescue(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
         """Return its outputs, on the CPU. Raises RuntimeException where nobody else can run its nodes."""
@@ -106,7 +106,7 @@ class Fallback(Wrapper):
             if value in home:
                 x = home[value]
             else:
-                x, device = (x.value, x.device) if type(x) is Stranded else (x, partition.provider.device)
+                x, device = (x.value, x.device) if type(x) is UncopiedValue else (x, partition.provider.device)
                 x = self._moved(value, x, device, CPU)
             found.append(x)
         return found
@@ -129,7 +129,7 @@ class CarefulMover:
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         x, destination = inputs[0], self._hop.destination
-        if type(x) is Stranded:
+        if type(x) is UncopiedValue:
             return [x.value if x.device == destination else x]
         try:
             return self._mover(inputs[: self._own])
@@ -138,10 +138,10 @@ class CarefulMover:
         except Exception as error:
             if self._maker is not None:
                 found = self._maker.rescue(inputs[self._own :], error)[self._index]
-                return [found if destination == CPU else Stranded(found, CPU, error)]
+                return [found if destination == CPU else UncopiedValue(found, CPU, error)]
             if not self._forgiving:
                 raise
-            return [Stranded(x, self._hop.source, error)]
+            return [UncopiedValue(x, self._hop.source, error)]
 
 
 def strict(function: CompiledPartition) -> CompiledPartition:

@@ -14,12 +14,12 @@ from ort_lite.log.events import Stream
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
-from ort_lite.provider.abilities import absorbs, restores
+from ort_lite.provider.abilities import consumes_constants, restores
 from ort_lite.provider.ask import ask, labels_of, shown
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:
-    from ort_lite.provider.compiled import Absorbs, Restores
+    from ort_lite.provider.compiled import ConsumesConstants, Restores
 
 Run = Callable[..., list[Any]]
 """`Executable.run`."""
@@ -160,7 +160,7 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled) -> list[str]:
     for name, fused in compiled.fused.items():
         one = compiled.partitions[name]
         restorer = (lambda value, one=one, name=name: _restorer(one, value, name)) if restores(one) else None
-        fused.give_up(_absorbed(one, name) if absorbs(one) else (), restorer)
+        fused.give_up(_absorbed(one, name) if consumes_constants(one) else (), restorer)
     return [value.name for value in given_up]
 
 
@@ -196,7 +196,7 @@ def _still_read(partition: Partition, compiled: Compiled, restored: Iterable[Val
     makes constants again keeps all but those that are `restored`: saving and verifying find all.
     """
     one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
-    if not absorbs(one):
+    if not consumes_constants(one):
         return set(partition.constants)
     if restores(one):
         return set(partition.constants).difference(restored)
@@ -206,7 +206,7 @@ def _still_read(partition: Partition, compiled: Compiled, restored: Iterable[Val
     return {value for value in partition.constants if fused.copies[value] in left}
 
 
-def _absorbed(one: "Absorbs", name: str) -> set[Value]:
+def _absorbed(one: "ConsumesConstants", name: str) -> set[Value]:
     """Raises ProviderError where they are no Values, or it fails to say them."""
     try:
         found: Any = one.absorbed

@@ -11,7 +11,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.options.config_keys import KEEP_CONSTANTS
 
 
-class Released:
+class DroppedConstant:
     """Stands for a constant that compiled partitions hold in a form of their own. It is no array: whoever asks it for elements, by
     whatever way NumPy knows, gets those of `restore`, anew each time, or a RuntimeException that names the constant.
     """
@@ -60,7 +60,7 @@ class Released:
         return len(self.array("its length"))
 
     def __repr__(self) -> str:
-        return f"Released({self._name!r}, {self.dtype}{list(self.shape)})"
+        return f"DroppedConstant({self._name!r}, {self.dtype}{list(self.shape)})"
 
     def error(self, what: str) -> RuntimeException:
         return RuntimeException(
@@ -72,11 +72,11 @@ class Released:
 def released(value: Value, restore: Callable[[], Array] | None = None) -> Any:
     """What `value.constant` becomes; `restore` makes its array again."""
     assert value.constant is not None
-    return Released(value.name, value.constant.dtype, value.constant.shape, restore)
+    return DroppedConstant(value.name, value.constant.dtype, value.constant.shape, restore)
 
 
 def check_there(value: Value, why: str) -> None:
     """A constant that was given up is there again. Raises RuntimeException where nobody can restore it."""
     given_up: Any = value.constant
-    if type(given_up) is Released:
+    if type(given_up) is DroppedConstant:
         value.constant = given_up.array(why)

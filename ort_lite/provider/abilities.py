@@ -9,13 +9,13 @@ from ort_lite.errors import ProviderError, told
 
 if TYPE_CHECKING:
     from ort_lite.provider.compiled import (
-        Absorbs,
         ComputesIntoMemory,
+        ConsumesConstants,
+        DefersCompile,
         HasMachineImage,
         HasState,
         HoldsMemory,
         PlansMemory,
-        PutsOff,
         ReleasesState,
         Restores,
         TellsFacts,
@@ -59,7 +59,7 @@ def releases_state(one: object) -> "TypeGuard[ReleasesState]":
     return _has(one, "release_state")
 
 
-def absorbs(one: object) -> "TypeGuard[Absorbs]":
+def consumes_constants(one: object) -> "TypeGuard[ConsumesConstants]":
     return _has(one, "absorbed")
 
 
@@ -67,7 +67,7 @@ def restores(one: object) -> "TypeGuard[Restores]":
     return _has(one, "restorer")
 
 
-def puts_off(one: object) -> "TypeGuard[PutsOff]":
+def defers_compile(one: object) -> "TypeGuard[DefersCompile]":
     return _has(one, "complete")
 
 

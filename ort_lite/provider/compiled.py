@@ -73,7 +73,7 @@ class ReleasesState(HasState, Protocol):
     def release_state(self, state: Any) -> None: ...
 
 
-class Absorbs(Protocol):
+class ConsumesConstants(Protocol):
     """The Values of `partition.constants` whose arrays it will not read again, because it holds them in a form of its own.
     A session gives up the array of a constant that all its readers absorbed.
     """
@@ -82,7 +82,7 @@ class Absorbs(Protocol):
     def absorbed(self) -> Sequence[Value]: ...
 
 
-class Restores(Absorbs, Protocol):
+class Restores(ConsumesConstants, Protocol):
     """It can make the array of a Value that it absorbed again, bit for bit: what `restorer` returns does, as long as it lives.
     Such a constant is there for whoever asks, and the partition itself may ask.
     """
@@ -90,7 +90,7 @@ class Restores(Absorbs, Protocol):
     def restorer(self, value: Value) -> Callable[[], Any]: ...
 
 
-class PutsOff(Protocol):
+class DefersCompile(Protocol):
     """Of a partition that is `nested`: it leaves work undone until it knows whether the provider of the node around it will call it.
     `complete` is called once when all partitions of a session are compiled, the outer ones first, and raises what `compile` would.
     An error that says that shapes, contents or memory do not fit (Fail, InvalidArgument, InvalidGraph, MemoryError) does not stop the

@@ -15,11 +15,11 @@ from ort_lite.provider.provider import Partition
 from ort_lite.shapes.dims import as_symbol, substitute
 from ort_lite.shapes.expr import Dim
 
-Hollow = Callable[[Sequence[Any]], list[Array] | None]
+EmptyOutputs = Callable[[Sequence[Any]], list[Array] | None]
 """Takes the partition's inputs; its outputs where none has an element, else None."""
 
 
-def hollow(partition: Partition) -> Hollow:
+def empty_outputs(partition: Partition) -> EmptyOutputs:
     """What to ask before each run. O(inputs) where they have elements. String outputs are left to the accelerator."""
     types = [value.type for value in partition.outputs]
     open_inputs = [k for k, value in enumerate(partition.inputs) if _is_open(value)]

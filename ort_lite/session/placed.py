@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.compile.fallback import Stranded
+from ort_lite.compile.fallback import UncopiedValue
 from ort_lite.compile.linking import Linker, Places
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
@@ -91,8 +91,8 @@ class ReadyOnDevices(Ready):
         self, value: Value, x: Any, provider: ExecutionProvider, shape: tuple[int, ...] | None, seen: set[int]
     ) -> DeviceTensor:
         """An output on its device, for the user alone: what an input or another output is too, is copied."""
-        if type(x) is Stranded or value.constant is not None:
-            return put(x.value if type(x) is Stranded else x, provider)
+        if type(x) is UncopiedValue or value.constant is not None:
+            return put(x.value if type(x) is UncopiedValue else x, provider)
         made = DeviceTensor(x, provider, value.dtype or "", _shape_of(value, x, provider, shape))
         if id(x) in seen:
             return put(fetched(made), provider)

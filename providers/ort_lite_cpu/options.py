@@ -6,7 +6,7 @@ from ort_lite.native.cpu import runnable
 from ort_lite.native.missing import WAIT
 from ort_lite.record import Record
 from ort_lite_cpu.run.kernels import Kernels
-from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.run_context import RunContext
 
 
 class CPUOptions(Record):
@@ -24,7 +24,7 @@ class CPUOptions(Record):
     threads: int = 1
     fusion: bool = True
     winograd: bool = True
-    pool: ScratchPool[Lease] | None = None
+    pool: ScratchPool[RunContext] | None = None
     planner: MemoryPlanner = DEFAULT_PLANNER
     target: str = "host"
     inline: bool = True

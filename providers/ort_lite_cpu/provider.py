@@ -29,8 +29,8 @@ from ort_lite_cpu.program.body import BodyProgram
 from ort_lite_cpu.program.program import Program, machinery
 from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.registry import STRING, OperatorRegistration, find
-from ort_lite_cpu.run.lease import Lease
-from ort_lite_cpu.run.ticket import MAX_PARTS
+from ort_lite_cpu.run.run_context import RunContext
+from ort_lite_cpu.run.work_item import MAX_PARTS
 from ort_lite_cpu.types import HALVES
 
 _STEPWISE = {"": frozenset({"bfloat16"}), "steps": frozenset({"bfloat16", "float16"})}
@@ -85,7 +85,7 @@ class CPUExecutionProvider(ExecutionProvider):
         )
         account = options.account
         if account is not None:
-            pool = account.pool(Lease, self._growth, self._keep)
+            pool = account.pool(RunContext, self._growth, self._keep)
             self.options = self.options.replace(pool=pool, planner=account.planner)
         if self.options.compile != NEVER:
             ahead((*machinery(threads), NOTHING))

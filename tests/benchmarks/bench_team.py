@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from ort_lite_cpu.run.ticket import MAX_PARTS
+from ort_lite_cpu.run.work_item import MAX_PARTS
 from tests.cpu.programs import Program, Step, work
 
 

@@ -15,7 +15,7 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
 from ort_lite.graph import Value
-from ort_lite.graph.released import Released, check_there, released
+from ort_lite.graph.released import DroppedConstant, check_there, released
 from ort_lite.provider import CompiledPartition, Partition, ProfileEvent, RunOptions, run_options
 from ort_lite.provider.export import partition_model
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate
@@ -196,7 +196,7 @@ class Absorbing(NumpyProvider):
 def constants(made: ort_lite.InferenceSession) -> dict[str, bool]:
     """Which are given up."""
     found = {v for p in made.explain().assignment.partitions for v in p.constants}
-    return {value.name: isinstance(value.constant, Released) for value in found}
+    return {value.name: isinstance(value.constant, DroppedConstant) for value in found}
 
 
 def test_constants_that_all_readers_absorbed_are_given_up() -> None:
@@ -238,7 +238,7 @@ def given_up() -> Value:
 def test_a_given_up_constant_has_type_and_shape() -> None:
     array: Any = given_up().constant
     assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes) == ((1000, 1000), np.float32, 2, 10**6, 4 * 10**6)
-    assert str(array) == "Released('w', float32[1000, 1000])"
+    assert str(array) == "DroppedConstant('w', float32[1000, 1000])"
     with pytest.raises(
         RuntimeException, match="constant 'w' was given up when the session was made, and now verifying needs it"
     ):
@@ -282,7 +282,9 @@ def test_what_would_save_or_run_a_given_up_constant_says_so() -> None:
     """A partition as a model of its own, which providers and tools ask for."""
     made = session(Absorbing(lambda node: node.op_type in ("Add", "Mul")), CpuStandIn(), text=CONSTANTS)
     partition = next(
-        p for p in made.explain().assignment.partitions if any(isinstance(value.constant, Released) for value in p.constants)
+        p
+        for p in made.explain().assignment.partitions
+        if any(isinstance(value.constant, DroppedConstant) for value in p.constants)
     )
     with pytest.raises(RuntimeException, match="was given up when the session was made"):
         partition_model(partition)

@@ -27,7 +27,7 @@ from ort_lite.shapes import symbol
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import segment
 from ort_lite_cpu.program.program import Program
-from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.run_context import RunContext
 from ort_lite_cpu.types import HALVES
 
 Inputs = Sequence[Array | None]
@@ -130,7 +130,7 @@ def _guarded_run(program: Program, inputs: Sequence[Array], byte: int, who: str)
         made.append((block, nbytes))
         return block[GUARD : GUARD + nbytes].view(dtype).reshape(shape)
 
-    def filled_take(pool: ScratchPool[Lease], scratch: int) -> Lease:
+    def filled_take(pool: ScratchPool[RunContext], scratch: int) -> RunContext:
         lease = take(pool, scratch)
         ctypes.memset(lease.address, byte, scratch)
         return lease

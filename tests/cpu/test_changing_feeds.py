@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite_cpu.lowering.tail import Tail
+from ort_lite_cpu.lowering.deferred_suffix import DeferredSuffix
 from ort_lite_cpu.program.segment_run import SegmentRun
 
 SIZES = """<ir_version: 10, opset_import: ["": 21]> g (float[1,8] x, int64[2] shape) => (float sum, float again, int64 most)
@@ -49,15 +49,15 @@ RANGE = """<ir_version: 10, opset_import: ["": 21]> g (float s) => (float[M] y)
 def test_a_program_is_kept_by_the_numbers_that_it_was_lowered_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Floats that decide a size: the rest of the program is lowered during the run."""
     session = ort_lite.InferenceSession(onnx.parser.parse_model(RANGE).SerializeToString())
-    s, key = np.array(3, np.float32), Tail._key
+    s, key = np.array(3, np.float32), DeferredSuffix._key
 
-    def change(self: Tail, value: Any, array: Any) -> Any:
+    def change(self: DeferredSuffix, value: Any, array: Any) -> Any:
         found = key(self, value, array)
         s[...] = 5
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(Tail, "_key", change)
+        patched.setattr(DeferredSuffix, "_key", change)
         assert session.run(None, {"s": s})[0].size == 3
     for number in (3, 5):
         assert session.run(None, {"s": np.array(number, np.float32)})[0].size == number

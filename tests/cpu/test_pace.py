@@ -13,8 +13,8 @@ from ort_lite.memory.pool import Budget, ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite.provider.current import as_in
 from ort_lite_cpu.operators.splitting import pairs, split, words
-from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.pace import CHARACTERS, ELEMENTS, Pace, counted, step_error
+from ort_lite_cpu.run.run_context import RunContext
 
 NODE = Node("Op", (), (), name="node")
 PACE = Pace(NODE)
@@ -118,7 +118,7 @@ def test_a_call_needs_no_thread_where_none_can_start(monkeypatch: pytest.MonkeyP
 
 def test_bytes_are_given_back_at_the_end() -> None:
     budget = Budget(1000, "the limit")
-    pool = ScratchPool(Lease, budget)
+    pool = ScratchPool(RunContext, budget)
     PACE.take(10**9)  # no run that counts
     with counted(pool):
         PACE.take(400)
@@ -135,7 +135,7 @@ def test_bytes_are_given_back_at_the_end() -> None:
 
 def test_a_loop_measures_what_it_keeps_when_its_bodies_made_much() -> None:
     budget = Budget(100_000, "the limit")
-    pool, kept = ScratchPool(Lease, budget), list[Any]()
+    pool, kept = ScratchPool(RunContext, budget), list[Any]()
 
     def trip(nbytes: int) -> None:
         with counted(pool):
@@ -159,7 +159,7 @@ def test_a_loop_measures_what_it_keeps_when_its_bodies_made_much() -> None:
 
 def test_idle_scratch_makes_room() -> None:
     budget = Budget(100_000, "the limit")
-    pool = ScratchPool(Lease, budget)
+    pool = ScratchPool(RunContext, budget)
     pool.release(pool.lease(60_000))
     with counted(pool):
         PACE.take(90_000)

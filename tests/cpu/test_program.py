@@ -16,20 +16,20 @@ from ort_lite.inference import Info
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.shapes import symbol
-from ort_lite_cpu.lowering.tail import Tail
+from ort_lite_cpu.lowering.deferred_suffix import DeferredSuffix
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import segment_run
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kernels import Kernels
-from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.run_context import RunContext
 from tests.cpu.check import assert_close, ints, op_program, ramp, rules, text_program
 
 
-def tails(program: Program) -> list[Tail]:
+def tails(program: Program) -> list[DeferredSuffix]:
     functions = [getattr(step, "function", None) for step in program.steps]
-    return [function for function in functions if isinstance(function, Tail)]
+    return [function for function in functions if isinstance(function, DeferredSuffix)]
 
 
 def bound(program: Program) -> int:
@@ -95,7 +95,7 @@ def test_many_threads_may_call_at_once() -> None:
 
 def test_programs_that_share_a_lease_run_again_and_again() -> None:
     """From the sixth run on a program is run as its lease was left, unless another program had it, or its memory is another one."""
-    options = CPUOptions(threads=1, pool=ScratchPool(Lease))
+    options = CPUOptions(threads=1, pool=ScratchPool(RunContext))
     sum_of = text_program(MEANS, opset=13, options=options)
     negated = text_program("(float[N] x) => (float[N] y) { y = Neg(x) }", options=options)
     for k in range(40):

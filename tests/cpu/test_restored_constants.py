@@ -8,7 +8,7 @@ import onnx.parser
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.graph import Value
-from ort_lite.graph.released import Released
+from ort_lite.graph.released import DroppedConstant
 from ort_lite.options.config_keys import KEEP_CONSTANTS
 from ort_lite.provider.export import partition_model
 from tests.cpu.check import ramp
@@ -49,11 +49,11 @@ def constants(made: ort_lite.InferenceSession) -> dict[str, Value]:
 def test_what_nothing_reads_but_its_panels_is_given_up_and_has_its_bits() -> None:
     made = session()
     found = constants(made)
-    assert {name: isinstance(found[name].constant, Released) for name in "abc"} == {"a": True, "b": True, "c": False}
+    assert {name: isinstance(found[name].constant, DroppedConstant) for name in "abc"} == {"a": True, "b": True, "c": False}
     for name, array in weights().items():
         assert np.asarray(found[name].constant).tobytes() == array.tobytes(), name
     kept = session(keep=True)
-    assert not any(isinstance(value.constant, Released) for value in constants(kept).values())
+    assert not any(isinstance(value.constant, DroppedConstant) for value in constants(kept).values())
     assert kept.memory()["constants"] - made.memory()["constants"] == 2 * ROWS * COLUMNS * 4
 
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from ort_lite.native import Spec, load
 from ort_lite.native.lang import native
 from ort_lite_cpu.run import team as module
-from ort_lite_cpu.run import ticket
+from ort_lite_cpu.run import work_item
 from ort_lite_cpu.run.atomics import pause
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
 from ort_lite_cpu.run.interrupt import HALTED
 from ort_lite_cpu.run.loop import Halt
 from ort_lite_cpu.run.team import TEAM, Team
-from ort_lite_cpu.run.ticket import MAX_PARTS
+from ort_lite_cpu.run.work_item import MAX_PARTS
 from tests.cpu.programs import (
     PATIENCE,
     TOO_FEW,
@@ -190,7 +190,7 @@ def test_a_sleeping_worker_is_woken(team: Team) -> None:
     program = meeting(1, parts=2, threads=2, team=team)
     for _ in range(5):
         assert program.run() is None
-        until("the worker sleeps", team, ticket.SLEEPING, 0b10)
+        until("the worker sleeps", team, work_item.SLEEPING, 0b10)
 
 
 def test_a_worker_is_woken_in_the_middle_of_a_program(team: Team) -> None:
@@ -200,7 +200,7 @@ def test_a_worker_is_woken_in_the_middle_of_a_program(team: Team) -> None:
     results: list[tuple[int, int] | None] = []
     thread = threading.Thread(target=lambda: results.append(program.run()))
     thread.start()
-    until("the worker sleeps", team, ticket.SLEEPING, 0b10)
+    until("the worker sleeps", team, work_item.SLEEPING, 0b10)
     opened[0] = 1
     join(thread)
     assert results == [None]
@@ -210,7 +210,7 @@ def test_a_worker_is_woken_in_the_middle_of_a_program(team: Team) -> None:
 def test_no_worker_sleeps_through_an_instruction(team: Team) -> None:
     """Workers without patience fall asleep at every moment between two instructions."""
     assert meeting(1, 3, 3, team).run() is None
-    ctypes.c_int64.from_address(team.control + ticket.PATIENCE).value = 0
+    ctypes.c_int64.from_address(team.control + work_item.PATIENCE).value = 0
     shared, y = word(), np.ones(8, np.int64)
     shares = Step(meet, [], [shared.ctypes.data, PATIENCE], parts=3)
     program = Program([step for rounds in range(0, 3000, 10) for step in (Step(work, [y], [rounds]), shares)], 3, team)
@@ -223,13 +223,13 @@ def test_no_worker_sleeps_through_an_instruction(team: Team) -> None:
 
 def test_a_worker_whose_core_others_want_sleeps_between_runs_until_they_are_gone(team: Team) -> None:
     accepted, declined = load([Spec.plain(_accepted, "i64()"), Spec.plain(_declined, "i64()")])
-    program, crowded = meeting(1, 2, 2, team), ticket.SLOTS + ticket.SLOT_NBYTES + ticket.CROWDED
+    program, crowded = meeting(1, 2, 2, team), work_item.SLOTS + work_item.SLOT_NBYTES + work_item.CROWDED
     assert program.run() is None
-    offer = ctypes.c_int64.from_address(team.control + ticket.YIELD)
-    ctypes.c_int64.from_address(team.control + ticket.PATIENCE).value = 10**15
+    offer = ctypes.c_int64.from_address(team.control + work_item.YIELD)
+    ctypes.c_int64.from_address(team.control + work_item.PATIENCE).value = 10**15
     offer.value = accepted
     assert program.run() is None
-    until("the worker sleeps, without having lost its patience", team, ticket.SLEEPING, 0b10)
+    until("the worker sleeps, without having lost its patience", team, work_item.SLEEPING, 0b10)
     assert state(team, crowded) > 0
     offer.value = declined
     end = time.monotonic() + 20
@@ -258,14 +258,14 @@ def test_a_run_that_starts_while_another_is_in_flight_goes_alone(team: Team) -> 
     first = Program([Step(wait, [], [opened.ctypes.data], parts=2)], 2, team)
     thread = threading.Thread(target=first.run)
     thread.start()
-    until("the first run has the workers", team, ticket.TAKEN, 1)
+    until("the first run has the workers", team, work_item.TAKEN, 1)
     steps, y, expected = chain(50, [1, 2, 3, 4])
     assert Program(steps, 4, team).run() is None
     assert Program([Step(meet, [], [shared.ctypes.data, 1000], parts=2)], 2, team).run() == (0, TOO_FEW)
     opened[0] = 1
     join(thread)
     assert y.tolist() == expected.tolist()
-    assert state(team, ticket.TAKEN) == 0
+    assert state(team, work_item.TAKEN) == 0
     assert meeting(1, 2, 2, team).run() is None
 
 
@@ -322,8 +322,8 @@ def test_workers_stay_off_the_core_of_their_leader() -> None:
             os.sched_setaffinity(0, {core})  # moves the leader there
             os.sched_setaffinity(0, everywhere)
             assert meeting(2, 2, 2).run() is None
-            slot = ticket.SLOTS + ticket.SLOT_NBYTES
-            avoided, worker = state(TEAM, slot + ticket.AVOIDS), state(TEAM, slot + ticket.THREAD_ID)
+            slot = work_item.SLOTS + work_item.SLOT_NBYTES
+            avoided, worker = state(TEAM, slot + work_item.AVOIDS), state(TEAM, slot + work_item.THREAD_ID)
             assert os.sched_getaffinity(worker) == (everywhere - {avoided} or everywhere)
     finally:
         os.sched_setaffinity(0, everywhere)
@@ -332,7 +332,7 @@ def test_workers_stay_off_the_core_of_their_leader() -> None:
 @linux
 def test_signals_are_left_to_the_threads_of_python() -> None:
     assert meeting(1, 2, 2).run() is None
-    worker = state(TEAM, ticket.SLOTS + ticket.SLOT_NBYTES + ticket.THREAD_ID)
+    worker = state(TEAM, work_item.SLOTS + work_item.SLOT_NBYTES + work_item.THREAD_ID)
     with open(f"/proc/self/task/{worker}/status", encoding="ascii") as file:
         blocked = int(next(line for line in file if line.startswith("SigBlk")).split()[1], 16)
     assert blocked >> (signal.SIGINT - 1) & 1
@@ -343,7 +343,7 @@ def test_signals_are_left_to_the_threads_of_python() -> None:
 @linux
 def test_workers_ask_for_short_slices_and_nothing_else() -> None:
     assert meeting(1, 2, 2).run() is None
-    worker = state(TEAM, ticket.SLOTS + ticket.SLOT_NBYTES + ticket.THREAD_ID)
+    worker = state(TEAM, work_item.SLOTS + work_item.SLOT_NBYTES + work_item.THREAD_ID)
     assert os.sched_getscheduler(worker) == os.sched_getscheduler(0)
     assert os.getpriority(os.PRIO_PROCESS, worker) == os.getpriority(os.PRIO_PROCESS, 0)
     mine, theirs = slice_of(0), slice_of(worker)
@@ -384,7 +384,7 @@ def test_close_during_a_run_leaves_the_rest_to_its_leader(team: Team) -> None:
     results: list[tuple[int, int] | None] = []
     thread = threading.Thread(target=lambda: results.append(program.run()))
     thread.start()
-    until("the run has the workers", team, ticket.TAKEN, 1)
+    until("the run has the workers", team, work_item.TAKEN, 1)
     team.close()
     opened[0] = 1
     join(thread)

@@ -27,8 +27,8 @@ from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.program.segment_run import SegmentRun
 from ort_lite_cpu.run.address import address_of
-from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import Job
+from ort_lite_cpu.run.run_context import RunContext
 from tests.fuzz.walls import SIDES, Place, Side, Walls
 
 FILLS = {"end": 0xA5, "start": 0x5A}
@@ -81,7 +81,7 @@ class GuardedRun(SegmentRun):
         self.both = BothSides(segment)
         super().__init__(segment, self.both, needs)
 
-    def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
+    def run(self, bound: Bound, places: Sequence[Any], lease: RunContext, options: RunOptions | None) -> None:
         self._look(options)
         if lease.fits is not self.needs:
             lease.fit(self.needs)
@@ -109,7 +109,7 @@ class GuardedRun(SegmentRun):
         scratch: Sequence[Place],
         side: Side,
         places: Sequence[Any],
-        lease: Lease,
+        lease: RunContext,
         options: RunOptions | None,
     ) -> tuple[tuple[int, int] | None, list[bytes]]:
         """The failure, and what was written into the arrays that the segment allocates."""

@@ -20,7 +20,7 @@ from ort_lite_cpu.program import program
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.segment import FIRST_PLACE, Segment, assemble
 from ort_lite_cpu.run.kernels import Kernels
-from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.run_context import RunContext
 from tests.fuzz.guarded import GuardError, guarded
 from tests.fuzz.trial import ACCESS, Verdict
 from tests.fuzz.trial import OK as RAN
@@ -85,7 +85,7 @@ def run(scenario: Reaching) -> None:
     for step in assemble(lowered, 1, schedule=False).steps:
         assert isinstance(step, Segment)
         made = vars(program)["SegmentRun"](step, Binder(step), (1, FIRST_PLACE + len(arrays)))
-        made.run(made.bind((), ()), arrays, Lease(), None)
+        made.run(made.bind((), ()), arrays, RunContext(), None)
 
 
 def _lowered(scenario: Reaching, array: Array) -> tuple[Lowered, list[Array]]:

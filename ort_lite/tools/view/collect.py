@@ -7,7 +7,7 @@ from ort_lite.compile.fusing import Fused
 from ort_lite.execute.trace import Trace
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.released import Released
+from ort_lite.graph.released import DroppedConstant
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Level, Placement
 from ort_lite.plugins.selection import rules_of
@@ -83,7 +83,7 @@ def _values(story: Story, names: Names) -> dict[str, page.Value]:
 
 
 def _now(value: Value, before: page.Value | None) -> page.Value:
-    given_up = isinstance(value.constant, Released)
+    given_up = isinstance(value.constant, DroppedConstant)
     return before if given_up and before is not None and "constant" in before else value_of(value)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ort_lite.errors import shortened
 from ort_lite.graph.graph import Attr, Graph, Node, Value
-from ort_lite.graph.released import Released
+from ort_lite.graph.released import DroppedConstant
 from ort_lite.graph.types import TensorType
 from ort_lite.partition.budgets import nbytes
 from ort_lite.tools.view import document as page
@@ -112,7 +112,7 @@ def value_of(value: Value) -> page.Value:
 def in_short(constant: Any) -> str:
     """Its elements where they are few, else what they are between; of a large one, or one that was given up, how many there are."""
     many = f"{constant.size:,} elements"
-    if constant.nbytes > _MANY or (isinstance(constant, Released) and constant.restore is None):
+    if constant.nbytes > _MANY or (isinstance(constant, DroppedConstant) and constant.restore is None):
         return many
     array = np.asarray(constant)
     if array.size <= FEW:

@@ -6,7 +6,7 @@ from typing import Any
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Graph, MapType, Node, OptionalType, TensorType, Type
 from ort_lite.provider import Partition
-from ort_lite.provider.empty_outputs import Hollow, hollow
+from ort_lite.provider.empty_outputs import EmptyOutputs, empty_outputs
 from ort_lite.provider.export import PartitionModel, node_model, partition_model
 from ort_lite_onnxruntime.limits import limit
 from ort_lite_onnxruntime.recurrent import guard
@@ -70,7 +70,7 @@ class Sessions:
 
     def compile(self, partition: Partition, threads: int) -> "CompiledSession":
         exported = partition_model(partition, _safe_when_empty)
-        return CompiledSession(self._session(exported.data, threads), exported, hollow(partition))
+        return CompiledSession(self._session(exported.data, threads), exported, empty_outputs(partition))
 
     def _try(self, model: bytes) -> Why | None:
         try:
@@ -107,13 +107,13 @@ def _safe_when_empty(graph: Graph) -> None:
 class CompiledSession:
     """Runs an onnxruntime session; any number of threads may. `run` copies neither arrays that go in nor those that come out."""
 
-    def __init__(self, session: Any, exported: PartitionModel, empty: Hollow) -> None:
-        self._session, self._outputs, self._hollow = session, list(exported.outputs), empty
+    def __init__(self, session: Any, exported: PartitionModel, empty: EmptyOutputs) -> None:
+        self._session, self._outputs, self._empty_outputs = session, list(exported.outputs), empty
         known = {value.name for value in session.get_inputs()}
         self._inputs = [(k, name) for k, name in enumerate(exported.inputs) if name in known]
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        if (empty := self._hollow(inputs)) is not None:
+        if (empty := self._empty_outputs(inputs)) is not None:
             return empty
         results: list[Any] = self._session.run(self._outputs, {name: inputs[k] for k, name in self._inputs})
         return results

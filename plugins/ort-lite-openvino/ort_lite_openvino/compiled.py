@@ -11,7 +11,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import CompileError, RuntimeException
 from ort_lite.graph import Value
 from ort_lite.provider import Partition
-from ort_lite.provider.empty_outputs import hollow
+from ort_lite.provider.empty_outputs import empty_outputs
 from ort_lite.provider.export import partition_model
 from ort_lite_openvino.rewrites import rewrite
 
@@ -64,7 +64,7 @@ class CompiledModel:
 
     def __init__(self, make: Callable[[], Any], partition: Partition, names: Sequence[str], is_dynamic: bool) -> None:
         compiled = make()
-        self._make, self._pool, self._hollow = make, _Pool(compiled), hollow(partition)
+        self._make, self._pool, self._empty_outputs = make, _Pool(compiled), empty_outputs(partition)
         self._infer = _infer_dynamic if is_dynamic else _infer
         self._inputs = _ports(compiled, names)
         self._wide = [(k, partition.inputs[k]) for k, _ in self._inputs if partition.inputs[k].dtype == "int64"]
@@ -73,7 +73,7 @@ class CompiledModel:
         self._outputs = [None for _ in outputs] if self._handed_on else outputs
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
-        if (empty := self._hollow(inputs)) is not None:
+        if (empty := self._empty_outputs(inputs)) is not None:
             return empty
         for k, value in self._wide:
             _check_range(inputs[k], value)

@@ -10,7 +10,7 @@ from ort_lite_xla import XLAExecutionProvider
 
 import ort_lite
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
-from ort_lite.graph.released import Released
+from ort_lite.graph.released import DroppedConstant
 from ort_lite.load.load import load
 from ort_lite.provider import GraphView
 from ort_lite_cpu import CPUExecutionProvider
@@ -269,7 +269,7 @@ def test_the_session_gives_up_the_arrays_of_constants_on_the_device() -> None:
     text = "(float[N,100] x) => (float[N] y) <float[100] w = {" + ", ".join(["2"] * 100) + "}> { y = MatMul(x, w) }"
     made = session(text)
     (partition,) = made.explain().assignment.partitions
-    assert isinstance(partition.constants[0].constant, Released)
+    assert isinstance(partition.constants[0].constant, DroppedConstant)
     for size in (2, 9):
         assert made.run(None, {"x": np.ones((size, 100), np.float32)})[0].tolist() == [200.0] * size
 

@@ -31,9 +31,9 @@ from ort_lite_cpu.lowering.lowered import (
     Requirement,
     SymbolSource,
 )
+from ort_lite_cpu.lowering.operand_check import OperandCheck, native_types
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, leaves_of, narrow_operands, same_shape, storage_order
-from ort_lite_cpu.lowering.wall import Wall, native_types
 from ort_lite_cpu.run.kernels import Kernels
 
 
@@ -42,7 +42,7 @@ class Builder:
 
     def __init__(self, parts: int, kernels: Kernels) -> None:
         """`parts`: into how many an instruction is cut at most."""
-        self._wall = Wall(parts)
+        self._operand_check = OperandCheck(parts)
         self.kernels, self.all_come = kernels, kernels.all_come
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
@@ -215,7 +215,7 @@ class Builder:
         if work is None:
             last = operands[-1]
             work = 1 if last is None else last.size
-        for left in self._wall.check(self.owner if node is NOWHERE else node, spec, operands, scalars, touched):
+        for left in self._operand_check.check(self.owner if node is NOWHERE else node, spec, operands, scalars, touched):
             self.require(left.node, left.condition, left.message, left.numbers)
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
         for tensor in operands:

@@ -3,7 +3,7 @@
 Nodes are lowered in order, each after its shapes are inferred from what is known by then. Values whose contents are known as
 symbolic integers cost nothing: their nodes vanish. Where a shape depends on data, the segment ends: the tensor that tells is
 read between two segments and its elements become symbols of the next one. Where not even a rank is known, or a rule needs numbers
-and not symbols, lowering ends with a `Tail`: the rest is lowered during the run, once for each combination of what came.
+and not symbols, lowering ends with a `DeferredSuffix`: the rest is lowered during the run, once for each combination of what came.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Lowering:
 
     def _end_with_tail(self, nodes: Sequence[Node], outputs: Sequence[Value], open_: Open) -> None:
         """Adds a step that lowers and runs `nodes` during the run."""
-        from ort_lite_cpu.lowering.tail import Tail
+        from ort_lite_cpu.lowering.deferred_suffix import DeferredSuffix
 
         for node in nodes:
             registration = find(node)
@@ -77,7 +77,7 @@ class Lowering:
         needed = [v for node in nodes for v in node.reads() if v is not None and v.constant is None]
         live = {value: self.inference.of(value) for value in needed if value not in made}
         wanted = [value for value in outputs if value in made]
-        step = Tail(self._program, nodes, live, wanted, open_.value, open_.numbers)
+        step = DeferredSuffix(self._program, nodes, live, wanted, open_.value, open_.numbers)
         inputs = tuple(self.builder.pinned(self.values.tensor(value)) for value in live)
         results = []
         for value in wanted:

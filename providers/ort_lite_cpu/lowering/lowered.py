@@ -18,9 +18,9 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.run.kernels import Kernels
 
 if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.deferred_suffix import SuffixProgram
     from ort_lite_cpu.lowering.failure import Failure
-    from ort_lite_cpu.lowering.tail import TailProgram
-    from ort_lite_cpu.run.kept import Kept
+    from ort_lite_cpu.run.bounded_cache import BoundedCache
 
 Kernel = Callable[..., int]
 Message = str | Callable[["Failure"], str]
@@ -75,7 +75,7 @@ class HostStep(Record, frozen=False):
     """Work between two segments: a Python step, or a control-flow node that calls compiled bodies.
 
     `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted). `programs` are those that a
-    `Tail` has lowered during runs, and keeps.
+    `DeferredSuffix` has lowered during runs, and keeps.
     """
 
     node: Node
@@ -83,7 +83,7 @@ class HostStep(Record, frozen=False):
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
     python: bool
-    programs: Kept[Any, TailProgram] | None = None
+    programs: BoundedCache[Any, SuffixProgram] | None = None
     wiring: Wiring | None = None
     """What the first run looks up for all."""
 

@@ -18,9 +18,9 @@ from ort_lite_cpu.kernels.gemm.activation import activate_rows
 from ort_lite_cpu.lowering.emitter import Emitter
 from ort_lite_cpu.lowering.fuse import Fused, fused, generic, generic_specs, leaves_in_memory, read_before, spread_strides
 from ort_lite_cpu.lowering.lowered import Kernel, Lowered, Region
+from ort_lite_cpu.lowering.operand_check import native_types
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, same_shape
-from ort_lite_cpu.lowering.wall import native_types
 from ort_lite_cpu.run.kernels import Kernels
 
 

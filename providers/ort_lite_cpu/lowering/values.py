@@ -18,7 +18,7 @@ from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.options import CPUOptions
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.tail import TailProgram
+    from ort_lite_cpu.lowering.deferred_suffix import SuffixProgram
 
 
 class Values:
@@ -30,7 +30,7 @@ class Values:
         rules: ShapeRules,
         options: CPUOptions,
         bodies: Mapping[Graph, Body],
-        program: Callable[..., TailProgram],
+        program: Callable[..., SuffixProgram],
     ) -> None:
         """`program` makes one of nodes, inputs and outputs, and then of rules, options and bodies, as the class `Program` does."""
         self.builder = Builder(options.threads, options.kernels)

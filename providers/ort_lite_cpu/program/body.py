@@ -30,7 +30,7 @@ class BodyProgram:
         self._making = locks.lock()
 
     def complete(self) -> None:
-        """See `ort_lite.provider.compiled.PutsOff`."""
+        """See `ort_lite.provider.compiled.DefersCompile`."""
         if not self.source.inlined:
             self.program()
 

@@ -26,8 +26,8 @@ from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, NULL, SCRATCH, Segment, assemble
 from ort_lite_cpu.program.segment_run import SegmentRun
-from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import EXECUTE
+from ort_lite_cpu.run.run_context import RunContext
 
 
 class Runnable(Protocol):
@@ -36,7 +36,7 @@ class Runnable(Protocol):
     lowered: Lowered
     steps: list[SegmentRun | HostStep]
     threads: int
-    pool: ScratchPool[Lease]
+    pool: ScratchPool[RunContext]
     planner: MemoryPlanner
     places: int
     output_places: list[int]
@@ -181,7 +181,7 @@ class ProgramImage:
             memory[offset : offset + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for array, offset in zip(self._given, self._place_offsets, strict=False):
             memory[offset : offset + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        self._lease = Lease()
+        self._lease = RunContext()
         self._lease.fit((self._program.threads, FIRST_PLACE + len(self._places)))
         self._lease.memory[SCRATCH] = base + self._scratch
         for place, offset in enumerate(self._place_offsets):

@@ -33,15 +33,15 @@ from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
-from ort_lite_cpu.run.kept import Kept
-from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.bounded_cache import BoundedCache
 from ort_lite_cpu.run.loop import EXECUTE
 from ort_lite_cpu.run.pace import Pace, counted
+from ort_lite_cpu.run.run_context import RunContext
 
 if TYPE_CHECKING:
     from ort_lite.memory.planning.plan import MemoryPlan
     from ort_lite.provider.compiled import Holdings
-    from ort_lite_cpu.lowering.tail import TailProgram
+    from ort_lite_cpu.lowering.deferred_suffix import SuffixProgram
     from ort_lite_cpu.program.image import ProgramImage
 
 _WITH_CALLS = "with calls"
@@ -84,8 +84,8 @@ class Program:
         ]
         self.threads = options.threads
         team.TEAM.retry()
-        self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
-        self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
+        self.pool: ScratchPool[RunContext] = ScratchPool(RunContext) if options.pool is None else options.pool
+        self._checked: BoundedCache[Any, Program | None] = BoundedCache(BOUND_LIMIT)
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
         self._read_again = self._sizes_read_again()
         self._only = self._short_path([info.type for _, info in inputs])
@@ -167,8 +167,8 @@ class Program:
             elif step.programs is not None:
                 step.programs.clear()
 
-    def _kept_programs(self) -> list[TailProgram]:
-        made: list[TailProgram] = [found for found in self._checked.values() if found is not None]
+    def _kept_programs(self) -> list[SuffixProgram]:
+        made: list[SuffixProgram] = [found for found in self._checked.values() if found is not None]
         for step in self.steps:
             if isinstance(step, HostStep) and step.programs is not None:
                 made += step.programs.values()
@@ -279,7 +279,7 @@ class Program:
                     self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
 
-    def _record(self, run: SegmentRun, bound: Bound, places: list[Any], lease: Lease) -> None:
+    def _record(self, run: SegmentRun, bound: Bound, places: list[Any], lease: RunContext) -> None:
         """As `SegmentRun.run`, in a run whose events somebody subscribed to."""
         from ort_lite_cpu.program.recording import record_segment
 

@@ -21,8 +21,8 @@ from ort_lite_cpu.program.bind import Bound
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import Segment
 from ort_lite_cpu.program.segment_run import SegmentRun, run_halting
-from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import Job
+from ort_lite_cpu.run.run_context import RunContext
 
 
 def record_host_step(step: HostStep, places: list[Any], events: StepEvents) -> None:
@@ -36,7 +36,9 @@ def record_host_step(step: HostStep, places: list[Any], events: StepEvents) -> N
         events.kernel(step.node.name, begin, perf_counter_ns(), args, get_native_id())
 
 
-def record_segment(run: SegmentRun, bound: Bound, places: list[Any], lease: Lease, primary: Mapping[Buffer, Tensor]) -> None:
+def record_segment(
+    run: SegmentRun, bound: Bound, places: list[Any], lease: RunContext, primary: Mapping[Buffer, Tensor]
+) -> None:
     """As `SegmentRun.run`. What it takes says nothing of other runs, so the bound program is not timed. `primary`: see `Lowered`."""
     events, options = CURRENT.events, CURRENT.options
     assert events is not None

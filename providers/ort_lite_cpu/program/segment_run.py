@@ -15,10 +15,10 @@ from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.run.address import LISTS, wanted, write_addresses
+from ort_lite_cpu.run.bounded_cache import BoundedCache
 from ort_lite_cpu.run.interrupt import HALTED, own_frame, send
-from ort_lite_cpu.run.kept import Kept
-from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import MISSED, Halt, Job
+from ort_lite_cpu.run.run_context import RunContext
 from ort_lite_cpu.run.team import TEAM
 
 
@@ -46,14 +46,14 @@ class SegmentRun:
     __slots__ = ("binder", "cache", "jumps", "leaves", "needs", "places", "segment", "wanted")
 
     def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
-        """`needs`: see `Lease.fit`."""
+        """`needs`: see `RunContext.fit`."""
         self.segment, self.binder, self.needs = segment, binder, needs
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.jumps = any(instruction.jump for instruction in segment.instructions)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
         self.wanted = wanted(FIRST_PLACE, self.places)
         self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
-        self.cache: Kept[Any, Bound] = Kept(BOUND_LIMIT)
+        self.cache: BoundedCache[Any, Bound] = BoundedCache(BOUND_LIMIT)
 
     def reads_only_input_shapes(self, inputs: int) -> bool:
         return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
@@ -80,7 +80,7 @@ class SegmentRun:
                 raise Unforeseen from None
             raise
 
-    def lease(self, pool: ScratchPool[Lease], bound: Bound, places: list[Any]) -> Lease:
+    def lease(self, pool: ScratchPool[RunContext], bound: Bound, places: list[Any]) -> RunContext:
         """The memory of a run: arrays of its own, and scratch. Raises OutOfMemory; Unforeseen as `bound` does."""
         try:
             allocate(self, bound, places)
@@ -90,7 +90,7 @@ class SegmentRun:
                 raise Unforeseen from None
             raise
 
-    def run(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
+    def run(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
         """One native call where this ran last with the lease, and nobody wants to end it; else the job is told of it first."""
         if lease.attached is bound.token and options is None:
             memory = lease.memory
@@ -102,7 +102,7 @@ class SegmentRun:
                 raise self.error(bound, memory, *lease.job.failure)
         self._run_anew(bound, places, lease, options)
 
-    def _run_anew(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
+    def _run_anew(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
         settled = bound.tries >= TRIES  # asked before `attach` reads `brief`: a job keeps what it is told
         self.attach(bound, places, lease, options)
         job = lease.job
@@ -116,7 +116,7 @@ class SegmentRun:
         if failed:
             raise self.error(bound, lease.memory, *job.failure, options)
 
-    def attach(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
+    def attach(self, bound: Bound, places: list[Any], lease: RunContext, options: RunOptions | None) -> None:
         """Tell the lease's job what it runs next."""
         lease.attached = None
         if lease.fits is not self.needs:

@@ -19,7 +19,7 @@ from ort_lite_cpu.run.address import copy_addresses
 from ort_lite_cpu.run.atomics import get
 from ort_lite_cpu.run.interrupt import HALTED, begin, enter
 from ort_lite_cpu.run.team import TEAM, Team
-from ort_lite_cpu.run.ticket import MAX_PARTS, hire, release, share
+from ort_lite_cpu.run.work_item import MAX_PARTS, hire, release, share
 
 INSTRUCTION = 4  # int64s of one row of the table
 TAKEN = -2  # what the kernel of a jump returns where the run is to go on elsewhere

@@ -3,7 +3,7 @@
 Workers are native threads without Python state: no GIL, nothing to hang at exit. The leader is the thread that called
 `run()`. One run at a time has the workers, as many as it asked for; others find them taken and run alone. The parts of
 an instruction are fixed by its program, so who ran what changes no bit of a result: workers also take over the
-leader's floating-point mode. How parts are shared: ticket.py.
+leader's floating-point mode. How parts are shared: work_item.py.
 
 Idle workers pause, yield the core for 50 us, then sleep: on a futex (Linux on x86-64 and AArch64), on a condition
 variable (other systems with pthreads). Elsewhere, on Windows, there are no workers: runs are right, and serial.
@@ -28,11 +28,11 @@ from typing import Any
 
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
-from ort_lite_cpu.run import interrupt, ticket
-from ort_lite_cpu.run.ticket import MAX_PARTS
+from ort_lite_cpu.run import interrupt, work_item
+from ort_lite_cpu.run.work_item import MAX_PARTS
 
 PATIENCE_NS = 50_000  # that an idle worker yields its core before it sleeps
-SPECS = (Spec.plain(ticket.serve, "i64(i64)"), Spec.plain(ticket.dismiss, "i64(i64)"))
+SPECS = (Spec.plain(work_item.serve, "i64(i64)"), Spec.plain(work_item.dismiss, "i64(i64)"))
 _FRAMES = interrupt.FRAME_NBYTES * MAX_PARTS
 SLICE_NS = 100_000  # of time on a core: the least that Linux takes
 _SYSCALLS = {"x86_64": (202, 186, 314), "aarch64": (98, 178, 274)}  # futex, gettid, sched_setattr
@@ -52,7 +52,7 @@ class Team:
     """
 
     def __init__(self) -> None:
-        self._memory = ctypes.create_string_buffer(ticket.CONTROL_NBYTES + 64)
+        self._memory = ctypes.create_string_buffer(work_item.CONTROL_NBYTES + 64)
         self._frames: Any = None
         """Of the workers, by their numbers: see `interrupt`."""
         self.control = (ctypes.addressof(self._memory) + 63) & ~63
@@ -88,8 +88,8 @@ class Team:
 
     def frames(self) -> list[tuple[int, int]]:
         """The targets of `interrupt.send` that are workers."""
-        slots = ((number, ticket.SLOTS + ticket.SLOT_NBYTES * number) for number in range(1, self.threads))
-        return [(self._get(slot + ticket.THREAD_ID), self._frame(number)) for number, slot in slots]
+        slots = ((number, work_item.SLOTS + work_item.SLOT_NBYTES * number) for number in range(1, self.threads))
+        return [(self._get(slot + work_item.THREAD_ID), self._frame(number)) for number, slot in slots]
 
     def close(self) -> None:
         """Ends the workers and waits for them, at most for the parts that they hold. Later runs go alone."""
@@ -119,28 +119,28 @@ class Team:
     def _open(self, library: ctypes.CDLL) -> None:
         """Loads the workers' code and fills in the constants of the control block."""
         self._serve, self._dismiss = load(SPECS)
-        words = {ticket.YIELD: "sched_yield", ticket.CLOCK: "clock_gettime"}
-        words |= {ticket.LOCK: "pthread_mutex_lock", ticket.UNLOCK: "pthread_mutex_unlock"}
-        words |= {ticket.WAIT: "pthread_cond_wait", ticket.BROADCAST: "pthread_cond_broadcast"}
+        words = {work_item.YIELD: "sched_yield", work_item.CLOCK: "clock_gettime"}
+        words |= {work_item.LOCK: "pthread_mutex_lock", work_item.UNLOCK: "pthread_mutex_unlock"}
+        words |= {work_item.WAIT: "pthread_cond_wait", work_item.BROADCAST: "pthread_cond_broadcast"}
         numbers = _SYSCALLS.get(platform.machine()) if sys.platform == "linux" else None
         if numbers is not None:
-            words |= {ticket.SYSCALL: "syscall", ticket.GETCPU: "sched_getcpu"}
-            words |= {ticket.GETAFFINITY: "sched_getaffinity", ticket.SETAFFINITY: "sched_setaffinity"}
-            self._set(ticket.FUTEX, numbers[0])
-            self._set(ticket.GETTID, numbers[1])
+            words |= {work_item.SYSCALL: "syscall", work_item.GETCPU: "sched_getcpu"}
+            words |= {work_item.GETAFFINITY: "sched_getaffinity", work_item.SETAFFINITY: "sched_setaffinity"}
+            self._set(work_item.FUTEX, numbers[0])
+            self._set(work_item.GETTID, numbers[1])
             if os.sched_getscheduler(0) == os.SCHED_OTHER:
                 nice = os.getpriority(os.PRIO_PROCESS, 0)
                 _ATTRIBUTES.pack_into(
-                    self._block(), ticket.ATTRIBUTES, _ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0
+                    self._block(), work_item.ATTRIBUTES, _ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0
                 )
-                self._set(ticket.SETATTR, numbers[2])
+                self._set(work_item.SETATTR, numbers[2])
         for offset, name in words.items():
             self._set(offset, ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
         self._frames = self._frames or ctypes.create_string_buffer(_FRAMES)
-        library.pthread_mutex_init(ctypes.c_void_p(self.control + ticket.MUTEX), None)
-        library.pthread_cond_init(ctypes.c_void_p(self.control + ticket.CONDITION), None)
-        self._set(ticket.CLOCK_ID, time.CLOCK_MONOTONIC)
-        self._set(ticket.PATIENCE, PATIENCE_NS)
+        library.pthread_mutex_init(ctypes.c_void_p(self.control + work_item.MUTEX), None)
+        library.pthread_cond_init(ctypes.c_void_p(self.control + work_item.CONDITION), None)
+        self._set(work_item.CLOCK_ID, time.CLOCK_MONOTONIC)
+        self._set(work_item.PATIENCE, PATIENCE_NS)
         if not self._registered:
             self._registered = True
             os.register_at_fork(after_in_child=self._forget)
@@ -148,10 +148,10 @@ class Team:
 
     def _start(self, library: ctypes.CDLL, number: int) -> int:
         """Starts one worker. Returns 0 or the error number of pthread_create."""
-        slot = ticket.SLOTS + ticket.SLOT_NBYTES * number
+        slot = work_item.SLOTS + work_item.SLOT_NBYTES * number
         interrupting = interrupt.signal_number()
         frame = self._frame(number) if interrupting else 0
-        words = {ticket.CONTROL: self.control, ticket.NUMBER: number, ticket.AVOIDS: -1, ticket.FRAME: frame}
+        words = {work_item.CONTROL: self.control, work_item.NUMBER: number, work_item.AVOIDS: -1, work_item.FRAME: frame}
         for offset, value in words.items():
             self._set(slot + offset, value)
         worker = ctypes.c_size_t()
@@ -168,11 +168,11 @@ class Team:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if problem == 0:
             self._workers.append(worker)
-            self._set(ticket.STARTED, number + 1)
+            self._set(work_item.STARTED, number + 1)
         return problem
 
     def _block(self) -> Any:
-        return (ctypes.c_char * ticket.CONTROL_NBYTES).from_address(self.control)
+        return (ctypes.c_char * work_item.CONTROL_NBYTES).from_address(self.control)
 
     def _frame(self, number: int) -> int:
         return ctypes.addressof(self._frames) + interrupt.FRAME_NBYTES * number
@@ -184,7 +184,7 @@ class Team:
         ctypes.c_int64.from_address(self.control + offset).value = value
 
     def _forget(self) -> None:
-        ctypes.memset(self.control, 0, ticket.CONTROL_NBYTES)
+        ctypes.memset(self.control, 0, work_item.CONTROL_NBYTES)
         self.asked, self._refused = 1, False
         self._workers = []
         self._lock = threading.Lock()

@@ -2,11 +2,11 @@
 
 import ctypes
 
-from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.run_context import RunContext
 
 
 def test_a_lease_becomes_right_for_whoever_has_it_next() -> None:
-    lease = Lease()
+    lease = RunContext()
     first = (1, 5)
     lease.fit(first)
     job, table = lease.job, lease.memory
@@ -25,6 +25,6 @@ def test_a_lease_becomes_right_for_whoever_has_it_next() -> None:
 
 
 def test_a_lease_is_an_arena() -> None:
-    lease = Lease()
+    lease = RunContext()
     assert lease.reserve(1000) == lease.address == lease.buffer.ctypes.data
     assert lease.address % 64 == 0

@@ -1,6 +1,6 @@
 """What cannot be lowered before the run: the nodes after a value whose shape, or whose elements, only the run tells.
 
-The tail is one step at the end of a program. It makes a Program of the remaining nodes for the ranks that came (and for the
+A deferred suffix is one step at the end of a program. It makes a Program of the remaining nodes for the ranks that came (and for the
 exact shape, or the very elements, of the value that was open), and keeps it for the next run that brings the same.
 """
 
@@ -15,7 +15,7 @@ from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph import Node, OptionalType, SequenceType, TensorType, Value
 from ort_lite.inference import Info, constant_info
 from ort_lite.shapes import symbol
-from ort_lite_cpu.run.kept import Kept
+from ort_lite_cpu.run.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
     from ort_lite.provider.compiled import Holdings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PROGRAMS_KEPT = 64
 
 
-class TailProgram(Protocol):
+class SuffixProgram(Protocol):
     """A Program as far as steps of another one know it."""
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]: ...
@@ -31,12 +31,12 @@ class TailProgram(Protocol):
     def memory(self) -> Holdings: ...
 
 
-class Tail:
+class DeferredSuffix:
     """Callable with the arrays of the live values; returns the arrays of the wanted ones."""
 
     def __init__(
         self,
-        program: Callable[[Sequence[Node], Sequence[tuple[Value, Info]], Sequence[Value]], TailProgram],
+        program: Callable[[Sequence[Node], Sequence[tuple[Value, Info]], Sequence[Value]], SuffixProgram],
         nodes: Sequence[Node],
         live: Mapping[Value, Info],
         wanted: Sequence[Value],
@@ -50,7 +50,7 @@ class Tail:
         self._program, self._nodes = program, tuple(nodes)
         self._live, self._wanted = dict(live), tuple(wanted)
         self._open, self._numbers = open_, numbers
-        self.programs: Kept[Any, TailProgram] = Kept(PROGRAMS_KEPT)
+        self.programs: BoundedCache[Any, SuffixProgram] = BoundedCache(PROGRAMS_KEPT)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         if (
@@ -74,7 +74,7 @@ class Tail:
             return array.dtype, array.ndim
         return array.dtype, array.shape, array.tobytes() if self._numbers else b""
 
-    def _lower(self, arrays: Sequence[Any]) -> TailProgram:
+    def _lower(self, arrays: Sequence[Any]) -> SuffixProgram:
         given = zip(self._live.items(), arrays, strict=True)
         inputs = [(value, self._info(value, info, array)) for (value, info), array in given]
         return self._program(self._nodes, inputs, self._wanted)

@@ -8,7 +8,7 @@ from ort_lite.memory.arenas import CACHE_LINE, Arena, Growth, MemorySource
 from ort_lite_cpu.run.loop import Job
 
 
-class Lease(Arena):
+class RunContext(Arena):
     """An arena, and what native code is told of it. `memory` is the table of base addresses: null, scratch, then one a place.
 
     Any program may have it next: `fit` makes it right for a number of threads and of places. `attached` is the token of the bound

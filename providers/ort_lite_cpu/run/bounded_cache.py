@@ -1,4 +1,4 @@
-"""What runs keep for the next one: bound shapes, programs lowered for shapes, tails. Runs of many threads share it."""
+"""What runs keep for the next one: bound shapes, programs lowered for shapes, deferred suffixes. Runs of many threads share it."""
 
 from typing import Generic, TypeVar
 
@@ -8,7 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
+class BoundedCache(Generic[K, V]):
     """The newest `limit` values, by key, and never one more.
 
     The rule: `get` takes no lock, it is the dict's own and atomic; whoever changes the dict holds the lock. A value that a run

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from ort_lite_cpu.lowering.deferred_suffix import PROGRAMS_KEPT
 from ort_lite_cpu.lowering.lowered import HostStep
-from ort_lite_cpu.lowering.tail import PROGRAMS_KEPT
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT
-from ort_lite_cpu.run.kept import Kept
+from ort_lite_cpu.run.bounded_cache import BoundedCache
 from tests.cpu.check import text_program
 
 THREADS, SHAPES = 8, 5_000
@@ -54,7 +54,7 @@ def kept_bounds(program: Program) -> int:
 
 
 def test_the_newest_are_kept() -> None:
-    kept: Kept[int, str] = Kept(3)
+    kept: BoundedCache[int, str] = BoundedCache(3)
     for key in range(5):
         kept.keep(key, str(key))
     assert kept.values() == ["2", "3", "4"]
@@ -68,7 +68,7 @@ def test_the_newest_are_kept() -> None:
 
 
 def test_threads_agree_on_what_is_kept() -> None:
-    kept: Kept[int, object] = Kept(50)
+    kept: BoundedCache[int, object] = BoundedCache(50)
     found: list[dict[int, set[int]]] = [{} for _ in range(THREADS)]
 
     def work(number: int) -> None:

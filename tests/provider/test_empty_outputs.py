@@ -6,7 +6,7 @@ import pytest
 from ort_lite.graph import Node, TensorType, Type, Value
 from ort_lite.inference import ShapeRules
 from ort_lite.provider import ExecutionProvider, Partition
-from ort_lite.provider.empty_outputs import hollow
+from ort_lite.provider.empty_outputs import empty_outputs
 from ort_lite.shapes import symbol
 
 N, M = symbol("N"), symbol("M")
@@ -20,7 +20,9 @@ def partition(inputs: list[Type], outputs: list[Type]) -> Partition:
 
 
 def test_empty_outputs_have_the_shapes_and_types_that_inference_knows() -> None:
-    ask = hollow(partition([TensorType("float32", (N, 3))], [TensorType("float32", (N, 5)), TensorType("int64", (2 * N,))]))
+    ask = empty_outputs(
+        partition([TensorType("float32", (N, 3))], [TensorType("float32", (N, 5)), TensorType("int64", (2 * N,))])
+    )
     answer = ask([np.empty((0, 3), np.float32)])
     assert answer is not None
     assert [(array.shape, array.dtype.name) for array in answer] == [((0, 5), "float32"), ((0,), "int64")]
@@ -39,4 +41,4 @@ def test_empty_outputs_have_the_shapes_and_types_that_inference_knows() -> None:
     ids=["elements", "output with elements", "length unknown", "rank unknown", "strings", "fixed shapes"],
 )
 def test_everything_else_is_computed(inputs: list[Type], outputs: list[Type], sizes: list[tuple[int, ...]]) -> None:
-    assert hollow(partition(inputs, outputs))([np.empty(size, np.float32) for size in sizes]) is None
+    assert empty_outputs(partition(inputs, outputs))([np.empty(size, np.float32) for size in sizes]) is None

@@ -27,7 +27,7 @@ def native_types(operands: Sequence[Tensor | None]) -> list[str]:
     return [other if tensor is None else tensor.native for tensor in operands]
 
 
-class Wall:
+class OperandCheck:
     """Of one program."""
 
     def __init__(self, parts: int) -> None:
