@@ -141,7 +141,7 @@ class SessionOptions(_Checked):
     negative number of threads means 0, and a session's providers see 0. log_severity_level: 0 verbose, 1 info, 2 warning, 3 error,
     4 fatal, -1 the module's default. A non-empty optimized_model_filepath receives the transformed model. creation_timeout, in
     seconds, ends the creation of a session that takes longer with DeadlineExceeded. 0: none.
-"""
+    """
 
     creation_timeout: float = 0.0
     enable_cpu_mem_arena: bool = True
@@ -292,7 +292,7 @@ class RunOptions(_Checked):
 
     They end before their next step at the latest. On Linux the CPU provider ends them in the middle of a kernel, elsewhere between
     two kernels.
-"""
+    """
 
     log_severity_level: int = -1
     log_verbosity_level: int = 0

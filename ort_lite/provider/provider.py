@@ -264,7 +264,7 @@ class ExecutionProvider:
         `compile` then gets a Partition whose nodes are a fused copy, with the same inputs and outputs in the same order; nothing
         else knows the copy. Which transforms run, the session's optimisation level and `disabled_optimizers` decide. Asked once
         a session, before the first `compile`.
-"""
+        """
         return ()
 
     def supports_type(self, node: Node, dtype: str) -> bool:
@@ -277,7 +277,7 @@ class ExecutionProvider:
 
         One with `statistics()` and `shrink()` is shown by `InferenceSession.memory` and trimmed by `trim`
         (`ort_lite.memory.allocators.ArenaAllocator` has them).
-"""
+        """
         return None
 
     def data_transfer(self) -> DataTransfer | None:

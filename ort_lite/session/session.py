@@ -334,7 +334,7 @@ class Session:
         counts of their allocators.
 
         Arrays that sessions share count in each. Nothing once the session is closed.
-"""
+        """
         from ort_lite.session import footprint
 
         state = self._state
