@@ -63,7 +63,7 @@ def _annotations(namespace: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _first_init(self: "Record", *values: Any, **named: Any) -> None:
-    """Return an `__init__` like that of `_compiled_init`; the first ones of a class, and of each class that has no more, are made here."""
+    """Return an `__init__` like that of `_compiled_init`; the first of a class is made here."""
     cls: Any = type(self)
     names, defaults = cls.__match_args__, cls._defaults
     cls._few -= 1

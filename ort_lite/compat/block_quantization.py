@@ -108,7 +108,7 @@ def _blocks(src: _Array, block_size: int, n: int, k: int) -> _Floats:
 
 
 def _beyond(shape: tuple[int, ...], block_size: int, k: int) -> NDArray[np.bool_]:
-    """Which places of blocks (blocks, block_size, n) no weight has."""
+    """Return the positions in blocks (blocks, block_size, n) that no weight has."""
     rows = np.arange(shape[0] * block_size).reshape(shape[0], block_size, 1)
     return np.broadcast_to(rows >= k, shape)
 
@@ -131,7 +131,7 @@ def _inverse(scales: _Floats) -> _Floats:
 
 
 def _nearest(values: _Floats) -> NDArray[np.int32]:
-    """To whole numbers, halves away from zero."""
+    """Round to whole numbers, halves away from zero."""
     whole = np.trunc(values)
     away = np.abs(values - whole) >= 0.5
     return (whole + np.where(away, np.copysign(np.float32(1), values), 0)).astype(np.int32)

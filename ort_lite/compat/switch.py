@@ -54,7 +54,7 @@ def install_as_onnxruntime(replace: bool = False) -> None:
 
 
 def _of_onnxruntime(name: str) -> bool:
-    """Whether a module of this name is onnxruntime or part of it."""
+    """Return True if a module of this name is onnxruntime or part of it."""
     return name == NAME or name.startswith(f"{NAME}.")
 
 
@@ -75,11 +75,11 @@ class Finder:
         return [StandIn()] if "path" not in vars(context) and asked_for(context.name) else []
 
     def invalidate_caches(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: there is no cache."""
 
 
 def _own(fullname: str) -> ModuleSpec | None:
-    """Of a file of the folder ort_lite/compat/onnxruntime."""
+    """Return the spec of a file in the folder ort_lite/compat/onnxruntime."""
     base = os.path.join(FOLDER, *fullname.split(".")[1:])
     package = os.path.join(base, "__init__.py")
     if os.path.isfile(package):
