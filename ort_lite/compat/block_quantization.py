@@ -56,9 +56,9 @@ quantize_matmul_8bits = _operator_form(8)
 def quantize_qdq_matmul_4bits(
     dst: _Array, src: _Array, scale: _Array, zero_points: _Array, block_size: int, n: int, k: int, is_symmetric: bool
 ) -> bool:
-    """What DequantizeLinear takes: weights `src` (k, n) become codes of 4 bits in the same order, with a sign where they are
-    symmetric, which is what is returned: `dst`, (k, n) of that type; `scale` (blocks, n); `zero_points`, (blocks, n) of that
-    type, not written where they are symmetric.
+    """Quantize weights for DequantizeLinear: `src` (k, n) become codes of 4 bits in the same order, with a sign if they are
+    symmetric, which is what is returned: `dst`, (k, n) of that type; `scale` (blocks, n); `zero_points`, (blocks, n) of
+    that type, not written if they are symmetric.
     """
     blocks = _blocks(src, block_size, n, k)
     scales, zeros = _parameters(blocks, 4, is_symmetric)

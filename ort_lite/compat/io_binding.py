@@ -106,8 +106,8 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """To memory at an address, which must stay while the binding lives; without one, each run allocates the output, which stays
-        on the device.
+        """Bind an output to memory at an address, which must stay while the binding lives; without one, each run allocates
+        the output, which stays on the device.
 
         Raises InvalidArgument for a device that no provider of the session has.
         """

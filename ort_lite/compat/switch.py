@@ -30,8 +30,8 @@ _LOCK = Lock()
 
 
 def install_as_onnxruntime(replace: bool = False) -> None:
-    """From now on `import onnxruntime` is ort_lite, for the whole process; errors then begin as onnxruntime's do,
-    `[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ...`. Once more it does nothing.
+    """Make `import onnxruntime` import ort_lite, for the whole process; errors then begin as onnxruntime's do,
+    `[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ...`. Calling it again does nothing.
 
     Raises Fail where another onnxruntime is imported already: who imported it keeps it. With `replace`, imports from now on get
     ort_lite all the same. What differs then: docs/migrating-from-onnxruntime.md.
@@ -88,8 +88,8 @@ def _own(fullname: str) -> ModuleSpec | None:
 
 
 def _handed_over(fullname: str) -> ModuleSpec | None:
-    """Of Python code in an installed onnxruntime, None where it has none. Raises ModuleNotFoundError where none is installed
-    that would have it.
+    """Return the spec of Python code in an installed onnxruntime, None if it has none. Raises ModuleNotFoundError if none is
+    installed that would have it.
     """
     parts = fullname.split(".")
     roots = _installed()

@@ -159,7 +159,9 @@ class Kit:
 
     @cached_property
     def _rows(self) -> dict[str, tuple[Case, Case]]:
-        """By operator: a case with one input that keeps its shape, and three of its nodes in a row, as the CPU runs them."""
+        """Return, by operator, a case with one input that keeps its shape, and three of its nodes in a row, as the CPU
+        provider runs them.
+        """
         found: dict[str, tuple[Case, Case]] = {}
         for case in node_cases(self.operators):
             if keeps_shape(case) and case.operators[0] not in found:

@@ -24,8 +24,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType({check.__name__: check for check 
 
 
 class Report(Record):
-    """What each check found; `claimed` and `generated` count the node tests of ONNX, and the kit's own models, of which the provider
-    takes a node.
+    """The findings of each check; `claimed` and `generated` count the node tests of ONNX, and the kit's own models, of which
+    the provider claims a node.
     """
 
     provider: str

@@ -72,8 +72,8 @@ def remove(folder: str, names: Iterable[str]) -> None:
 
 
 def to_prune(found: list[Entry], stale: bool, days: float | None, nbytes: int | None) -> list[Entry]:
-    """Those of `entries` that are stale, have not been used for so many days, or are too much for so many bytes: what was used
-    longest ago goes first.
+    """Return the entries that are stale, have not been used for so many days, or exceed so many bytes: those used longest ago
+    go first.
     """
     gone = {entry.key for entry in found if stale and entry.stale}
     if days is not None:

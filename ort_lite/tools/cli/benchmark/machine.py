@@ -58,7 +58,9 @@ def cpu(text: str | None = None) -> tuple[str, tuple[str, ...]]:
 
 
 class Peaks(Record):
-    """Of one core: operations a second, a multiplication and an addition being two, and bytes read and written a second by a copy."""
+    """The peaks of one core: operations a second, a multiplication and an addition being two, and bytes read and written a
+    second by a copy.
+    """
 
     operations: float
     bandwidth: float
