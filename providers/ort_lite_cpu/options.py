@@ -34,5 +34,5 @@ class CPUOptions(Record):
 
     @property
     def kernels(self) -> Kernels:
-        """Where kernels come from."""
+        """Return the source of kernels."""
         return Kernels(runnable(self.target), self.compile)
