@@ -235,7 +235,7 @@ def _shape(given: Sequence[int]) -> tuple[int, ...]:
 
 
 def _values(given: Any, least: int) -> Array:
-    """Check values of one dimension, or of at least `least`."""
+    """Return values as a read-only array with one dimension, or with at least `least` dimensions."""
     values = np.ascontiguousarray(given)
     if values.ndim != least if least == 1 else values.ndim < least:
         raise InvalidArgument(

@@ -178,7 +178,7 @@ class Linker:
         return found
 
     def _wait(self, value: Value, hop: Hop, reader: str) -> None:
-        """Wait for a copy; its source is an input of this step and so lives until then."""
+        """Add a step that waits for a copy, whose source is an input of the step and so lives until then."""
         mover, made, notification = self._begin(value, hop, reader)
         given = [made, notification, self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
         self._step(_copy_name(value, hop), reader, mover.wait, given, [self._new(value, hop.destination)], _route(hop))

@@ -182,7 +182,7 @@ class Search:
         return min(self._later(label, node) or [label], key=lambda later: self._prices.node(later, node))
 
     def _launches(self, move: Move) -> float:
-        """Return the saving in launches: at best two partitions fewer to start."""
+        """Return the most that a move can save in launches: at best two partitions fewer start."""
         return max(self._prices.overheads[label].launch for label, _ in move) + self._prices.overheads[self._last].launch
 
     def _saves(self, move: Move, already: AbstractSet[Node] = frozenset()) -> float:

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: steps between two segments that call the compiled bodies. State goes from trip to trip as arrays."""
+"""Control flow by steps between two segments that call the compiled bodies of If, Loop and Scan. State passes as arrays."""
 
 from collections.abc import Sequence
 from typing import Any

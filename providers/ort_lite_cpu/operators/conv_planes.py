@@ -24,7 +24,7 @@ _OWN_ORDER = frozenset(("Conv", "FusedConv"))
 
 
 def suits_planes(op: NodeLowering, sizes: Geometry) -> bool:
-    """Whether a kernel of planes serves the Conv, and spares a change of order."""
+    """Return True if a kernel of planes serves the Conv, and saves a change of order."""
     if sizes.is_pointwise:
         pixels = product(sizes.size)
         fits = op.constant(1) is not None and (not op.has(2) or op.constant(2) is not None)
@@ -68,7 +68,7 @@ class Plane(Record):
 
 
 def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
-    """None where something is no number, or no kernel serves it: rows have half a vector at least."""
+    """Return the plane; None if something is no number, or no kernel serves it: rows have half a vector at least."""
     numbers = [*sizes.kernel[1:], *sizes.strides[1:], *sizes.pads[1:], *sizes.size[1:], *sizes.result[1:]]
     own, lanes = [number for number in numbers if isinstance(number, int)], tile_for(op.raw(0).native, op.target).lanes
     if len(own) < len(numbers):
@@ -83,14 +83,14 @@ def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
 
 
 def _lie_in_planes(op: NodeLowering) -> bool:
-    """Whether the images, and those that are added, have ONNX's order, and nobody made a copy in the other one yet."""
+    """Return True if the images, and those that are added, have ONNX's order, and no copy in the other one exists yet."""
     images = [op.raw(index) for index in (0, 3) if op.has(index)]
     last = channels_last(len(images[0].shape))
     return all(storage_order(image) is None and last not in image.layouts for image in images)
 
 
 def _goes_on_channels_last(op: NodeLowering, sizes: Geometry) -> bool:
-    """Whether a change of order behind the node takes the place of one in front of it, and moves more."""
+    """Return True if a change of order behind the node replaces one in front of it, and moves more."""
     value = result_of(op)
     assert value is not None
     more = less(sizes.channels * product(sizes.size), sizes.outputs * product(sizes.result))
@@ -98,7 +98,7 @@ def _goes_on_channels_last(op: NodeLowering, sizes: Geometry) -> bool:
 
 
 def _reads_channels_last(node: Node, value: Value) -> bool:
-    """What the kind of a node tells: Conv reads planes where its kernel is a pixel or a channel's own."""
+    """Return True if the node reads channels last: Conv reads planes if its kernel is a pixel or a channel's own."""
     if node.op_type not in _OWN_ORDER:
         return takes_channels_last(node)
     weight = node.inputs[1]
@@ -165,7 +165,7 @@ class Depthwise(Record, eq=False):
 
     @property
     def can_wait(self) -> bool:
-        """Whether its only reader is a pointwise Conv, and a few rows fit what the two hand over."""
+        """Return True if its only reader is a pointwise Conv, and a few rows fit what the two hand over."""
         op, value = self.op, self.op.node.outputs[0]
         assert value is not None
         if op.values.remaining.get(value) != 1 or self.epilogue.residual is not None or self.epilogue.activation.kind:
@@ -175,7 +175,7 @@ class Depthwise(Record, eq=False):
 
     @property
     def named(self) -> dict[str, Any]:
-        """By the names of the kernels' parameters, but for those that depend on how many rows are computed at one place."""
+        """Return the numbers by the kernels' parameters, except those that depend on how many rows are computed at one place."""
         return {name: self.sizes.named[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
 
     @property
@@ -205,7 +205,7 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
 
 
 def _is_pointwise(node: Node, value: Value) -> bool:
-    """Whether a node is a plain product over the channels of the value, by a constant, and nothing else reads the value in it."""
+    """Return True if a node is a plain product over the value's channels, by a constant, and reads it nowhere else."""
     if node.op_type not in _OWN_ORDER or node.inputs[0] is not value or node.attr("group", 1) != 1:
         return False
     weight = node.inputs[1]

@@ -1,4 +1,4 @@
-"""What a convolution is made of, whichever kernel computes it: its sizes, its weight, and what is done to its sums."""
+"""The parts of a convolution, whichever kernel computes it: its sizes, its weight, and what is done to its sums."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Geometry(Record):
 
     @property
     def named(self) -> dict[str, Any]:
-        """By the names of the kernels' `convolution.Sizes`; the pixels of the result lie side by side."""
+        """Return the sizes by the names of the kernels' `convolution.Sizes`; the pixels of the result lie side by side."""
         triples = (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations)
         along = zip(_AXES, (number for triple in triples for number in triple), strict=True)
         each = {"channels": self.channels // self.groups, "outputs": self.outputs // self.groups}
@@ -70,7 +70,7 @@ class Geometry(Record):
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether all pixels are multiplied by one matrix."""
+        """Return True if all pixels are multiplied by one matrix."""
         return self.groups == 1 and self.sees_one_pixel
 
     @property
@@ -87,7 +87,7 @@ class Geometry(Record):
 
     @property
     def axes(self) -> int:
-        """How many of an image's axes the kernel goes along: 1 where it has one line."""
+        """Return the number of image axes that the kernel walks along: 1 if the image has one line."""
         return 1 if self.kernel[1] == 1 else 2
 
     @property
@@ -134,7 +134,7 @@ class Geometry(Record):
         return min(costs, key=costs.__getitem__)
 
     def tiles(self, edge: int) -> Dim:
-        """Of edge x edge outputs, or of `edge` along one axis."""
+        """Return the number of tiles of edge x edge outputs, or of `edge` along one axis."""
         lines = self.result[1] if self.axes == 1 else ceildiv(self.result[1], edge)
         return self.batch * lines * ceildiv(self.result[2], edge)
 
@@ -157,7 +157,7 @@ class Weight(Record):
 
 
 class Epilogue(Record):
-    """What is added to a convolution, and applied to it."""
+    """The operands added to a convolution, and the activation applied to it."""
 
     bias: Tensor | None = None
     residual: Tensor | None = None
@@ -170,5 +170,5 @@ def family_of(node: Node) -> str:
 
 
 def takes_channels_last(node: Node) -> bool:
-    """Of operators beside Conv: whether their kernels read images channels last."""
+    """Return True for operators besides Conv whose kernels read images channels last."""
     return node.op_type == "LRN" or family_of(node) in ("pooling", "conv_transpose", "resize")

@@ -39,7 +39,7 @@ def contiguous(node: Node, x: Array) -> Array:
 
 
 def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
-    """As np.concatenate, which raises ValueError for shapes that do not fit."""
+    """Concatenate as np.concatenate, which raises ValueError for shapes that do not fit."""
     if _are_few(arrays):
         return np.concatenate(arrays, axis=axis)
     first = arrays[0]
@@ -60,7 +60,7 @@ def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
 
 
 def stacked(node: Node, arrays: Sequence[Array], axis: int) -> Array:
-    """As np.stack, which raises ValueError for shapes that differ."""
+    """Stack as np.stack, which raises ValueError for shapes that differ."""
     if _are_few(arrays):
         return np.stack(arrays, axis=axis)
     first = arrays[0]

@@ -75,7 +75,7 @@ def suppress(
 
 
 def overlaps(boxes: Ptr, a: int, b: int, overlap: Ptr, centred: Static) -> bool:
-    """Whether the intersection of two boxes is more than overlap[0] (0 if left out) of their union."""
+    """Return True if the intersection of two boxes is more than overlap[0] (0 if omitted) of their union."""
     limit = like(boxes, 0) if null(overlap) else overlap[0]
     tall = common(boxes, a, b, 0, centred)
     wide = common(boxes, a, b, 1, centred)
@@ -106,7 +106,7 @@ def extent(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
 
 
 def common(boxes: Ptr, a: int, b: int, axis: int, centred: Static) -> Any:
-    """How long two boxes run together along an axis; negative if they do not meet."""
+    """Return the length of the overlap of two boxes along an axis; negative if they do not meet."""
     return min(high(boxes, a, axis, centred), high(boxes, b, axis, centred)) - max(
         low(boxes, a, axis, centred), low(boxes, b, axis, centred)
     )
@@ -129,7 +129,7 @@ def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: in
 
 @operator("NonMaxSuppression", since=10, types=FLOAT)
 def non_max_suppression(op: NodeLowering) -> None:
-    """At most max_output_boxes_per_class, 0 if left out, of each class. Spec: ONNX NonMaxSuppression-11."""
+    """Select at most max_output_boxes_per_class, 0 if omitted, of each class. Spec: ONNX NonMaxSuppression-11."""
     boxes, scores = op.input(0), op.input(1)
     if len(scores.shape) != 3:
         raise op.reject(f"scores of rank {len(scores.shape)}; they should be (batches, classes, boxes)")

@@ -85,7 +85,7 @@ def with_attributes(op: NodeLowering) -> None:
 
 @operator("Erf", since=9, types=REAL_OR_INTEGER)
 def erf(op: NodeLowering) -> None:
-    """Of integers truncated: 1 where float32 says so, from 4 on. Spec: ONNX Erf-9."""
+    """Compute erf; of integers truncated: 1 where float32 gives it, from 4 on. Spec: ONNX Erf-9."""
     x = op.raw(0)
     formula = "erf({0})" if is_float(op) else f'cast(cast(erf(cast({{0}}, "f64")), "f32"), "{x.native}")'
     define(op, formula, [x], cost=1.0)
@@ -242,7 +242,7 @@ def prelu(op: NodeLowering) -> None:
 
 @operator("Min", "Max", types=REAL_OR_INTEGER)
 def extremes(op: NodeLowering) -> None:
-    """Of any number of tensors; NaN wins, as in numpy.minimum."""
+    """Take the minimum or maximum of any number of tensors; NaN wins, as in numpy.minimum."""
     _chain(op, f"{'f' if is_float(op) else 'i'}{op.node.op_type.lower()}({{0}}, {{1}})")
 
 

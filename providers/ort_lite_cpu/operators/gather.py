@@ -46,7 +46,7 @@ def index_along(operand: int) -> Callable[["Failure"], str]:
 
 
 def index_nd(operand: int) -> Callable[["Failure"], str]:
-    """As `index_along`, where the limits are the first elements of operand 2, as many as the scalar `depth` says."""
+    """Index as `index_along`, with the first elements of operand 2 as limits, as many as the scalar `depth` says."""
 
     def message(failure: "Failure") -> str:
         limit = failure.element(2, failure.at % failure.scalar("depth"))
@@ -116,7 +116,7 @@ def gather_elements(
 
 
 def _row_start(table: Ptr, row: int, rank: int) -> int:
-    """Where row number `row` of a tensor begins whose dims and strides are in the table."""
+    """Return the start of row number `row` of a tensor whose dims and strides are in the table."""
     base, rest = 0, row
     for k in range(rank - 2, -1, -1):
         base += (rest % table[k]) * table[rank + k]
@@ -210,7 +210,7 @@ def _write(y: Ptr, at: int, updates: Ptr, k: int, how: Static) -> None:
 
 
 def _reduced(old: object, new: object, how: Static) -> object:
-    """What lies at an index after `new` is written there. Works in the elements' own type."""
+    """Return the element at an index after `new` is written there. Works in the elements' own type."""
     if how == "add":
         return wadd(old, new)
     if how == "mul":
@@ -331,5 +331,5 @@ def _scatter_complex(
 
 
 def _doubled(extent: Extent) -> Extent:
-    """Of pairs."""
+    """Double an extent, for pairs."""
     return Reach(extent.low * 2, extent.high * 2, extent.turns) if isinstance(extent, Reach) else extent * 2

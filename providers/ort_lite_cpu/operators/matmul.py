@@ -31,7 +31,7 @@ ROWS_READ = 4
 
 
 class Product(Record):
-    """What to compute: act(scale * a @ b + bias + residual), m rows and n columns of sums over k."""
+    """A product to compute: act(scale * a @ b + bias + residual), m rows and n columns of sums over k."""
 
     m: Dim
     n: Dim
@@ -45,12 +45,12 @@ class Product(Record):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """By the names of the kernels' parameters."""
+        """Return the sizes by the names of the kernels' parameters."""
         return {"m": self.m, "n": self.n, "k": self.k}
 
     @property
     def work(self) -> Dim:
-        """Of fewer rows than ROWS_READ reading b takes longer than multiplying."""
+        """Return the work; for fewer rows than ROWS_READ, reading b takes longer than multiplying."""
         return maximum(self.m, ROWS_READ) * self.n * self.k // 40
 
 

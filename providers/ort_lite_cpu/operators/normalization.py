@@ -159,7 +159,9 @@ def layer_normalization(op: NodeLowering) -> None:
 @operator("RMSNormalization", since=23, types=REAL)
 @operator("SimplifiedLayerNormalization", types=REAL)
 def rms_normalization(op: NodeLowering) -> None:
-    """As LayerNormalization without mean and bias; onnxruntime's SimplifiedLayerNormalization also tells the inverse deviation."""
+    """Normalize as LayerNormalization without mean and bias; onnxruntime's SimplifiedLayerNormalization also returns the
+    inverse deviation.
+    """
     x = op.input(0)
     axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
     rows, n = product(x.shape[:axis]), product(x.shape[axis:])
@@ -282,7 +284,7 @@ def _sums_of_squares(x: Ptr, y: Ptr, n: int, size: Static) -> None:
 
 @native
 def _sums_at_ends(x: Ptr, y: Ptr, c: int, before: int, after: int) -> None:
-    """As `_sums_of_squares` for the ends of a row of c channels, where channels beyond it do not count."""
+    """Sum squares as `_sums_of_squares` for the ends of a row of c channels, where channels beyond it do not count."""
     for i in range(min(before, c)):
         y[i] = _sum_of_squares(x, 0, min(i + after + 1, c))
     for i in range(max(c - after, min(before, c)), c):

@@ -48,7 +48,7 @@ class Pattern:
         return self._match(True, data, 0)[0] >= 0
 
     def find(self, data: bytes, start: int = 0) -> Span | None:
-        """Where the first match from `start` on begins and ends."""
+        """Return the begin and end of the first match from `start` on."""
         span = self._match(False, data, start)
         return span if span[0] >= 0 else None
 

@@ -132,7 +132,7 @@ def _add_tap(x: Ptr, y: Ptr, out: int, source: int, c: int, count: int, p: float
 
 
 def _nothing(v: Any, kind: Static) -> Any:
-    """What a window without pixels has, in the type of `v`."""
+    """Return the result of a window without pixels, in the type of `v`."""
     if kind == "max":
         return like(v, -INFINITY)
     if kind == "max_integer":
@@ -163,7 +163,7 @@ def _last(total: Any, count: int, p: float, kind: Static) -> Any:
 
 
 def _before(limit: int, first: int, dilation: int, window: int) -> int:
-    """How many of the positions first, first + dilation, ... of a window are less than `limit`."""
+    """Count the positions first, first + dilation, ... of a window that are less than `limit`."""
     if first >= limit:
         return 0
     if first + (window - 1) * dilation < limit:
@@ -273,7 +273,7 @@ class _Windows(Record):
 
     @property
     def scalars(self) -> dict[str, Any]:
-        """By the names of the kernels' `Windows`."""
+        """Return the scalars by the names of the kernels' `Windows`."""
         padded = [b + n + a for b, n, a in zip(self.before, self.x[2:], self.after, strict=True)]
         return {
             "n": self.x[0],

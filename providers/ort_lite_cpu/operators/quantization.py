@@ -90,7 +90,7 @@ def quantized(op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | N
 
 
 def narrowed(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
-    """As `quantized`, to a type narrower than a byte or an 8-bit float; those have no zero point. saturate: as Cast has it."""
+    """Quantize to a type narrower than a byte or an 8-bit float; those have no zero point. saturate: as in Cast."""
     scale = _as_float(scale)
     if dtype in NARROW_FLOATS:
         return formula(f'f32_to_narrow({{x}} / {{scale}}, "{dtype}", {saturate})', as_float(x), scale=scale)

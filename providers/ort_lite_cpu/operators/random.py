@@ -118,7 +118,7 @@ def stream(op: NodeLowering) -> Tensor:
 
 
 def entropy(op: NodeLowering, count: int) -> bytes:
-    """Where the node's numbers begin: the process's seed and the node's name mixed, or the system's entropy."""
+    """Return the seed of the node's numbers: the process's seed and the node's name mixed, or the system's entropy."""
     seed = op.options.seed
     if seed is None:
         return os.urandom(count)
@@ -129,7 +129,7 @@ def entropy(op: NodeLowering, count: int) -> bytes:
 
 
 def _made(op: NodeLowering) -> Tensor:
-    """Where the kernel writes, floats of 32 or 64 bits."""
+    """Return the tensor that the kernel writes, floats of 32 or 64 bits."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
     return op.output(0) if info.dtype in REAL else op.temporary("float32", info.shape)

@@ -56,7 +56,7 @@ def start(v: Any, lowest: int, kind: Static) -> Any:
 
 
 def term(v: Any, kind: Static) -> Any:
-    """What one element contributes."""
+    """Return the contribution of one element."""
     if kind == "l1":
         return fabs(v)
     if kind == "l1_integer":
@@ -93,7 +93,7 @@ def finish(a: Any, n: int, kind: Static) -> Any:
 
 @native(fastmath=REDUCE)
 def block_sum(x: Ptr, at: int, n: int, kind: Static) -> Any:
-    """Of at most BLOCK elements, in their own type, by as many lanes as the machine has."""
+    """Sum at most BLOCK elements, in their own type, by as many lanes as the machine has."""
     total = like(x, 0)
     for i in range(n):
         total += term(x[at + i], kind)
@@ -116,7 +116,7 @@ def reduce_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, part
 @native
 @extents(x="rows * n", y="rows")
 def fold_rows(x: Ptr, y: Ptr, rows: int, n: int, lowest: int, kind: Static, part: int, parts: int) -> int:
-    """As reduce_rows for what is no sum of floats: y[r] = x[r, 0] joined with x[r, 1], ..."""
+    """Reduce rows of what is no sum of floats: y[r] = x[r, 0] joined with x[r, 1], ..."""
     for row in span(rows, part, parts):
         base = row * n
         a = start(like(x, 0), lowest, kind)

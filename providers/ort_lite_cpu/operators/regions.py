@@ -149,7 +149,7 @@ def _images(op: NodeLowering, numbers: int) -> tuple[Tensor, Tensor]:
 
 
 def _sizes(op: NodeLowering, x: Tensor, y: Tensor) -> dict[str, Any]:
-    """Of images, results and their scale, by the names of the kernels' parameters."""
+    """Return the sizes of images, results and their scale, by the names of the kernels' parameters."""
     n, c, height, width = x.shape
     count, _, rows, columns = y.shape
     image = {"n": n, "c": c, "height": height, "width": width}

@@ -69,7 +69,7 @@ def pixel(i: int, n: int, padding: Static, align: Static) -> int:
 
 
 def weight(fraction: Any, tap: int, taps: Static) -> Any:
-    """Of tap 0, 1, ... for a position that lies `fraction` behind tap (taps - 1) // 2."""
+    """Return the weight of tap 0, 1, ... for a position that lies `fraction` behind tap (taps - 1) // 2."""
     one = like(fraction, 1)
     if taps == 1:
         return one

@@ -10,7 +10,7 @@ from ort_lite_cpu.registry import MOVABLE, REAL, operator
 
 
 def comes_before(x: Ptr, i: int, j: int, base: int, inner: int, largest: Static) -> bool:
-    """Whether element i is taken before element j; of equal ones the first. NaN is larger than any number (decision 0076)."""
+    """Return True if element i precedes element j; of equal ones the first. NaN is larger than any number (decision 0076)."""
     a, b = x[base + i * inner], x[base + j * inner]
     if a > b:
         return bool(largest)

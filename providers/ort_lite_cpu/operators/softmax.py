@@ -90,7 +90,7 @@ def hardmax(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
 @native
 @extents(x="rows * n", y="rows * n")
 def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, parts: int) -> int:
-    """As `softmax`, of f32 that hold values of the 16-bit type `half`, rounded to it at every step."""
+    """Compute `softmax` of f32 that hold values of the 16-bit type `half`, rounded to it at every step."""
     for row in span(rows, part, parts):
         own = shift(y, row * n)
         for i in range(n):

@@ -39,7 +39,7 @@ _TERMS = {
 
 
 def written(op: NodeLowering) -> Tensor:
-    """What a kernel writes that becomes output 0: of 16-bit floats in float32 at first."""
+    """Return the tensor that a kernel writes for output 0: of 16-bit floats in float32 at first."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
     return op.output(0) if info.dtype not in HALVES else op.temporary("float32", info.shape)

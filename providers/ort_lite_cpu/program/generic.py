@@ -211,7 +211,7 @@ def _node(
 
 
 def _others() -> Iterator[Node]:
-    """Return models of one form each: other attributes and sizes need other kernels, as models show."""
+    """Yield nodes of one form each: other attributes and sizes need other kernels, as models show."""
     for name, (forms, ways) in _OTHERS.items():
         op_type = name.partition(" ")[0]
         registration = find(_node(op_type, [None], {}))
@@ -241,7 +241,7 @@ def _casts() -> Iterator[Node]:
 
 
 def _clips_before_11() -> Iterator[Node]:
-    """Return the models of Clip whose bounds are attributes."""
+    """Yield Clips whose bounds are attributes."""
     for dtype in sorted(REAL):
         yield _node("Clip", [_operand("x", 0, dtype)], {}, version=6)
 
@@ -260,7 +260,7 @@ def _constant(number: float, dtype: DType) -> Value:
 
 
 def _quantized() -> Iterator[Node]:
-    """Return models of the quantized types in use; scale and zero point are constant, computed, or one per element of an axis."""
+    """Yield nodes of the quantized types in use; scale and zero point are constant, computed, or one per element of an axis."""
     for scale in (_constant(0.25, "float32"), _operand("s", 1, "float32"), _operand("x", 1, "float32")):
         for integer in ("uint8", "int8", "uint16", "int16"):
             kind = "s" if scale is None or not scale.shape else "x"

@@ -76,8 +76,8 @@ def _closed_type(op: Op, type_: Type | None, scope: int) -> Type | None:
 
 @shape_rule("If", types=())
 def if_(op: Op) -> list[Info]:
-    """What both branches give; one of them alone where the condition is known. Shapes that do not fit in a branch that may not
-    be taken leave its outputs open. Spec: ONNX If-21.
+    """Infer what both branches give; one of them alone if the condition is known. Shapes that do not fit in a branch that may
+    not be taken leave its outputs open. Spec: ONNX If-21.
     """
     condition = op.known(0)
     scope = op.scope()
