@@ -56,6 +56,7 @@ BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2, "float
 
 
 def is_dtype(name: str) -> bool:
+    """Return True if `name` is the name of an element type."""
     return name in _TABLE
 
 
@@ -70,6 +71,7 @@ def from_onnx(code: int) -> DType:
 
 
 def to_onnx(dtype: DType) -> int:
+    """Return the number of an element type in ONNX's TensorProto."""
     return _TABLE[dtype][0]
 
 

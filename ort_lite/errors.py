@@ -15,10 +15,12 @@ class Named(Protocol):
     """The facts about a node that an error states."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the node."""
 
     @property
-    def op_type(self) -> str: ...
+    def op_type(self) -> str:
+        """The operator of the node."""
 
 
 FIELDS = ("node", "operator", "provider", "input", "expected", "got")

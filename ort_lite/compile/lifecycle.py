@@ -119,6 +119,7 @@ def set_dynamic_options(providers: Sequence[ExecutionProvider], options: Mapping
 
 
 def start_profiling(providers: Sequence[ExecutionProvider]) -> None:
+    """Call `start_profiling` of each provider, then raise the first error."""
     raise_first(_failures((provider, "start_profiling", ()) for provider in with_hook(providers, "start_profiling")))
 
 

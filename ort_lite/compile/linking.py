@@ -75,6 +75,7 @@ class Linker:
                 self.early.setdefault((each.value, each.hops[0].source), []).append((each.hops[0], each.reader))
 
     def executable(self) -> Executable:
+        """Return the linked steps as an Executable."""
         for value, device in list(self.slots):
             self._begin_copies(value, device)
         for partition in self.level.partitions:

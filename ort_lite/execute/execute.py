@@ -177,10 +177,12 @@ class CompiledBody(Record, frozen=False):
 
     @property
     def steps(self) -> tuple[Step, ...]:
+        """The steps of the body, in order."""
         return self.executable.steps
 
     @property
     def returned(self) -> tuple[int | Any, ...]:
+        """The results: indices of values, or constants."""
         return self.executable.returned
 
     def captured_as(self, captures: tuple[Value, ...]) -> "CompiledBody":

@@ -21,6 +21,7 @@ class Recording(Subscriber):
         self._threads: dict[int, str] = {}
 
     def on_end(self, event: Event) -> None:
+        """Record an event that ended."""
         self.events.append(event)  # one append, which is safe from many threads
         if event.thread not in self._threads and event.thread == threading.get_native_id():
             self._threads[event.thread] = threading.current_thread().name

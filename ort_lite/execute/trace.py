@@ -46,6 +46,7 @@ class Trace(Record):
 
     @property
     def runs(self) -> list[Event]:
+        """The events of whole runs."""
         return [event for event in self.events if event.name == RUN]
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -43,6 +43,7 @@ class Value:
 
     @property
     def shape(self) -> Shape | None:
+        """The shape of a tensor; None for other types, and if not even the rank is known."""
         return self.type.shape if isinstance(self.type, TensorType) else None
 
     @property
@@ -51,6 +52,7 @@ class Value:
         return list({node: None for node, _ in self.uses})
 
     def is_graph_output(self) -> bool:
+        """Return True if a graph lists the value among its outputs."""
         return bool(self._outputs_of)
 
     def can_be_replaced_by(self, other: "Value") -> bool:
@@ -186,6 +188,7 @@ class Node:
         return float(np.float32(default)) if type(default) is float else default
 
     def replace_input(self, index: int, value: Value | None) -> None:
+        """Make the node read another value, or none, as the input at `index`."""
         old = self.inputs[index]
         if old is not None:
             del old.uses[self, index]
@@ -253,9 +256,11 @@ class Graph:
 
     @property
     def outputs(self) -> tuple[Value, ...]:
+        """The outputs, in order."""
         return self._outputs
 
     def set_outputs(self, outputs: Iterable[Value]) -> None:
+        """Replace the outputs."""
         for value in self._outputs:
             value._outputs_of.pop(self, None)
         self._outputs = tuple(outputs)
@@ -297,16 +302,20 @@ class Graph:
             node = node._next
 
     def append(self, node: Node) -> Node:
+        """Add a node at the end and return it."""
         return self._link(node, self._last, None)
 
     def extend(self, nodes: Iterable[Node]) -> None:
+        """Add nodes at the end, in order."""
         for node in nodes:
             self.append(node)
 
     def insert_before(self, anchor: Node, node: Node) -> Node:
+        """Add a node in front of `anchor` and return it."""
         return self._link(node, anchor._previous, anchor)
 
     def insert_after(self, anchor: Node, node: Node) -> Node:
+        """Add a node behind `anchor` and return it."""
         return self._link(node, anchor, anchor._next)
 
     def _link(self, node: Node, previous: Node | None, following: Node | None) -> Node:

@@ -25,6 +25,7 @@ class DroppedConstant:
 
     @property
     def ndim(self) -> int:
+        """The rank."""
         return len(self.shape)
 
     @property
@@ -63,6 +64,7 @@ class DroppedConstant:
         return f"DroppedConstant({self._name!r}, {self.dtype}{list(self.shape)})"
 
     def error(self, what: str) -> RuntimeException:
+        """Return the error for a use that needs the elements."""
         return RuntimeException(
             f"constant {self._name!r} was given up when the session was made, and now {what} needs it; the config entry "
             f"{KEEP_CONSTANTS} = '1' keeps constants"

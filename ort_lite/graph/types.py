@@ -16,6 +16,8 @@ class TensorType(Record):
 
 
 class SequenceType(Record):
+    """The type of a list of values of one type."""
+
     element: "Type"
 
     def __str__(self) -> str:
@@ -23,6 +25,8 @@ class SequenceType(Record):
 
 
 class OptionalType(Record):
+    """The type of a value that may be absent."""
+
     element: "Type"
 
     def __str__(self) -> str:
@@ -30,6 +34,8 @@ class OptionalType(Record):
 
 
 class MapType(Record):
+    """The type of a map from keys to values."""
+
     key: DType
     value: "Type"
 

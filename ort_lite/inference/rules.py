@@ -40,10 +40,12 @@ class Info(Record):
 
     @property
     def dtype(self) -> DType | None:
+        """The element type of a tensor; None for other types."""
         return self.type.dtype if isinstance(self.type, TensorType) else None
 
     @property
     def shape(self) -> Shape | None:
+        """The shape of a tensor; None for other types, and if not even the rank is known."""
         return self.type.shape if isinstance(self.type, TensorType) else None
 
 
@@ -78,19 +80,25 @@ class Driver(Protocol):
     """The inference that an Op is part of, as the Op sees it."""
 
     @property
-    def strict(self) -> bool: ...
+    def strict(self) -> bool:
+        """True if a shape that cannot be inferred is an error."""
 
     @property
-    def checked(self) -> bool: ...
+    def checked(self) -> bool:
+        """True if nodes are checked against their schemas."""
 
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """The number of symbols created so far."""
 
-    def fresh(self, hint: str) -> Dim: ...
+    def fresh(self, hint: str) -> Dim:
+        """Create a symbol with a name that resembles `hint`."""
 
-    def made_since(self, dim: Dim, count: int) -> bool: ...
+    def made_since(self, dim: Dim, count: int) -> bool:
+        """Return True if `dim` depends on a symbol created after the first `count`."""
 
-    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]: ...
+    def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
+        """Infer the outputs of a nested graph for these inputs."""
 
 
 class Op:
@@ -103,9 +111,11 @@ class Op:
 
     @property
     def version(self) -> int:
+        """The opset version of the node."""
         return self.node.version
 
     def attr(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute, or `default`."""
         return self.node.attr(name, default)
 
     def has(self, index: int) -> bool:
@@ -127,6 +137,7 @@ class Op:
         return info
 
     def dtype(self, index: int) -> DType:
+        """Return the element type of an input. Raises ShapeInferenceError if it is not known."""
         type_ = self.info(index).type
         if not isinstance(type_, TensorType):
             raise RankUnknown(index)
@@ -140,6 +151,7 @@ class Op:
         return type_.shape
 
     def rank(self, index: int) -> int:
+        """Return the rank of an input. Raises ShapeInferenceError if it is not known."""
         return len(self.shape(index))
 
     def contents(self, index: int) -> tuple[Dim, ...]:
@@ -245,6 +257,7 @@ class Op:
         return self._inference.count > scope and self._inference.made_since(dim, scope)
 
     def error(self, message: str) -> ShapeInferenceError:
+        """Return the error that names the node, with the types of its inputs."""
         return ShapeInferenceError(f"{self.node}: {message}; inputs are {', '.join(_name(i) for i in self.inputs)}").about(
             self.node
         )
@@ -337,6 +350,7 @@ class ShapeRules:
         return (domain, op_type) in self._rules or self.schemas.knows(domain, op_type)
 
     def find(self, node: Node) -> ShapeRule | None:
+        """Return the rule for the node's operator and version, or None."""
         key = (node.domain, node.op_type)
         found = self._ready.get(key)
         if found is None:

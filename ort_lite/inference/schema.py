@@ -28,6 +28,7 @@ NHWC_DOMAIN = "com.ms.internal.nhwc"
 
 
 def kind_of(type_: Type | None) -> Kind | None:
+    """Return the kind of a type as schemas write it; None if it is not known."""
     match type_:
         case TensorType(dtype, _):
             return dtype
@@ -43,13 +44,17 @@ def kind_of(type_: Type | None) -> Kind | None:
 class SchemaSource(Protocol):
     """Schemas by operator; `complete` has the domains of which it has all operators, and up to which opset."""
 
-    def operators(self) -> Iterable[tuple[str, str]]: ...
+    def operators(self) -> Iterable[tuple[str, str]]:
+        """Return the operators, as (domain, name)."""
 
-    def versions(self, domain: str, op_type: str) -> Iterable[int]: ...
+    def versions(self, domain: str, op_type: str) -> Iterable[int]:
+        """Return the opset versions at which an operator changed."""
 
-    def schema(self, domain: str, op_type: str, since: int) -> OpSchema: ...
+    def schema(self, domain: str, op_type: str, since: int) -> OpSchema:
+        """Return the schema of an operator since a version."""
 
-    def complete(self) -> Mapping[str, int]: ...
+    def complete(self) -> Mapping[str, int]:
+        """Return the domains whose operators are all known, with the latest version of each."""
 
 
 class _Single:

@@ -40,6 +40,7 @@ class Operands(Record):
 
     @staticmethod
     def of(formal: Iterable[Operand]) -> "Operands":
+        """Collect the operands of a schema."""
         given = tuple(formal)
         least = most = 0
         for one in given:
@@ -76,6 +77,7 @@ class OpSchema(Record, eq=False):
     """As written in the text, for `parse_traits`."""
 
     def allowed(self, operand: Operand) -> frozenset[str]:
+        """Return the types that an operand may have."""
         return self.types.get(operand.type) or frozenset({operand.type})
 
     def __str__(self) -> str:

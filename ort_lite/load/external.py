@@ -132,6 +132,7 @@ class ExternalData:
                 raise _unreadable(self._open.path, error, "external data") from error
 
     def close(self) -> None:
+        """Close the files."""
         if self._open is not None:
             self._open.close()
             self._open = None

@@ -67,6 +67,7 @@ class OpenFile:
         return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
     def fileno(self) -> int:
+        """Return the descriptor of the file."""
         return self._raw.fileno()
 
     def read_into(self, offset: int, target: Array) -> None:
@@ -135,6 +136,7 @@ class OpenFile:
         return io.BufferedReader(self._raw)
 
     def close(self) -> None:
+        """Close the file."""
         self._raw.close()
 
     def __enter__(self) -> Self:

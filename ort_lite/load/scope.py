@@ -68,4 +68,5 @@ class Scope:
 
 
 def graph_name(graph: Graph) -> str:
+    """Name a graph in messages."""
     return f"graph {graph.name!r}"

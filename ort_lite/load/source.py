@@ -31,6 +31,7 @@ class ParsedSource(Record):
     file: OpenFile | None = None
 
     def close(self) -> None:
+        """Close the file, if the model came from one."""
         if self.file is not None:
             self.file.close()
 

@@ -17,6 +17,7 @@ class TensorSlot:
 
     @property
     def array(self) -> Array:
+        """Return the tensor's elements as an array."""
         return self._get()
 
     @array.setter

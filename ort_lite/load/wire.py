@@ -50,7 +50,8 @@ class Source(Protocol):
     """The place of the bytes of a model."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number of bytes."""
 
     def window(self, at: int) -> tuple[Buffer, int, int]:
         """Return a buffer with the bytes from `at` on, where it begins, and up to where the beginning of a field is whole in it."""

@@ -68,6 +68,7 @@ class Stream:
         self._depth = 0
 
     def subscribe(self, subscriber: Subscriber) -> None:
+        """Send events to a subscriber from now on."""
         with self.lock:
             self.subscribers = (*self.subscribers, subscriber)
 
@@ -77,6 +78,7 @@ class Stream:
             self.subscribers = tuple(other for other in self.subscribers if other is not subscriber)
 
     def emit(self, event: Event) -> None:
+        """Send an event to all subscribers."""
         for subscriber in self.subscribers:
             subscriber.on_end(event)
 

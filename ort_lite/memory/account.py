@@ -33,6 +33,7 @@ class Account:
 
     @property
     def shared(self) -> bool:
+        """True if scratch memory comes from the process's pool."""
         return self._environment is not None
 
     def pool(self, kind: type[A], growth: Growth = Growth.half, keep: bool = True) -> ScratchPool[A]:

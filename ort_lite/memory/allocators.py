@@ -37,15 +37,18 @@ class Region:
 
     @property
     def idle(self) -> bool:
+        """True if no byte of it is in use."""
         return self.free == [(0, self.nbytes)]
 
     def take(self, offset: int, nbytes: int) -> None:
+        """Mark a range as used."""
         position = bisect_left(self.free, (offset, 0))
         start, length = self.free.pop(position)
         if length > nbytes:
             self.free.insert(position, (start + nbytes, length - nbytes))
 
     def give(self, offset: int, nbytes: int) -> None:
+        """Mark a range as free, and merge it with its neighbours."""
         position = bisect_left(self.free, (offset, 0))
         if position < len(self.free) and self.free[position][0] == offset + nbytes:
             nbytes += self.free.pop(position)[1]
@@ -66,6 +69,7 @@ class Chunk:
 
     @property
     def region(self) -> Any:
+        """The source's handle of the region."""
         return self._region.handle
 
     @property
@@ -114,6 +118,7 @@ class ArenaAllocator:
 
     @property
     def bytes_in_use(self) -> int:
+        """The bytes that are allocated now."""
         return self._in_use
 
     def allocate(self, nbytes: int) -> Chunk:

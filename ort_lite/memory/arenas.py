@@ -20,9 +20,11 @@ _CHUNK = 1 << 20
 class MemorySource(Protocol):
     """The source of memory for arenas: an allocator whose handles have the buffer protocol."""
 
-    def allocate(self, nbytes: int) -> Any: ...
+    def allocate(self, nbytes: int) -> Any:
+        """Return a handle of so many bytes."""
 
-    def free(self, handle: Any) -> None: ...
+    def free(self, handle: Any) -> None:
+        """Free what `allocate` returned."""
 
 
 class Growth(StrEnum):
@@ -177,6 +179,7 @@ class PersistentArena:
         self.nbytes, self.address = nbytes, address_of(self.buffer)
 
     def clear(self) -> None:
+        """Set every byte to zero."""
         self.buffer[:] = 0
 
 
@@ -213,6 +216,7 @@ class ConstantArena:
 
     @property
     def address(self) -> int:
+        """The address of the first byte."""
         return address_of(self.buffer)
 
 

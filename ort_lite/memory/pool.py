@@ -33,6 +33,7 @@ class Budget:
             self.held += nbytes
 
     def refusal(self, nbytes: int, what: str) -> OutOfMemory:
+        """Return the error for bytes beyond the limit."""
         held = f", {self.held:,} bytes are held already" if self.held else ""
         return OutOfMemory(
             f"{self.name} is {self.limit or 0:,} bytes: {nbytes:,} asked for as {what}{held}; "
@@ -142,6 +143,7 @@ class ReturningPool(ScratchPool[A]):
     """A pool whose memory goes back to the system as soon as a run is done with it."""
 
     def release(self, arena: A) -> None:
+        """Take an arena back and, if the pool may not keep it, free it."""
         if arena.leased:
             with self.budget.lock:
                 self._give_back(arena)

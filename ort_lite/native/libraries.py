@@ -21,12 +21,15 @@ class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         self.modules: list[ir.Module] = []
 
     def add_linking_library(self, library: "Library") -> None:
+        """Link another library into this one."""
         self._linked.append(library)
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
+        """Add a module of LLVM IR."""
         self.modules.append(ir_module)
 
     def finalize(self) -> None:
+        """Accept no more modules."""
         self._finalized = True
 
     def reachable(self) -> list["Library"]:

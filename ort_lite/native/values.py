@@ -23,10 +23,12 @@ class Value:
     # --- Types
     @property
     def is_float(self) -> bool:
+        """True for a floating-point number."""
         return self.name[0] == "f"
 
     @property
     def is_signed(self) -> bool:
+        """True for a signed integer."""
         return self.name[0] == "i"
 
     @property
@@ -119,6 +121,7 @@ class Value:
         return self._compare(">=", other)
 
     def equals(self, other: Number) -> "Value":
+        """Compare with a number for equality."""
         return self._compare("==", other)
 
     def differs(self, other: Number) -> "Value":

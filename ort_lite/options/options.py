@@ -127,7 +127,8 @@ class MemoryAccount(Protocol):
     """The source and planner of scratch memory for the providers of one session (see `ort_lite.memory.account`)."""
 
     @property
-    def planner(self) -> Any: ...
+    def planner(self) -> Any:
+        """The memory planner of the session."""
 
     def pool(self, kind: type[Any], growth: Any = ..., keep: bool = ...) -> Any:
         """The session's pool of arenas of one kind."""
@@ -283,6 +284,7 @@ class SessionOptions(_Checked):
 
     @property
     def initializers(self) -> Mapping[str, Any]:
+        """The initializers supplied by the program, by name."""
         return dict(self._initializers)
 
 

@@ -72,6 +72,7 @@ class Reader:
         self._at = 0
 
     def error(self, problem: str) -> InvalidParams:
+        """Return the error for a problem at the current position."""
         return InvalidParams(f"not a parameter file, or damaged: at byte {self._at} of {len(self._data)}, {problem}")
 
     def _take(self, size: int, what: str) -> memoryview:
@@ -99,6 +100,7 @@ class Reader:
         return count
 
     def name(self) -> str:
+        """Read a name."""
         (length,) = self._numbers("Q", "the length of a name")
         raw = bytes(self._take(length, "a name"))
         try:
@@ -107,6 +109,7 @@ class Reader:
             raise self.error(f"the name {raw!r} is not UTF-8") from error
 
     def record(self, what: str) -> ParamRecord:
+        """Read one parameter."""
         self.magic(TENSOR_MAGIC, what)
         device, _, ndim, code, bits, lanes = self._numbers("iiiBBH", what)
         if device != CPU:

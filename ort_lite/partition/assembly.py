@@ -22,6 +22,7 @@ class Assembly:
         self.earlier: dict[tuple[int, int], Reason] = {}
 
     def assignment(self) -> Assignment:
+        """Return the assignment of all levels."""
         levels = tuple(self._level(claims) for claims in self.root.levels())
         named = dict(zip(self.labels, self.providers, strict=True))
         return Assignment(self.root.graph, named, levels, self.placements, self.root.constraints.remarks())

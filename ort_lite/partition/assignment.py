@@ -125,9 +125,11 @@ class Assignment(Record):
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
+        """The partitions of all levels, in order."""
         return tuple(partition for level in self.levels for partition in level.partitions)
 
     def why_not(self, node: Node) -> str:
+        """Return the reasons why other providers do not run the node, as one line."""
         return "; ".join(f"{reason.provider} {reason}" for reason in self.placements[node].reasons)
 
     def rows(self) -> Iterator[tuple[int, Placement]]:
@@ -162,6 +164,7 @@ class Assignment(Record):
         ]
 
     def to_json(self, indent: int | None = 2) -> str:
+        """Return the assignment as JSON."""
         import json
 
         return json.dumps(self.as_dict(), indent=indent)

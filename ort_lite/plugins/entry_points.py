@@ -59,6 +59,7 @@ class EntryPoint(Record):
         return cls
 
     def error(self, what: str) -> ProviderError:
+        """Return the error that names the entry point and its distribution."""
         return ProviderError(f"{self} {what}")
 
     def __str__(self) -> str:
@@ -66,6 +67,7 @@ class EntryPoint(Record):
 
 
 def is_provider(found: Any) -> bool:
+    """Return True if `found` is a class of execution providers."""
     from ort_lite.provider.provider import ExecutionProvider
 
     return isinstance(found, type) and issubclass(found, ExecutionProvider)

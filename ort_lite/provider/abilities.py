@@ -32,44 +32,55 @@ def _has(one: object, name: str) -> bool:
 
 
 def computes_into_memory(one: object) -> "TypeGuard[ComputesIntoMemory]":
+    """Return True for a partition with `into_memory`."""
     return _has(one, "into_memory")
 
 
 def tells_facts(one: object) -> "TypeGuard[TellsFacts]":
+    """Return True for a partition with `facts`."""
     return _has(one, "facts")
 
 
 def holds_memory(one: object) -> "TypeGuard[HoldsMemory]":
+    """Return True for a partition with `memory`."""
     return _has(one, "memory")
 
 
 def trims(one: object) -> "TypeGuard[Trims]":
+    """Return True for a partition with `trim`."""
     return _has(one, "trim")
 
 
 def plans_memory(one: object) -> "TypeGuard[PlansMemory]":
+    """Return True for a partition with `memory_plan`."""
     return _has(one, "memory_plan")
 
 
 def has_state(one: object) -> "TypeGuard[HasState]":
+    """Return True for a partition with `create_state`."""
     return _has(one, "create_state")
 
 
 def releases_state(one: object) -> "TypeGuard[ReleasesState]":
+    """Return True for a partition with `release_state`."""
     return _has(one, "release_state")
 
 
 def consumes_constants(one: object) -> "TypeGuard[ConsumesConstants]":
+    """Return True for a partition with `absorbed`."""
     return _has(one, "absorbed")
 
 
 def restores(one: object) -> "TypeGuard[Restores]":
+    """Return True for a partition with `restorer`."""
     return _has(one, "restorer")
 
 
 def defers_compile(one: object) -> "TypeGuard[DefersCompile]":
+    """Return True for a partition with `complete`."""
     return _has(one, "complete")
 
 
 def has_machine_image(one: object) -> "TypeGuard[HasMachineImage]":
+    """Return True for a partition with `machine_image`."""
     return _has(one, "machine_image")

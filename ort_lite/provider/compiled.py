@@ -23,7 +23,8 @@ class ComputesInto(Protocol):
     are right.
     """
 
-    def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]: ...
+    def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
+        """Run, computing outputs in `targets` if possible, and return all outputs."""
 
 
 class ComputesIntoMemory(Protocol):
@@ -33,31 +34,36 @@ class ComputesIntoMemory(Protocol):
     allocator. `state` is passed to one that has a state.
     """
 
-    def into_memory(self, inputs: Sequence[Any], memory: Sequence[Any], *state: Any) -> Sequence[Any]: ...
+    def into_memory(self, inputs: Sequence[Any], memory: Sequence[Any], *state: Any) -> Sequence[Any]:
+        """Run, computing outputs in `memory`, and return all outputs."""
 
 
 class TellsFacts(Protocol):
     """A partition with facts for `InferenceSession.explain()`; "python_steps" is summed."""
 
-    def facts(self) -> Mapping[str, int | str]: ...
+    def facts(self) -> Mapping[str, int | str]:
+        """Return names with numbers or short texts."""
 
 
 class HoldsMemory(Protocol):
     """A partition with figures for `InferenceSession.memory()`."""
 
-    def memory(self) -> Holdings: ...
+    def memory(self) -> Holdings:
+        """Return the bytes that the partition holds."""
 
 
 class Trims(Protocol):
     """Forgets what it keeps for each shape."""
 
-    def trim(self) -> None: ...
+    def trim(self) -> None:
+        """Free what the next run can compute again."""
 
 
 class PlansMemory(Protocol):
     """Its printed result is what `ort-lite dump --stage plan` shows after a run."""
 
-    def memory_plan(self) -> Any: ...
+    def memory_plan(self) -> Any:
+        """Return the MemoryPlan of the shapes of the last run."""
 
 
 class HasState(Protocol):
@@ -65,13 +71,15 @@ class HasState(Protocol):
     provider's `concurrency` is "per-thread".
     """
 
-    def create_state(self) -> Any: ...
+    def create_state(self) -> Any:
+        """Create what a call needs besides its inputs."""
 
 
 class ReleasesState(HasState, Protocol):
     """Told when the session is closed or collected and no run is in flight."""
 
-    def release_state(self, state: Any) -> None: ...
+    def release_state(self, state: Any) -> None:
+        """Release what `create_state` created."""
 
 
 class ConsumesConstants(Protocol):
@@ -80,7 +88,8 @@ class ConsumesConstants(Protocol):
     """
 
     @property
-    def absorbed(self) -> Sequence[Value]: ...
+    def absorbed(self) -> Sequence[Value]:
+        """Return the constants whose arrays the partition needs no longer."""
 
 
 class Restores(ConsumesConstants, Protocol):
@@ -88,7 +97,8 @@ class Restores(ConsumesConstants, Protocol):
     Such a constant is there for whoever asks, and the partition itself may ask.
     """
 
-    def restorer(self, value: Value) -> Callable[[], Any]: ...
+    def restorer(self, value: Value) -> Callable[[], Any]:
+        """Return a function that makes the array of a consumed constant."""
 
 
 class DefersCompile(Protocol):
@@ -98,7 +108,8 @@ class DefersCompile(Protocol):
     MemoryError) does not stop the session: the body may never run. Calling the partition then raises it.
     """
 
-    def complete(self) -> None: ...
+    def complete(self) -> None:
+        """Do the deferred work; raises what `compile` would."""
 
 
 class HasMachineImage(Protocol):
@@ -106,4 +117,5 @@ class HasMachineImage(Protocol):
     inputs.
     """
 
-    def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> Any: ...
+    def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> Any:
+        """Return the instructions and the memory for these inputs."""

@@ -10,6 +10,7 @@ BYTES = ("utf-8", "surrogateescape")
 
 
 def is_context(node: Node) -> bool:
+    """Return True for an EPContext node."""
     return node.op_type == OPERATOR and node.domain == DOMAIN
 
 

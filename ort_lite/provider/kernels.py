@@ -93,6 +93,7 @@ class KernelRegistry:
         return decorate
 
     def register(self, registration: KernelRegistration) -> None:
+        """Add a kernel for an operator and a range of versions."""
         self._kernels.setdefault((registration.domain, registration.op_type), []).append(registration)
 
     def op_types(self, domain: str = "") -> list[str]:
@@ -174,6 +175,7 @@ class KernelChain:
         return outputs if self._device != CPU else list(map(self._returned, self._partition.outputs, outputs))
 
     def facts(self) -> dict[str, int | str]:
+        """Return the number of kernels."""
         return {"kernels": len(self._steps)}
 
     def _returned(self, value: Value, result: Any) -> Any:

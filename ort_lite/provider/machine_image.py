@@ -22,13 +22,16 @@ class TableEntry(Record):
 
     @property
     def nbytes(self) -> int:
+        """The size of the tensor in bytes."""
         return math.prod(self.shape) * itemsize(self.dtype)
 
     @property
     def end(self) -> int:
+        """The offset behind the last byte."""
         return self.offset + self.nbytes
 
     def at(self, base: int) -> "TableEntry":
+        """Return the entry moved by `base` bytes."""
         return self.replace(offset=self.offset + base)
 
     def view(self, memory: Bytes) -> Array:
@@ -57,19 +60,24 @@ class Image(Protocol):
     """A compiled partition for one set of inputs. Offsets of `table` and `regions` count from the first byte of its memory."""
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The bytes of all arenas."""
 
     @property
-    def table(self) -> Mapping[str, TableEntry]: ...
+    def table(self) -> Mapping[str, TableEntry]:
+        """The tensors, by name."""
 
     @property
-    def regions(self) -> Sequence[Region]: ...
+    def regions(self) -> Sequence[Region]:
+        """The arenas, end to end."""
 
     @property
-    def inputs(self) -> Sequence[str]: ...
+    def inputs(self) -> Sequence[str]:
+        """The names of the inputs."""
 
     @property
-    def outputs(self) -> Sequence[str]: ...
+    def outputs(self) -> Sequence[str]:
+        """The names of the outputs."""
 
     @property
     def results(self) -> Sequence[Any]:

@@ -87,11 +87,16 @@ class BodyStep(Protocol):
     """A compiled partition of a body, or a copy between two devices. Values are numbered, the inputs and captures first."""
 
     @property
-    def function(self) -> CompiledPartition: ...
+    def function(self) -> CompiledPartition:
+        """The compiled partition to call."""
+
     @property
-    def inputs(self) -> tuple[int, ...]: ...
+    def inputs(self) -> tuple[int, ...]:
+        """The indices of the values that it reads."""
+
     @property
-    def outputs(self) -> tuple[int, ...]: ...
+    def outputs(self) -> tuple[int, ...]:
+        """The indices of the values that it computes."""
 
 
 class Body(Protocol):
@@ -104,13 +109,16 @@ class Body(Protocol):
     """
 
     @property
-    def captures(self) -> tuple[Value, ...]: ...
+    def captures(self) -> tuple[Value, ...]:
+        """The values of outer graphs that the body reads."""
 
     @property
-    def steps(self) -> Sequence[BodyStep]: ...
+    def steps(self) -> Sequence[BodyStep]:
+        """The steps, in order."""
 
     @property
-    def returned(self) -> tuple[int | Any, ...]: ...
+    def returned(self) -> tuple[int | Any, ...]:
+        """The results: indices of values, or constants."""
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]: ...
 
@@ -168,9 +176,11 @@ class Allocator(Protocol):
 
     device: Device
 
-    def allocate(self, nbytes: int) -> Any: ...
+    def allocate(self, nbytes: int) -> Any:
+        """Return a handle of so many bytes. Raises OutOfMemory."""
 
-    def free(self, handle: Any) -> None: ...
+    def free(self, handle: Any) -> None:
+        """Free what `allocate` returned."""
 
 
 class DataTransfer(Protocol):
@@ -181,9 +191,11 @@ class DataTransfer(Protocol):
     that do not block, writing over a value, values over an address.
     """
 
-    def can_copy(self, source: Device, destination: Device) -> bool: ...
+    def can_copy(self, source: Device, destination: Device) -> bool:
+        """Return True if `copy` can copy between these devices."""
 
-    def copy(self, value: Any, source: Device, destination: Device) -> Any: ...
+    def copy(self, value: Any, source: Device, destination: Device) -> Any:
+        """Return a copy of the value on another device."""
 
 
 class Resource(Record):

@@ -14,13 +14,15 @@ class CopiesInto(Protocol):
     it is gone, the handle goes back to the allocator.
     """
 
-    def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> Any: ...
+    def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> Any:
+        """Copy a value into `memory`, a handle of the allocator."""
 
 
 class SyncNotification(Protocol):
     """Work that was begun on a device. `wait_on_host` returns when it is done, any number of times, and raises what went wrong."""
 
-    def wait_on_host(self) -> None: ...
+    def wait_on_host(self) -> None:
+        """Block until the copy is done."""
 
 
 class CopiesAsync(Protocol):
@@ -41,7 +43,8 @@ class Overwrites(Protocol):
     on a device is updated by. Without it, the OrtValue shows another value from then on.
     """
 
-    def overwrite(self, value: Any, source: Device, destination: Device, target: Any) -> None: ...
+    def overwrite(self, value: Any, source: Device, destination: Device, target: Any) -> None:
+        """Copy a value over `target`, a value of the same type and shape."""
 
 
 class TakesAddresses(Protocol):
@@ -49,18 +52,21 @@ class TakesAddresses(Protocol):
     NumPy's.
     """
 
-    def at_address(self, address: int, dtype: Any, shape: tuple[int, ...], device: Device) -> Any: ...
+    def at_address(self, address: int, dtype: Any, shape: tuple[int, ...], device: Device) -> Any:
+        """Return a value over memory at an address of the device."""
 
 
 class HasShape(Protocol):
     """A value that may stay on its device between runs: its sizes, where the graph does not tell them."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
 
 
 class HasAddress(Protocol):
     """A value that tells where its first element is."""
 
     @property
-    def data_ptr(self) -> int: ...
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""

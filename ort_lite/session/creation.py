@@ -36,6 +36,7 @@ class CreationEvent(Record):
 
     @property
     def seconds(self) -> float:
+        """The duration in seconds."""
         return (self.end - self.begin) / 1e9
 
 
@@ -45,9 +46,11 @@ class CreationTrace(Record):
     events: tuple[CreationEvent, ...]
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the trace as plain data."""
         return {"events": [{"name": e.name, "depth": e.depth, "seconds": e.seconds, **e.facts} for e in self.events]}
 
     def to_json(self, indent: int | None = 2) -> str:
+        """Return the trace as JSON."""
         import json
 
         return json.dumps(self.as_dict(), indent=indent)
@@ -102,6 +105,7 @@ class CreationReport(Subscriber):
         self._events: list[Event] = []
 
     def on_end(self, event: Event) -> None:
+        """Record an event of the thread that creates the session."""
         if event.thread != self._thread:
             return  # a run of the state before this one
         self._events.append(event)

@@ -71,6 +71,7 @@ def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]
 
 
 def can_overwrite(provider: ExecutionProvider) -> bool:
+    """Return True if the provider's transfer can write over a value."""
     return hasattr(_transfer(provider), "overwrite")
 
 

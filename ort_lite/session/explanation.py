@@ -87,10 +87,12 @@ class Explanation(Record):
         return slower
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain data."""
         facts = {name: dict(found) for name, found in self.facts.items()}
         return {"notes": list(self.notes), "python_steps": self.python_steps, "facts": facts, **self.assignment.as_dict()}
 
     def to_json(self, indent: int | None = 2) -> str:
+        """Return the explanation as JSON."""
         import json
 
         return json.dumps(self.as_dict(), indent=indent)
@@ -161,10 +163,12 @@ class Comparison(Record):
         return bool(self.moved or self.gone or self.new)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain data."""
         moves = [{name: getattr(move, name) for name in move.__match_args__} for move in self.moved]
         return {"moved": moves, "gone": list(self.gone), "new": list(self.new)}
 
     def to_json(self, indent: int | None = 2) -> str:
+        """Return the comparison as JSON."""
         import json
 
         return json.dumps(self.as_dict(), indent=indent)

@@ -33,6 +33,7 @@ class ModelMetadata(Record):
 
 
 def metadata(model: Model) -> ModelMetadata:
+    """Return the metadata of a model."""
     return ModelMetadata(
         custom_metadata_map=dict(model.metadata_props),
         description=model.doc_string,
@@ -50,6 +51,7 @@ def node_args(values: Sequence[Value], unnamed: Mapping[str, str]) -> list[NodeA
 
 
 def node_arg(name: str, type_: Type | None, unnamed: Mapping[str, str]) -> NodeArg:
+    """Describe an input or output, as onnxruntime does."""
     return NodeArg(name, type_name(type_), _shape(type_, unnamed))
 
 

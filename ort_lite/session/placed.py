@@ -54,6 +54,7 @@ class ReadyOnDevices(Ready):
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
+        """Run with values on devices allowed as inputs."""
         if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
             return self.run_placed(output_names, input_feed, run_options, {})
         return super().run(output_names, input_feed, run_options)
@@ -83,6 +84,7 @@ class ReadyOnDevices(Ready):
         return [outputs[name] for name in output_names or self._names]
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Run with outputs computed in `targets`; None if that is not possible."""
         if any(on_device(x) is not None for x in input_feed.values()):
             return None
         return super().run_into(input_feed, targets)

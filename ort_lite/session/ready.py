@@ -76,6 +76,7 @@ class Ready:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
+        """Run the model and return the outputs of these names; None: all."""
         if run_options is not None and run_options.timeout:
             from ort_lite.options.deadline import limited
 
@@ -167,4 +168,5 @@ class Closed:
     """The stand-in for a compiled model that was released."""
 
     def run(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
+        """Raise RuntimeException: the session is closed."""
         raise RuntimeException("the session is closed")

@@ -268,9 +268,11 @@ class Session:
         return prepared
 
     def get_inputs(self) -> list[NodeArg]:
+        """Return the inputs: names, types and shapes."""
         return list(self._state.inputs)
 
     def get_outputs(self) -> list[NodeArg]:
+        """Return the outputs: names, types and shapes."""
         return list(self._state.outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
@@ -278,6 +280,7 @@ class Session:
         return list(self._state.overridable)
 
     def get_modelmeta(self) -> ModelMetadata:
+        """Return the model's metadata."""
         return self._state.metadata
 
     def get_providers(self) -> list[str]:

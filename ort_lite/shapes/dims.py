@@ -34,6 +34,7 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
+    """Return the larger of two dimensions."""
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
     if at_least(a, b):
@@ -42,6 +43,7 @@ def maximum(a: Dim, b: Dim) -> Dim:
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
+    """Return the smaller of two dimensions."""
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
     if at_least(a, b):
@@ -84,6 +86,7 @@ def scaled(dim: Dim, factor: float) -> Dim:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
+    """Return the product of dimensions; 1 for none."""
     number = 1
     out: Dim | None = None
     for dim in dims:

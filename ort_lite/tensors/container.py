@@ -103,14 +103,17 @@ class Container(ctypes.Structure):
 
     @property
     def address(self) -> int:
+        """The address of the container."""
         return ctypes.addressof(self)
 
     @property
     def data_address(self) -> int:
+        """The address of the first element."""
         return (self.dl_tensor.data or 0) + int(self.dl_tensor.byte_offset)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of the tensor."""
         return tuple(self.dl_tensor.shape[: self.dl_tensor.ndim]) if self.dl_tensor.ndim else ()
 
     @property

@@ -21,14 +21,17 @@ class DeviceTensor:
 
     @property
     def device(self) -> Device:
+        """The device that holds the value."""
         return self.provider.device
 
     @property
     def nbytes(self) -> int:
+        """The size in bytes."""
         return prod(self.shape) * to_numpy(self.dtype).itemsize
 
     @property
     def device_tensor(self) -> "DeviceTensor":
+        """Return itself, as an OrtValue returns its DeviceTensor."""
         return self
 
 

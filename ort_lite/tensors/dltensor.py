@@ -16,10 +16,14 @@ ADDRESSES = 2**64
 
 
 class DLContext(ctypes.Structure):
+    """The device of a tensor. Spec: DLPack DLDevice."""
+
     _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
 
 
 class DLDataType(ctypes.Structure):
+    """The element type: a code, bits and lanes. Spec: DLPack DLDataType."""
+
     _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
 
 
@@ -38,10 +42,14 @@ class DLTensor(ctypes.Structure):
 
 
 class DLManagedTensor(ctypes.Structure):
+    """A tensor with a deleter. Spec: DLPack DLManagedTensor."""
+
     _fields_ = (("dl_tensor", DLTensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
 class DLManagedTensorVersioned(ctypes.Structure):
+    """A tensor with a version, flags and a deleter. Spec: DLPack DLManagedTensorVersioned."""
+
     _fields_ = (
         ("major", ctypes.c_uint32),
         ("minor", ctypes.c_uint32),

@@ -95,6 +95,7 @@ class NDArray:
 
     @property
     def defined(self) -> bool:
+        """True if it refers to a tensor."""
         return self._container is not None
 
     def use_count(self) -> int:
@@ -129,23 +130,28 @@ class NDArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape."""
         return self._there().shape
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         code, bits, _ = self._there().dtype
         return type_of(code, bits)
 
     @property
     def lanes(self) -> int:
+        """The number of lanes of an element; 1 for scalars."""
         return self._there().dtype[2]
 
     @property
     def nbytes(self) -> int:
+        """The size in bytes."""
         return check_size(self.shape, itemsize(self.dtype) * self.lanes)
 
     @property
     def data_ptr(self) -> int:
+        """The address of the first element."""
         return self._there().data_address
 
     def numpy(self) -> Array:

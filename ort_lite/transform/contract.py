@@ -87,9 +87,11 @@ class LayoutConversion(Protocol):
     Nodes that have no layout are left alone, or compute in that of their neighbours. Two Transposes that undo each other do not stay.
     """
 
-    def convert(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]: ...
+    def convert(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]:
+        """Turn nodes to channels last, and return those that were turned."""
 
-    def restore(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]: ...
+    def restore(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]:
+        """Turn nodes back to ONNX's layout, and return those that were turned."""
 
 
 def rule(

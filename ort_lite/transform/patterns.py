@@ -18,6 +18,8 @@ Arrays = Callable[[Value | None], Array | None]
 
 
 class ConstantOperand(Record):
+    """An operand that a pattern requires to be constant."""
+
     name: str
 
 

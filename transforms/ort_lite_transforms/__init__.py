@@ -93,18 +93,21 @@ def ort_lite_schemas() -> "list[SchemaFile]":
 
 
 def ort_lite_layout_conversion() -> "LayoutConversion":
+    """Return the conversion to channels last."""
     from ort_lite_transforms.layout_conversion import ChannelsLast
 
     return ChannelsLast()
 
 
 def ort_lite_cast_insertion() -> "CastInsertion":
+    """Return the function that inserts Casts around nodes whose type no provider supports."""
     from ort_lite_transforms.cast_insertion import insert_casts
 
     return insert_casts
 
 
 def ort_lite_older_form() -> "OlderForm":
+    """Return the function that rewrites operators for models of an older opset."""
     from ort_lite_transforms.older_forms import older_form
 
     return older_form

@@ -15,6 +15,7 @@ from ort_lite_transforms.activations import parameters
     private=True,
 )
 def fuse_gemm_activation(rewriter: Rewriter, gemm: Node, root: Node) -> Done | Skip:
+    """Fuse an activation into the Gemm before it, as com.microsoft.FusedGemm."""
     if gemm.output.dtype != "float32":
         return Skip(f"{gemm.output.dtype}, takes float32")
     params = parameters(rewriter, root)

@@ -33,6 +33,7 @@ class Arena(Record):
 
     @property
     def size(self) -> int:
+        """The end of the last box, in bytes."""
         return max((box.offset + box.size for box in self.boxes), default=0)
 
 

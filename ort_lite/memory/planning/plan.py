@@ -33,6 +33,7 @@ class TensorBinding:
 
     @property
     def is_staged(self) -> bool:
+        """True if the bytes are copied from another memory before the first run."""
         return self.source_memory != self.memory
 
 
@@ -110,6 +111,7 @@ class Certificate:
 
     @property
     def ratio(self) -> float:
+        """The peak over the lower bound; 1.0 is optimal."""
         return self.peak / self.lower_bound if self.lower_bound else 1.0
 
     def __str__(self) -> str:
@@ -144,6 +146,7 @@ class MemoryPlan:
         return self.tensor_allocs[tensor_id]
 
     def arenas(self, role: ArenaRole) -> dict[MemoryType, ArenaUsage]:
+        """Return the arenas of a role, by memory."""
         return {
             ArenaRole.scratch: self.arena_usages,
             ArenaRole.persistent: self.persistent_arenas,

@@ -23,6 +23,7 @@ class ArenaRole(StrEnum):
 
 
 def power_of_two(value: int) -> bool:
+    """Return True if `value` is a power of two."""
     return value > 0 and value & (value - 1) == 0
 
 

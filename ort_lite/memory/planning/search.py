@@ -93,6 +93,7 @@ def at_the_peak(n: int, sizes: Ptr, offsets: Ptr, peak: int, seed: int) -> int:
 
 
 def live_together(t: int, u: int, start: int, end: int) -> bool:
+    """Return True if two blocks are in use at the same time."""
     starts, ends = pointer_i64(start), pointer_i64(end)
     together: bool = starts[t] < ends[u] and starts[u] < ends[t]
     return together

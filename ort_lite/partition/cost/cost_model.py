@@ -69,6 +69,7 @@ class CostModel(Record):
         return Prices(self, assignment.providers).cost(assignment)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the model as plain data."""
         return {
             "format": _FORMAT,
             "nodes": {name: dict(found) for name, found in self.nodes.items()},
@@ -99,6 +100,7 @@ class CostModel(Record):
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file."""
         import json
 
         write_file(path, f"{json.dumps(self.as_dict(), indent=1)}\n".encode())
@@ -148,6 +150,7 @@ class Prices:
         self._weights: dict[Graph, float] = {}
 
     def label(self, partition: Partition) -> str:
+        """Return the label of a partition's provider."""
         return label_of(self._providers, partition.provider)
 
     def cost(self, assignment: Assignment) -> float:

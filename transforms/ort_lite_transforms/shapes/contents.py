@@ -41,6 +41,7 @@ def grid(contents: Contents, shape: Shape) -> Array:
 
 
 def elements(array: Array) -> Contents:
+    """Return the elements of an array in row-major order."""
     return tuple(array.reshape(-1).tolist())
 
 

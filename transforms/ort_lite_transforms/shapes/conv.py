@@ -25,6 +25,7 @@ def paddings(op: Op, rank: int) -> list[tuple[int, int]]:
 
 
 def is_same(op: Op) -> bool:
+    """Return True if `auto_pad` is SAME_UPPER or SAME_LOWER."""
     return str(op.attr("auto_pad", "NOTSET")).startswith("SAME")
 
 
