@@ -31,21 +31,27 @@ class AdapterFormat:
         write_file(file_path, adapter_bytes(AdapterFile(self._adapter_version, self._model_version, arrays)))
 
     def get_format_version(self) -> int:
+        """Return the version of the file format."""
         return self._format
 
     def set_adapter_version(self, adapter_version: int) -> None:
+        """Set the version of the adapter."""
         self._adapter_version = int(adapter_version)
 
     def get_adapter_version(self) -> int:
+        """Return the version of the adapter."""
         return self._adapter_version
 
     def set_model_version(self, model_version: int) -> None:
+        """Set the version of the model that the adapter is for."""
         self._model_version = int(model_version)
 
     def get_model_version(self) -> int:
+        """Return the version of the model that the adapter is for."""
         return self._model_version
 
     def set_parameters(self, params: Mapping[str, OrtValue]) -> None:
+        """Set the parameters, by name."""
         self._parameters = dict(params)
 
     def get_parameters(self) -> dict[str, OrtValue]:

@@ -25,6 +25,7 @@ def get_available_providers() -> list[str]:
 
 
 def get_version_string() -> str:
+    """Return the version of ort-lite."""
     return __version__
 
 

@@ -19,6 +19,7 @@ class OrtEpAssignedSubgraph(Record):
     nodes: tuple[OrtEpAssignedNode, ...]
 
     def get_nodes(self) -> list[OrtEpAssignedNode]:
+        """Return the nodes."""
         return list(self.nodes)
 
 

@@ -40,6 +40,7 @@ class PendingRun:
         return self.future.result(timeout)
 
     def done(self) -> bool:
+        """Return True if the run is over."""
         return self.future.done()
 
     def cancel(self) -> None:

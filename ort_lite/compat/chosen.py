@@ -23,11 +23,16 @@ class EpDevice(Protocol):
     """A device that `ort_lite.get_ep_devices` lists."""
 
     @property
-    def ep_name(self) -> str: ...
+    def ep_name(self) -> str:
+        """The name of the provider."""
+
     @property
-    def ep_options(self) -> Mapping[str, str]: ...
+    def ep_options(self) -> Mapping[str, str]:
+        """The provider options that the device needs, as texts."""
+
     @property
-    def instance_options(self) -> Mapping[str, Any]: ...
+    def instance_options(self) -> Mapping[str, Any]:
+        """The provider options that the device needs, as Python values."""
 
 
 Delegate = Callable[[Sequence[Any], Mapping[str, str], Mapping[str, str], int], Sequence[Any]]
@@ -45,6 +50,9 @@ class Choice(Protocol):
     """Options that choose providers."""
 
     @property
-    def chosen_providers(self) -> tuple[Chosen, ...]: ...
+    def chosen_providers(self) -> tuple[Chosen, ...]:
+        """The providers that the program added, in order."""
+
     @property
-    def provider_policy(self) -> OrtExecutionProviderDevicePolicy | Delegate | None: ...
+    def provider_policy(self) -> OrtExecutionProviderDevicePolicy | Delegate | None:
+        """The policy or delegate that chooses devices; None if there is none."""

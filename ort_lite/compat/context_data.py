@@ -43,6 +43,7 @@ class OrtEpContextDataBuffer:
 
     @property
     def is_allocated(self) -> bool:
+        """Return True after `allocate`."""
         return self._allocated
 
     def allocate(self, size: int) -> None:

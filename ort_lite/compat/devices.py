@@ -98,6 +98,7 @@ class OrtDevice:
         return Device(self._kind, self._id)
 
     def device_id(self) -> int:
+        """Return the number of the device."""
         return self._id
 
     def device_type(self) -> int:
@@ -105,6 +106,7 @@ class OrtDevice:
         return _KINDS[self._kind]
 
     def device_vendor_id(self) -> int:
+        """Return the number of the device's vendor."""
         return self._vendor
 
     def device_mem_type(self) -> int:

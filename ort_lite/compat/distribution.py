@@ -21,9 +21,11 @@ class StandIn(Distribution):
 
     @property
     def version(self) -> str:
+        """The version of onnxruntime that ort_lite stands in for."""
         return RELEASE
 
     def read_text(self, filename: str) -> str | None:
+        """Return the contents of a metadata file, or None."""
         return _FILES.get(filename)
 
     def locate_file(self, path: str | PathLike[str]) -> Path:

@@ -46,6 +46,7 @@ class OrtSyncStream:
     """onnxruntime's, for programs that name it: providers here order their own work, and hand out no stream."""
 
     def get_handle(self) -> int:
+        """Raise ProviderError: providers of ort-lite have no such streams."""
         raise ProviderError("ort_lite's providers have no streams to hand out: copies that do not block are theirs alone")
 
 

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 class Bindable(Protocol):
     """The members of a session that a binding needs."""
 
-    def get_inputs(self) -> list[NodeArg]: ...
+    def get_inputs(self) -> list[NodeArg]:
+        """Return the inputs of the session."""
 
-    def get_outputs(self) -> list[NodeArg]: ...
+    def get_outputs(self) -> list[NodeArg]:
+        """Return the outputs of the session."""
 
-    def get_overridable_initializers(self) -> list[NodeArg]: ...
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the initializers that a run may override."""
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
@@ -85,6 +88,7 @@ class IOBinding:
         self.bind_ortvalue_input(name, self._at_address(device_type, device_id, element_type, shape, buffer_ptr))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Bind an input to an OrtValue, without a copy."""
         self._check("input", name)
         self._inputs[name] = ortvalue.value() if ortvalue.device_tensor is None else ortvalue
 
@@ -93,6 +97,7 @@ class IOBinding:
         _synchronize(self._inputs.values())
 
     def clear_binding_inputs(self) -> None:
+        """Unbind all inputs."""
         self._inputs.clear()
 
     # Outputs
@@ -137,6 +142,7 @@ class IOBinding:
         _synchronize(self._results)
 
     def clear_binding_outputs(self) -> None:
+        """Unbind all outputs."""
         self._outputs.clear()
         self._results.clear()
 

@@ -39,6 +39,7 @@ class NativeFace:
     def run(
         self, output_names: Sequence[str], input_feed: Mapping[str, Any], run_options: "RunOptions | None" = None
     ) -> list[Any]:
+        """Run as `InferenceSession.run` does."""
         made: list[Any] = self._session.run(output_names, input_feed, run_options)
         return made
 
@@ -50,6 +51,7 @@ class NativeFace:
         user_data: Any = None,
         run_options: "RunOptions | None" = None,
     ) -> None:
+        """Run as `InferenceSession.run_async` does."""
         self._session.run_async(output_names, input_feed, callback, user_data, run_options)
 
     def run_with_ort_values(
@@ -61,6 +63,7 @@ class NativeFace:
         return OrtValueVector(self._session.run_with_ort_values(output_names, feed, run_options))
 
     def run_with_iobinding(self, iobinding: "IOBinding | SessionIOBinding", run_options: "RunOptions | None" = None) -> None:
+        """Run as `InferenceSession.run_with_iobinding` does."""
         self._session.run_with_iobinding(iobinding, run_options)
 
     def create_ortvalue_from_shape_and_onnx_type(self, shape: Sequence[int], element_type: int, device: Any) -> "OrtValue":
@@ -84,30 +87,37 @@ class NativeFace:
 
     @property
     def inputs_meta(self) -> Any:
+        """The inputs, as from `get_inputs`."""
         return self._session.get_inputs()
 
     @property
     def outputs_meta(self) -> Any:
+        """The outputs, as from `get_outputs`."""
         return self._session.get_outputs()
 
     @property
     def overridable_initializers(self) -> Any:
+        """The initializers that a run may override."""
         return self._session.get_overridable_initializers()
 
     @property
     def model_meta(self) -> Any:
+        """The metadata, as from `get_modelmeta`."""
         return self._session.get_modelmeta()
 
     @property
     def session_options(self) -> Any:
+        """The options, as from `get_session_options`."""
         return self._session.get_session_options()
 
     @property
     def input_meminfos(self) -> Any:
+        """The memory of the inputs, as from `get_input_memory_infos`."""
         return self._session.get_input_memory_infos()
 
     @property
     def output_meminfos(self) -> Any:
+        """The memory of the outputs, as from `get_output_memory_infos`."""
         return self._session.get_output_memory_infos()
 
     @property

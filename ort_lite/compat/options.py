@@ -17,7 +17,8 @@ class Adapter(Protocol):
     """Parameters by name, as a `LoraAdapter` has them."""
 
     @property
-    def parameters(self) -> Mapping[str, Any]: ...
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters of the adapter, by name."""
 
 
 class SessionOptions(options.SessionOptions):

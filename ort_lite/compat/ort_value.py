@@ -128,12 +128,15 @@ class OrtValue:
         return self._held is not None
 
     def is_tensor(self) -> bool:
+        """Return True for a dense tensor."""
         return isinstance(self._held, (NDArray, np.ndarray, DeviceTensor))
 
     def is_sparse_tensor(self) -> bool:
+        """Return True for a sparse tensor."""
         return hasattr(self._held, "dense_shape")
 
     def is_tensor_sequence(self) -> bool:
+        """Return True for a sequence of tensors."""
         return isinstance(self._held, list)
 
     def data_type(self) -> str:
@@ -145,12 +148,15 @@ class OrtValue:
         return to_onnx(from_numpy(self.as_sparse_tensor().values().dtype) if self.is_sparse_tensor() else self._dtype())
 
     def shape(self) -> list[int]:
+        """Return the shape; of a sparse tensor, that of the dense one."""
         return self.as_sparse_tensor().dense_shape() if self.is_sparse_tensor() else list(self._tensor().shape)
 
     def tensor_size_in_bytes(self) -> int:
+        """Return the size of the tensor in bytes."""
         return self._tensor().nbytes
 
     def device_name(self) -> str:
+        """Return the name of the device: "cpu", or the kind of a provider's device."""
         tensor = self.device_tensor
         return "cpu" if tensor is None else tensor.device.kind
 

@@ -43,4 +43,5 @@ class SessionIOBinding:
         self._binding.bind_output(name, there.kind, there.id, element_type, shape, buffer_ptr)
 
     def get_outputs(self) -> OrtValueVector:
+        """Return the outputs of the last run, as an OrtValueVector."""
         return self._binding.get_outputs_as_ortvaluevector()

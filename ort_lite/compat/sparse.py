@@ -157,6 +157,7 @@ class SparseTensor:
     # What it is
 
     def values(self) -> Array:
+        """Return the values that are stored, read-only."""
         return self._values
 
     def as_coo_view(self) -> SparseCooView:
@@ -164,9 +165,11 @@ class SparseTensor:
         return self._viewed(SparseCooView, "COO")
 
     def as_csrc_view(self) -> SparseCsrView:
+        """Return the positions in CSR format. Raises an error for another format."""
         return self._viewed(SparseCsrView, "CSR(C)")
 
     def as_blocksparse_view(self) -> SparseBlockSparseView:
+        """Return the positions in block-sparse format. Raises an error for another format."""
         return self._viewed(SparseBlockSparseView, "BlockSparse")
 
     def _viewed(self, kind: type[_AnyView], name: str) -> _AnyView:
@@ -188,9 +191,11 @@ class SparseTensor:
         )
 
     def format(self) -> OrtSparseFormat:
+        """Return the format of the positions."""
         return self._format
 
     def dense_shape(self) -> list[int]:
+        """Return the shape of the dense tensor."""
         return list(self._shape)
 
     def data_type(self) -> str:
@@ -198,6 +203,7 @@ class SparseTensor:
         return f"sparse_{ort_name(from_numpy(self._values.dtype))}"
 
     def device_name(self) -> str:
+        """Return "cpu": sparse tensors are in host memory."""
         return "cpu"
 
     def dense(self) -> Array:

@@ -64,6 +64,7 @@ class Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """Find a module of onnxruntime in ort_lite."""
         if not _of_onnxruntime(fullname):
             return None
         return _own(fullname) or _handed_over(fullname)

@@ -27,6 +27,7 @@ from ort_lite.tools.cli.printing import print_json, print_text
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite bench`."""
     cases = _cases(arguments)
     arguments.threads = arguments.threads or cores()
     against = rival(arguments.against) if arguments.against else None

@@ -16,6 +16,7 @@ from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite dump`."""
     if arguments.stage in ("compile", "plan"):
         _compiled(arguments)
         return

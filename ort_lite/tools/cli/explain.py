@@ -10,6 +10,7 @@ from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite explain`."""
     options = model.options(arguments)
     if arguments.trace:
         options.add_session_config_entry(CREATION_TRACE, "1")

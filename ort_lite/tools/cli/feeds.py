@@ -49,6 +49,7 @@ def feeds_of(
 
 
 def dims_of(arguments: Namespace) -> dict[str, int]:
+    """Return the sizes of --dim, by name."""
     return {name: _number(f"--dim {name}={value}", value) for name, value in pairs(arguments.dim, "--dim")}
 
 

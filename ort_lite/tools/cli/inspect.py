@@ -25,6 +25,7 @@ LARGEST = 10
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite inspect`."""
     loaded, doubt = _typed(arguments)
     inputs = node_args([value for value in loaded.graph.inputs if value.constant is None], loaded.unnamed_dims)
     dims = _dims(arguments, loaded.graph, inputs)

@@ -17,6 +17,7 @@ _LEVELS = {
 
 
 def options(arguments: Namespace) -> SessionOptions:
+    """Return the session options that the arguments ask for."""
     made = SessionOptions()
     if arguments.threads < 0:
         raise InvalidArgument(f"--threads {arguments.threads}: expected 0 (the provider's choice) or more")
@@ -29,8 +30,10 @@ def options(arguments: Namespace) -> SessionOptions:
 
 
 def providers(arguments: Namespace) -> list[str] | None:
+    """Return the providers of --providers; None if it is absent."""
     return [name.strip() for name in arguments.providers.split(",")] if arguments.providers else None
 
 
 def session(arguments: Namespace, model: str | bytes) -> InferenceSession:
+    """Create the session that the arguments ask for."""
     return InferenceSession(model, options(arguments), providers=providers(arguments))

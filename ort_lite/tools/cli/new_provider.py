@@ -24,18 +24,22 @@ class Names(Record):
 
     @property
     def distribution(self) -> str:
+        """The name of the distribution: "ort-lite-my-npu"."""
         return f"ort-lite-{self.name}"
 
     @property
     def package(self) -> str:
+        """The name of the package: "ort_lite_my_npu"."""
         return self.distribution.replace("-", "_")
 
     @property
     def provider(self) -> str:
+        """The name of the provider's class."""
         return "".join(part[0].upper() + part[1:] for part in self.name.split("-")) + "ExecutionProvider"
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite new-provider`."""
     names = names_of(arguments.name)
     directory = Path(arguments.directory or names.distribution)
     written = write(names, directory, arguments.license)

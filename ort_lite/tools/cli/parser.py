@@ -17,6 +17,7 @@ class Parser(argparse.ArgumentParser):
     """Says in one line what is wrong with the arguments, and what was meant."""
 
     def error(self, message: str) -> NoReturn:
+        """Print a usage error and exit with status 2."""
         found = _CHOICES.search(message)
         if found:
             known = re.findall(r"[\w.-]+", found["known"])
@@ -45,6 +46,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def command_parser() -> Parser:
+    """Return the parser of the whole command line."""
     parser = Parser("ort-lite", description="An ONNX runtime in which an accelerator is a Python package.")
     parser.add_argument("--version", action="version", version=f"ort-lite {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -14,6 +14,7 @@ _WIDE = 1 << 12  # into a file or a pipe, lines are not broken
 
 
 def console() -> Console:
+    """Return a console for the standard output."""
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=_WIDE)
 
@@ -24,6 +25,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], numbers: 
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> Table:
+    """Return a table; columns named in `numbers` are aligned to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=name in WHOLE)
@@ -33,8 +35,10 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Seq
 
 
 def print_text(text: object) -> None:
+    """Print text without markup, unwrapped."""
     console().print(Text(str(text)), soft_wrap=True)
 
 
 def print_json(data: Any) -> None:
+    """Print plain data as JSON."""
     print_text(json.dumps(data, indent=2))

@@ -18,6 +18,7 @@ from ort_lite.tools.view.node_times import Line
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite profile`."""
     if arguments.seconds < 0:
         raise InvalidArgument(f"--seconds {arguments.seconds:g}: expected 0 or more")
     arguments.threads = arguments.threads or cores()

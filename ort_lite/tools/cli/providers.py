@@ -9,6 +9,7 @@ from ort_lite.tools.cli.printing import print_json, print_table
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite providers`."""
     rows = [row(name) for name in plugins.installed_providers()]
     if arguments.json:
         print_json(rows)

@@ -15,6 +15,7 @@ from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite run`."""
     session = _session(arguments)
     feeds = feeds_of(arguments, session.get_inputs())
     start = time.perf_counter()

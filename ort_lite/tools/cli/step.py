@@ -12,6 +12,7 @@ from ort_lite.tools.machine import Machine, StepRecord
 
 
 def main(arguments: Namespace) -> None:
+    """Run `ort-lite step`."""
     session = model.session(arguments, arguments.model)
     machine = Machine(session, feeds_of(arguments, session.get_inputs()))
     _check_node(machine, arguments.until)

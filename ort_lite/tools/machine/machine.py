@@ -38,6 +38,7 @@ class State:
 
     @property
     def N(self) -> int:
+        """The number of bytes of M."""
         return len(self.M)
 
     def digest(self) -> str:
@@ -144,10 +145,12 @@ class Machine:
 
     @property
     def halted(self) -> bool:
+        """True after the last instruction."""
         return self.position == len(self._instructions)
 
     @property
     def instructions(self) -> Sequence[MachineInstruction]:
+        """The instructions, in order."""
         return self._instructions
 
     def read(self, name: str) -> Array:

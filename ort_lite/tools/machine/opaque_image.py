@@ -30,6 +30,7 @@ class OpaqueImage:
         self.nbytes = end
 
     def load(self, memory: Bytes) -> Sequence[MachineInstruction]:
+        """Attach the memory and return the instructions."""
         self._memory = memory
         for key, array in zip(self.inputs, self._given, strict=True):
             self.table[key].view(memory)[...] = array
@@ -37,6 +38,7 @@ class OpaqueImage:
         return [MachineInstruction(self._node, "partition", (*self.inputs, *self.outputs), execute)]
 
     def run(self, start: int, stop: int) -> None:
+        """Run the instructions from `start` to `stop` - 1."""
         for _ in range(start, stop):
             self._execute()
 

@@ -31,6 +31,7 @@ class Trace(Record):
         return self.steps[-1].digest if self.steps else self.initial
 
     def to_json(self) -> str:
+        """Return the trace as JSON."""
         rows = [[s.digest, *s.record.row()] for s in self.steps]
         return json.dumps({"format": FORMAT, "initial": self.initial, "steps": rows})
 

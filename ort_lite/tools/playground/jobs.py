@@ -69,6 +69,7 @@ class Job:
         self.state = state  # last: who sees it finds the rest
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the state of the job as plain data."""
         seconds = time.perf_counter() - self._start if self._seconds is None else self._seconds
         return {"number": self.number, "state": self.state, "said": self.said, "seconds": seconds}
 

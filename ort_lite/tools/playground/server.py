@@ -57,6 +57,7 @@ class DeskServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
+        """The address of the page, with its token."""
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -76,6 +77,7 @@ class Arrival(io.RawIOBase):
         self._until = monotonic() + seconds
 
     def readable(self) -> bool:
+        """Return True: it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -92,6 +94,8 @@ class Arrival(io.RawIOBase):
 
 
 class Handler(BaseHTTPRequestHandler):
+    """The handler of one connection."""
+
     server: DeskServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "ort-lite", ""
@@ -109,12 +113,15 @@ class Handler(BaseHTTPRequestHandler):
         super().handle_one_request()
 
     def do_GET(self) -> None:
+        """Answer a request for the page, its choices or the state of the job."""
         self._answer({"": self._page, "about": self._about, "job": self._job, "job/result": self._result})
 
     def do_POST(self) -> None:
+        """Start a job."""
         self._answer({"job": self._start})
 
     def do_DELETE(self) -> None:
+        """Cancel the job."""
         self._answer({"job": self._end})
 
     def log_message(self, format: str, *arguments: Any) -> None:

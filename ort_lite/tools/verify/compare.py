@@ -61,6 +61,7 @@ class TensorReport(Record):
 
     @property
     def ok(self) -> bool:
+        """True if no element differs and type and shape match."""
         return not self.wrong and not self.mismatch
 
     def merged(self, later: "TensorReport") -> "TensorReport":
@@ -78,6 +79,7 @@ class TensorReport(Record):
         )
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
         found = {name: getattr(self, name) for name in self.__match_args__}
         return {name: _plain(value) for name, value in found.items()} | {"ok": self.ok}
 

@@ -90,6 +90,7 @@ class Reference:
         return x
 
     def to_host(self, partition: Partition, values: Sequence[Value], given: Sequence[Any]) -> list[Any]:
+        """Return the values of a partition in host memory."""
         device = partition.provider.device
         return [self.moved(value, x, device, CPU) for value, x in zip(values, given, strict=True)]
 

@@ -17,6 +17,7 @@ class Culprit(Record):
     tensor: TensorReport
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the culprit as plain data."""
         return {"node": self.node, "operator": self.operator, "how": self.how, "tensor": self.tensor.as_dict()}
 
     def __str__(self) -> str:
@@ -42,9 +43,11 @@ class PartitionReport(Record):
 
     @property
     def ok(self) -> bool:
+        """True if all tensors match."""
         return all(tensor.ok for tensor in self.tensors)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
         found = {name: getattr(self, name) for name in self.__match_args__}
         tensors = [tensor.as_dict() for tensor in self.tensors]
         return found | {"ok": self.ok, "tensors": tensors, "culprit": self.culprit.as_dict() if self.culprit else None}
@@ -75,6 +78,7 @@ class Report(Record):
 
     @property
     def wrong(self) -> tuple[PartitionReport, ...]:
+        """The partitions that differ."""
         return tuple(partition for partition in self.partitions if not partition.ok)
 
     @property
@@ -89,11 +93,13 @@ class Report(Record):
         return next(found, None)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
         nan = dict(zip(("partition", "tensor"), self.first_nan, strict=True)) if self.first_nan else None
         parts = [partition.as_dict() for partition in self.partitions]
         return {"ok": self.ok, "failed": self.failed, "first_nan": nan, "partitions": parts}
 
     def to_json(self, indent: int | None = 2) -> str:
+        """Return the report as JSON."""
         import json
 
         return json.dumps(self.as_dict(), indent=indent)

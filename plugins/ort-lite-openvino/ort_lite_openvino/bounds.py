@@ -27,6 +27,7 @@ class Bounds:
             self._small.update(outputs[1:])
 
     def is_small(self, value: Value) -> bool:
+        """Return True if the value's numbers are known to fit 32 bits."""
         if value.constant is not None:
             return fits(value)
         return value in self._small or value.dtype == "bool"

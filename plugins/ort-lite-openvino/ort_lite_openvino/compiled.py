@@ -106,6 +106,7 @@ class CompiledModel:
             raise
 
     def facts(self) -> dict[str, int | str]:
+        """Return the devices and settings for `explain()`."""
         devices: list[str] = self._pool.compiled.get_property("EXECUTION_DEVICES")
         return {"device": ", ".join(devices), "python_steps": 0}
 

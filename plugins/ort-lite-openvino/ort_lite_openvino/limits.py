@@ -34,12 +34,14 @@ def _shape(node: Node, index: int) -> tuple[Dim, ...]:
 
 
 def dropout(node: Node) -> Why | None:
+    """Decline a Dropout that trains."""
     mode = node.inputs[2] if _given(node, 2) else None
     training = mode is not None and mode.constant is not None and mode.constant.any()
     return ("attribute", "training_mode is true, takes false") if training else None
 
 
 def not_scalar(node: Node) -> Why | None:
+    """Decline a scalar input."""
     return None if _shape(node, 0) else ("shape", "a scalar, takes one dimension or more")
 
 
@@ -134,16 +136,19 @@ def matmul_integer(node: Node) -> Why | None:
 
 
 def batch_norm(node: Node) -> Why | None:
+    """Decline inputs without channels."""
     if len(_shape(node, 0)) < 2:
         return "shape", "fewer than 2 dimensions"
     return _attributes(node, training_mode=0) or _outputs(node, 1)
 
 
 def one_output(node: Node) -> Why | None:
+    """Decline more than one output."""
     return _outputs(node, 1)
 
 
 def recurrent(node: Node) -> Why | None:
+    """Decline peepholes and other options of recurrent layers."""
     if _given(node, 7):
         return "attribute", "peepholes, which it leaves out"
     if "activations" in node.attributes or "clip" in node.attributes:
@@ -152,6 +157,7 @@ def recurrent(node: Node) -> Why | None:
 
 
 def attention(node: Node) -> Why | None:
+    """Decline windows and other options of attention."""
     return _attributes(node, left_window_size=-1, right_window_size=-1) or _outputs(node, 3)
 
 
@@ -167,6 +173,7 @@ _COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel
 
 
 def resize(node: Node) -> Why | None:
+    """Decline modes of Resize that differ from ONNX."""
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
     if mode not in _COORDINATES:
         return "attribute", f"coordinate_transformation_mode is {mode}, takes {', '.join(_COORDINATES)}"
@@ -187,6 +194,7 @@ def roi_align(node: Node) -> Why | None:
 
 
 def split(node: Node) -> Why | None:
+    """Decline a Split into parts that are not as ONNX says."""
     if _given(node, 1) or "split" in node.attributes:
         return None
     shape, axis, parts = _shape(node, 0), node.attr("axis", 0), len(node.outputs)
@@ -196,6 +204,7 @@ def split(node: Node) -> Why | None:
 
 
 def gather_elements(node: Node) -> Why | None:
+    """Decline indices of another shape than the data's."""
     data, index = _shape(node, 0), _shape(node, 1)
     axis = node.attr("axis", 0) % len(data)
     for k, (one, other) in enumerate(zip(data, index, strict=True)):
@@ -205,11 +214,13 @@ def gather_elements(node: Node) -> Why | None:
 
 
 def pad(node: Node) -> Why | None:
+    """Decline modes of Pad that differ from ONNX."""
     mode = node.attr("mode", "constant")
     return None if mode in ("constant", "edge", "reflect") else ("attribute", f"mode is {mode}, takes constant, edge, reflect")
 
 
 def space_to_depth(node: Node) -> Why | None:
+    """Decline another mode than DCR."""
     return _attributes(node, mode="DCR")
 
 
@@ -222,6 +233,7 @@ def softmax(node: Node) -> Why | None:
 
 
 def dequantize(node: Node) -> Why | None:
+    """Decline blocked scales."""
     return _attributes(node, block_size=0)
 
 
@@ -236,6 +248,7 @@ def quantize(node: Node) -> Why | None:
 
 
 def dynamic_quantize(node: Node) -> Why | None:
+    """Decline results that anything but an integer product reads: halves are rounded otherwise."""
     return _rounded(node, ("ConvInteger", "MatMulInteger"))
 
 

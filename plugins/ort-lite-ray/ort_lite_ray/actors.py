@@ -46,6 +46,7 @@ class Worker:
         return f"process {os.getpid()} on {socket.gethostname()}", path
 
     def load(self, name: str, model: PartitionModel) -> None:
+        """Create the session of a model under a name."""
         import ort_lite
 
         options = ort_lite.SessionOptions()

@@ -126,6 +126,7 @@ class Pipeline:
         return [array.copy() for array in self._actors.get([values[value] for value in self._outputs], begun)]
 
     def facts(self) -> dict[str, int | str]:
+        """Return the stages for `explain()`."""
         nodes = ", ".join(str(len(stage.nodes)) for stage in self._stages)
         return {"stages": len(self._stages), "nodes of stages": nodes, "python_steps": 0}
 

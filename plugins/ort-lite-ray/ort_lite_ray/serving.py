@@ -86,6 +86,7 @@ class Replica(Called):
         return _with_whole_paths(application(self._server))
 
     def check_health(self) -> None:
+        """Raise an error if the server no longer works, so that Serve replaces the replica."""
         if not self._server.works:
             raise RuntimeError("nobody takes requests from the queue")
 

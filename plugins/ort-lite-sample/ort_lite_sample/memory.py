@@ -19,6 +19,7 @@ class Handle:
 
     @property
     def nbytes(self) -> int:
+        """The size in bytes."""
         return len(self._bytes)
 
     def __del__(self) -> None:
@@ -35,6 +36,7 @@ class SampleMemory:
         self._lock = threading.Lock()
 
     def allocate(self, nbytes: int) -> Handle:
+        """Return a handle of so many bytes."""
         return self._new(nbytes, np.dtype(np.uint8), (nbytes,))
 
     def free(self, handle: Handle) -> None:
@@ -72,6 +74,7 @@ class SampleTransfer:
         self.bytes_out = 0
 
     def can_copy(self, source: Device, destination: Device) -> bool:
+        """Return True for copies between the CPU and the sample's memory."""
         return (source, destination) in ((CPU, self._memory.device), (self._memory.device, CPU))
 
     def copy(self, value: Any, source: Device, destination: Device) -> Any:

@@ -95,6 +95,7 @@ class Chain:
         return [values[value] for value in self._outputs]
 
     def facts(self) -> dict[str, int | str]:
+        """Return facts for `explain()`."""
         return {
             "python_steps": len(self._steps),
             "constant_bytes": sum(handle.nbytes for handle in self._constants.values()),

@@ -47,6 +47,7 @@ class Batcher:
         metrics.watch(model.name, self._queue.qsize)
 
     def start(self) -> None:
+        """Start the tasks that form batches."""
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self._batching.workers)]
 
     async def stop(self) -> None:
@@ -59,6 +60,7 @@ class Batcher:
 
     @property
     def works(self) -> bool:
+        """True while all tasks run."""
         return not any(task.done() for task in self._tasks)
 
     async def infer(self, feeds: Feeds) -> Answer:

@@ -63,23 +63,29 @@ class Service(GRPCInferenceServiceServicer):
         self._server = server
 
     async def ServerLive(self, request: Any, context: Any) -> Any:
+        """Answer that the server is live."""
         return pb.ServerLiveResponse(live=True)
 
     async def ServerReady(self, request: Any, context: Any) -> Any:
+        """Answer if all models are ready."""
         return pb.ServerReadyResponse(ready=self._server.ready)
 
     async def ModelReady(self, request: Any, context: Any) -> Any:
+        """Answer if a model is ready."""
         await self._told(context, self._server.model, request.name, request.version)
         return pb.ModelReadyResponse(ready=self._server.ready)
 
     async def ServerMetadata(self, request: Any, context: Any) -> Any:
+        """Describe the server."""
         return pb.ServerMetadataResponse(**self._server.metadata())
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:
+        """Describe a model."""
         model = await self._told(context, self._server.model, request.name, request.version)
         return pb.ModelMetadataResponse(**model.metadata())
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
+        """Run a model."""
         try:
             with self._server.taken(request.model_name, request.model_version) as model:
                 inputs = decode(request, self._server.limits)
@@ -123,6 +129,7 @@ def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 def encode(model: Model, id: str, results: Mapping[str, Array]) -> Any:
+    """Return the answer of the protocol for results."""
     outputs = [
         pb.ModelInferResponse.InferOutputTensor(name=name, datatype=datatype_of(array), shape=array.shape)
         for name, array in results.items()

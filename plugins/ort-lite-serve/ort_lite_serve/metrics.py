@@ -12,12 +12,14 @@ SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5
 class Metrics(Protocol):
     """The metrics that a server reports."""
 
-    def answered(self, model: str, status: int) -> None: ...
+    def answered(self, model: str, status: int) -> None:
+        """Count an answered request with its status."""
 
     def watch(self, model: str, waiting: Callable[[], int]) -> None:
         """`waiting` may be asked at any time."""
 
-    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None: ...
+    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+        """Count a run: its rows, its requests and its time in seconds."""
 
     def text(self) -> bytes:
         """Return the text of /metrics."""

@@ -28,6 +28,7 @@ class Side(Record):
         return [d if isinstance(d, int) else -1 for d in self.shape]
 
     def takes(self, array: Array) -> bool:
+        """Return True if an array has the type and a possible shape."""
         dtype = "string" if array.dtype == object else from_numpy(array.dtype)
         fits = len(self.shape) == array.ndim and all(d in (-1, size) for d, size in zip(self.dims, array.shape, strict=True))
         return dtype == self.dtype and fits
@@ -54,6 +55,8 @@ class Model:
         return bool(self.inputs) and len(first) == 1 and isinstance(first.pop(), str)
 
     def metadata(self) -> dict[str, Any]:
+        """Describe the model in the protocol's words."""
+
         def told(sides: Mapping[str, Side]) -> list[dict[str, Any]]:
             return [{"name": name, "datatype": NAMES[side.dtype], "shape": side.dims} for name, side in sides.items()]
 

@@ -35,6 +35,7 @@ class Server:
         self._idle.set()
 
     def start(self) -> None:
+        """Start the batchers of all models."""
         for batcher in self._batchers.values():
             batcher.start()
         self.ready = True
@@ -53,9 +54,11 @@ class Server:
 
     @property
     def models(self) -> Mapping[str, Model]:
+        """The models, by name."""
         return {name: batcher.model for name, batcher in self._batchers.items()}
 
     def metadata(self) -> dict[str, Any]:
+        """Describe the server in the protocol's words."""
         return {"name": "ort-lite", "version": version("ort-lite"), "extensions": ["binary_tensor_data"]}
 
     def model(self, name: str, version: str = "") -> Model:

@@ -32,6 +32,7 @@ MOST_RANK = 16
 
 
 def dtype_of(name: str, datatype: Any) -> str:
+    """Return the element type of a datatype of the protocol. Raises Refused for an unknown one."""
     if not isinstance(datatype, str) or datatype not in DATATYPES:
         raise Refused(400, f"input {name!r}: datatype {datatype!r} is none of {', '.join(DATATYPES)}")
     return DATATYPES[datatype]
@@ -114,6 +115,7 @@ def _texts(name: str, data: bytes, most: int) -> Iterator[str]:
 
 
 def text_of(name: str, data: bytes) -> str:
+    """Decode UTF-8. Raises Refused for other bytes."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -121,12 +123,14 @@ def text_of(name: str, data: bytes) -> str:
 
 
 def shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
+    """Reshape an array. Raises Refused if it has another number of elements."""
     if array.size != prod(shape):
         raise Refused(400, f"input {name!r}: {array.size} elements came for the shape {list(shape)}, expected {prod(shape)}")
     return array.reshape(shape)
 
 
 def datatype_of(array: Array) -> str:
+    """Return the protocol's datatype of an array."""
     return "BYTES" if array.dtype == object else NAMES[array.dtype.name]
 
 

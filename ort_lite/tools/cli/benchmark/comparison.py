@@ -37,9 +37,11 @@ class Result(Record):
 
     @property
     def noisy(self) -> bool:
+        """True if the control differs from the first session by more than the limit."""
         return self.noise is not None and abs(self.noise - 1) > NOISE
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the result as plain data; times in seconds."""
         shown = {name: getattr(self, name) for name in ("name", "ours", "theirs", "control", "ratio", "noise", "failed")}
         loads = {runtime: load.as_dict() for runtime, load in self.loads.items()}
         return {**shown, "differences": list(self.differences), "loads": loads}

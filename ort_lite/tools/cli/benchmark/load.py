@@ -31,6 +31,7 @@ class Load(Record):
         return self.times[min(last, int(len(self.times) * share / 100))]
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the load as plain data; times in seconds."""
         found = {f"p{share}": self.percentile(share) for share in PERCENTILES}
         told = {"concurrency": self.callers, "runs": len(self.times), "seconds": self.seconds}
         return {**told, "throughput": self.throughput, **found, "longest": self.times[-1]}

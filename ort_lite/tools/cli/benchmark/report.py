@@ -14,6 +14,7 @@ WIDEST = 40
 
 
 def row_of(line: Line, limits: Peaks, threads: int) -> dict[str, Any]:
+    """Return a row of the table as plain data."""
     share, limit = limits.share(line.operations, line.nbytes, line.seconds, threads)
     shown = {name: getattr(line, name) for name in line.__match_args__}
     return shown | {"of_peak": share, "limit": limit}
@@ -56,4 +57,5 @@ def _rate(amount: float | None, seconds: float) -> str:
 
 
 def milliseconds(seconds: float) -> str:
+    """Format a time in milliseconds."""
     return f"{seconds * 1e3:.4g} ms"

@@ -22,6 +22,7 @@ class Rival(Record):
     make: Callable[[Any, Model, int, Mapping[str, Any]], Run]
 
     def open(self, model: Model, threads: int, feeds: Mapping[str, Any]) -> Run:
+        """Load a model, and return a function that runs it."""
         return self.make(self.module, model, threads, feeds)
 
     @property
