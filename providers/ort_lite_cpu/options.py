@@ -34,5 +34,5 @@ class CPUOptions(Record):
 
     @property
     def kernels(self) -> Kernels:
-        """Where kernels come from."""
+        """The source of compiled kernels."""
         return Kernels(runnable(self.target), self.compile)

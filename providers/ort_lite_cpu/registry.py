@@ -1,4 +1,4 @@
-"""Which function lowers an operator. One decorator line an operator and version range; families are imported when first needed.
+"""The registry of operators: one decorator line per operator and version range. Families are imported when first needed.
 
     @operator("Gather", since=1, types=ANY)
     def gather(op: NodeLowering) -> None:
@@ -148,7 +148,7 @@ def find(node: "Node") -> OperatorRegistration | None:
 
 
 def find_native(node: "Node") -> OperatorRegistration | None:
-    """As `find`, whatever the types are."""
+    """Find the node's registration regardless of types."""
     key = (node.domain, node.op_type)
     return _registered(_REGISTERED, FAMILIES[key], key, node.version) if key in FAMILIES else None
 

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: steps between two segments that call the compiled bodies. State goes from trip to trip as arrays."""
+"""If, Loop and Scan as steps between two segments that call compiled bodies. State is passed between iterations as arrays."""
 
 from collections.abc import Sequence
 from typing import Any

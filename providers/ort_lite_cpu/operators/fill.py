@@ -32,6 +32,7 @@ def constant(op: NodeLowering) -> None:
 
 @operator("ConstantOfShape", since=9, types=INTEGERS)
 def constant_of_shape(op: NodeLowering) -> None:
+    """Emit ConstantOfShape; the value is float 0 by default."""
     value = op.attr("value")
     if value is not None and value.size != 1:
         raise op.reject(f"value has {value.size} elements, expected 1")
@@ -71,7 +72,7 @@ def eye(one: Ptr, y: Ptr, rows: int, columns: int, k: int, part: int, parts: int
 
 @operator("EyeLike", since=9, types=NATIVE)
 def eye_like(op: NodeLowering) -> None:
-    """Of any element type: a one is a pattern of bits. Spec: ONNX EyeLike-22."""
+    """Emit EyeLike for any element type: a one is copied as a bit pattern. Spec: ONNX EyeLike-22."""
     y = op.output(0)
     if len(y.shape) != 2:
         raise op.reject(f"the input has rank {len(y.shape)}, expected 2")
