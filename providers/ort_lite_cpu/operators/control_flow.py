@@ -1,4 +1,4 @@
-"""If, Loop and Scan as steps between two segments that call compiled bodies. State is passed between iterations as arrays."""
+"""The If, Loop and Scan operators as steps that call compiled bodies between two segments. Arrays carry the state between iterations."""
 
 from collections.abc import Sequence
 from typing import Any

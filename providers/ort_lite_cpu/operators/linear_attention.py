@@ -57,7 +57,7 @@ def recur(
     part: int,
     parts: int,
 ) -> int:
-    """Compute for each step: state = exp(decay) * state + k x (v - k @ state) * beta; y = scale * q @ state.
+    """Compute for each step: state *= exp(decay); state += outer(k, (v - k @ state) * beta); y = scale * q @ state.
 
     q (batch, steps, heads, size), k (batch, steps, kv_heads, size), v (.., kv_heads, width), y (.., outs, width), past, which may
     be null, and state (batch, kv_heads, size, width), decay (.., kv_heads, decay_size: size or 1), beta (.., betas). scratch:
