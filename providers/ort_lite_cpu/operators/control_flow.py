@@ -1,4 +1,4 @@
-"""The If, Loop and Scan operators as steps that call compiled bodies between two segments. Arrays carry the state between iterations."""
+"""The If, Loop and Scan operators as steps that call compiled bodies between two segments. Arrays carry state between iterations."""
 
 from collections.abc import Sequence
 from typing import Any
