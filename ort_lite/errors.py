@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 
 class Named(Protocol):
-    """What an error says of a node."""
+    """The facts about a node that an error states."""
 
     @property
     def name(self) -> str: ...
@@ -73,7 +73,7 @@ class OrtLiteError(RuntimeError):
         return self
 
     def like(self, cause: BaseException) -> Self:
-        """As `about`, with what the error says that this one tells of."""
+        """Do the same as `about`, with what the given error says."""
         if isinstance(cause, OrtLiteError):
             self.about(**{name: getattr(cause, name) for name in FIELDS})
         return self
@@ -301,12 +301,12 @@ def told(error: BaseException) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters of it, the last three dots where it is longer."""
+    """Shorten a text to so many characters, the last three being dots."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """For messages about a name that is not known: "; did you mean 'x'?", or nothing where none is like it. Case does not count."""
+    """Return "; did you mean 'x'?" for an unknown name, or "" if no known name resembles it. Case does not count."""
     from difflib import get_close_matches
 
     spelled = {other.lower(): other for other in known}

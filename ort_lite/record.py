@@ -25,7 +25,7 @@ class _Factory:
 
 
 def field(*, default_factory: Callable[[], T]) -> T:
-    """For a default that each Record gets one of its own of: `field(default_factory=dict)`."""
+    """Declare a default that is created for each Record: `field(default_factory=dict)`."""
     return cast(T, _Factory(default_factory))
 
 
@@ -54,7 +54,7 @@ class _Fields(type):
 
 
 def _annotations(namespace: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of a class body; from Python 3.14 on it holds a function that makes them."""
+    """Return the annotations of a class body; from Python 3.14 on it holds a function that makes them."""
     if "__annotations__" in namespace:
         found: Mapping[str, Any] = namespace["__annotations__"]
         return found
@@ -63,7 +63,7 @@ def _annotations(namespace: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _first_init(self: "Record", *values: Any, **named: Any) -> None:
-    """As the `__init__` that `_compiled_init` makes; the first ones of a class, and of each class that has no more, are made here."""
+    """Return an `__init__` like that of `_compiled_init`; the first of a class is made here."""
     cls: Any = type(self)
     names, defaults = cls.__match_args__, cls._defaults
     cls._few -= 1

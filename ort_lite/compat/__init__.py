@@ -1,1 +1,1 @@
-"""What programs written for onnxruntime call beside sessions: module-level functions, allocators; and how they get it."""
+"""The onnxruntime API besides sessions: module-level functions, allocators, and the import switch."""

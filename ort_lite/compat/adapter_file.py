@@ -27,7 +27,7 @@ _FIELDS = 4  # of a table
 
 
 class AdapterFile(Record):
-    """What is in a file. Arrays of one that was read share its memory, and cannot be written to."""
+    """The contents of an adapter file. Arrays of a file that was read share its memory, and are read-only."""
 
     adapter_version: int
     model_version: int
@@ -116,7 +116,7 @@ class _Source:
         return place, [self._at("<H", fields + k) for k in range(4, size - 1, 2)]
 
     def _field(self, table: tuple[int, list[int]], k: int) -> int:
-        """Where it is; 0: it is left out."""
+        """Return the offset of a field; 0 if it is absent."""
         place, fields = table
         return place + fields[k] if k < len(fields) and fields[k] else 0
 

@@ -19,7 +19,10 @@ class AdapterFormat:
 
     @staticmethod
     def read_adapter(file_path: str | os.PathLike[str]) -> "AdapterFormat":
-        """What a file has. Raises NoSuchFile, InvalidParams for a file that is no adapter, and Fail for one that cannot be read."""
+        """Read an adapter file.
+
+        Raises NoSuchFile, InvalidParams for a file that is not an adapter, and Fail for one it cannot read.
+        """
         return AdapterFormat(_read(file_path))
 
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:

@@ -30,7 +30,7 @@ class OrtMemType(NamedNumber):
 
 
 class OrtMemoryInfoDeviceType(NamedNumber):
-    """What kind of device memory is on."""
+    """The kind of device that memory is on."""
 
     CPU = 0
     GPU = 1
@@ -46,7 +46,7 @@ class OrtDeviceMemoryType(NamedNumber):
 
 
 class OrtMemoryInfo:
-    """Which memory an allocator is for, or a value is in. Only the CPU's has an allocator that sessions share."""
+    """The memory of an allocator or a value. Only the CPU's has an allocator that sessions share."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class OrtMemoryInfo:
         alignment: int,
         allocator_type: OrtAllocatorType,
     ) -> "OrtMemoryInfo":
-        """Of any device; the alignment is accepted for compatibility."""
+        """Create the description of any device's memory; the alignment is accepted for compatibility."""
         host = OrtDeviceMemoryType(mem_type) is OrtDeviceMemoryType.HOST_ACCESSIBLE
         made = cls(name, allocator_type, device_id, OrtMemType.CPU_OUTPUT if host else OrtMemType.DEFAULT)
         made.device_vendor_id, made.device_mem_type = int(vendor_id), OrtDeviceMemoryType(mem_type)
@@ -98,7 +98,7 @@ _CONFIG = {
 
 
 class OrtArenaCfg:
-    """How arenas grow: `max_mem` bytes at most (0 or less: no limit), `arena_extend_strategy` 0 or -1 by powers of two, 1 as requested.
+    """Growth of arenas: `max_mem` bytes (0 or less: no limit), `arena_extend_strategy` 0 or -1 by powers of two, 1 as requested.
 
     The sizes of chunks are taken and without effect: there are no chunks, a run has its scratch memory in one piece.
     """
@@ -144,7 +144,7 @@ def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCf
 def create_and_register_allocator_v2(
     provider_type: str, mem_info: OrtMemoryInfo, options: Mapping[str, str], arena_cfg: OrtArenaCfg | None = None
 ) -> None:
-    """As `create_and_register_allocator`, of a provider by its name: the CPU's, which takes no options.
+    """Create and register an allocator of a provider by its name: the CPU's, which takes no options.
 
     Raises InvalidArgument for another one: providers make the allocators of their devices themselves.
     """
@@ -159,7 +159,7 @@ def create_and_register_allocator_v2(
 
 
 def register_allocator(allocator: MemorySource, arena_cfg: OrtArenaCfg | None = None) -> None:
-    """As `create_and_register_allocator`, with memory of an allocator in Python.
+    """Register the memory of an allocator that is written in Python.
 
     `allocate(nbytes)` returns a handle with the buffer protocol (bytearray, mmap, an array of bytes), `free(handle)` takes it
     back; both are called from whatever thread runs a session.

@@ -9,7 +9,7 @@ cuda_version = ""
 
 
 def get_device() -> str:
-    """Where the default provider runs."""
+    """Return the device of the default provider."""
     return "CPU"
 
 
@@ -37,7 +37,7 @@ def disable_telemetry_events() -> None:
 
 
 def get_build_info() -> str:
-    """What this package is, in one line."""
+    """Describe this package in one line."""
     return f"ort-lite {__version__}, build type=Python"
 
 

@@ -1,4 +1,4 @@
-"""Who runs which nodes, in onnxruntime's words: `InferenceSession.get_provider_graph_assignment_info`. `explain()` says more."""
+"""Node assignment in onnxruntime's words: `InferenceSession.get_provider_graph_assignment_info`. `explain()` says more."""
 
 from ort_lite.partition.assignment import Assignment
 from ort_lite.record import Record

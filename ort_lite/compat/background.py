@@ -36,7 +36,7 @@ class PendingRun:
         self.future: Future[list[Any]] = Future()
 
     def result(self, timeout: float | None = None) -> list[Any]:
-        """What `run` gives, or raises. TimeoutError after `timeout` seconds of waiting; the run goes on."""
+        """Return or raise what `run` did. TimeoutError after `timeout` seconds of waiting; the run goes on."""
         return self.future.result(timeout)
 
     def done(self) -> bool:

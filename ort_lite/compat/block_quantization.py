@@ -56,9 +56,9 @@ quantize_matmul_8bits = _operator_form(8)
 def quantize_qdq_matmul_4bits(
     dst: _Array, src: _Array, scale: _Array, zero_points: _Array, block_size: int, n: int, k: int, is_symmetric: bool
 ) -> bool:
-    """What DequantizeLinear takes: weights `src` (k, n) become codes of 4 bits in the same order, with a sign where they are
-    symmetric, which is what is returned: `dst`, (k, n) of that type; `scale` (blocks, n); `zero_points`, (blocks, n) of that
-    type, not written where they are symmetric.
+    """Quantize weights for DequantizeLinear: `src` (k, n) become codes of 4 bits in the same order, with a sign if they are
+    symmetric, which is what is returned: `dst`, (k, n) of that type; `scale` (blocks, n); `zero_points`, (blocks, n) of
+    that type, not written if they are symmetric.
     """
     blocks = _blocks(src, block_size, n, k)
     scales, zeros = _parameters(blocks, 4, is_symmetric)
@@ -108,7 +108,7 @@ def _blocks(src: _Array, block_size: int, n: int, k: int) -> _Floats:
 
 
 def _beyond(shape: tuple[int, ...], block_size: int, k: int) -> NDArray[np.bool_]:
-    """Which places of blocks (blocks, block_size, n) no weight has."""
+    """Return the positions in blocks (blocks, block_size, n) that no weight has."""
     rows = np.arange(shape[0] * block_size).reshape(shape[0], block_size, 1)
     return np.broadcast_to(rows >= k, shape)
 
@@ -131,7 +131,7 @@ def _inverse(scales: _Floats) -> _Floats:
 
 
 def _nearest(values: _Floats) -> NDArray[np.int32]:
-    """To whole numbers, halves away from zero."""
+    """Round to whole numbers, halves away from zero."""
     whole = np.trunc(values)
     away = np.abs(values - whole) >= 0.5
     return (whole + np.where(away, np.copysign(np.float32(1), values), 0)).astype(np.int32)

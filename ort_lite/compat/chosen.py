@@ -8,7 +8,7 @@ from ort_lite.record import Record
 
 
 class OrtExecutionProviderDevicePolicy(NamedNumber):
-    """Which kind of device a session prefers where nobody names a provider."""
+    """The kind of device that a session prefers if no provider is named."""
 
     DEFAULT = 0
     PREFER_CPU = 1

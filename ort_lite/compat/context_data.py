@@ -1,4 +1,4 @@
-"""What hands compiled contexts to a program, or takes them from it, where they are in no file."""
+"""Hooks that pass compiled contexts to a program, or take them from it, instead of files."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ class OrtEpContextData:
 
 
 class OrtEpContextDataBuffer:
-    """Where a program puts a context that is asked for: `allocate` once, and then `write`."""
+    """The buffer for a context that a program asked for: `allocate` once, and then `write`."""
 
     def __init__(self, max_size: int) -> None:
         self._most, self._data = max_size, bytearray()
@@ -61,7 +61,7 @@ class OrtEpContextDataBuffer:
         self._data[offset : offset + len(given)] = given
 
     def taken(self) -> bytes:
-        """What was written."""
+        """Return the bytes written so far."""
         return bytes(self._data)
 
 

@@ -1,4 +1,4 @@
-"""What a report of a problem needs to say."""
+"""Facts that a report of a problem needs."""
 
 import platform
 import sys

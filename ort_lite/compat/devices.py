@@ -11,7 +11,7 @@ from ort_lite.record import Record
 
 
 class OrtHardwareDeviceType(NamedNumber):
-    """What a device is."""
+    """The type of a device."""
 
     CPU = 0
     GPU = 1
@@ -19,7 +19,7 @@ class OrtHardwareDeviceType(NamedNumber):
 
 
 class OrtDeviceVendorId(NamedNumber):
-    """Who made a device: numbers of PCI, 0 where nobody in particular did."""
+    """The maker of a device: numbers of PCI, 0 if there is none in particular."""
 
     NONE = 0
     AMD = 0x1002
@@ -32,7 +32,7 @@ class OrtDeviceVendorId(NamedNumber):
 
 
 class OrtCompiledModelCompatibility(NamedNumber):
-    """Whether what a provider compiled before can be used by the one that is installed."""
+    """The answer whether the installed provider can use what it compiled before."""
 
     EP_NOT_APPLICABLE = 0
     EP_SUPPORTED_OPTIMAL = 1
@@ -55,7 +55,7 @@ GPU_KINDS = frozenset({"gpu", "cuda", "rocm", "hip", "dml", "webgpu", "metal", "
 
 
 def hardware_type(kind: str) -> OrtHardwareDeviceType:
-    """Of the `kind` of a provider's Device."""
+    """Return the hardware type for the `kind` of a provider's Device."""
     if kind == "cpu":
         return OrtHardwareDeviceType.CPU
     return OrtHardwareDeviceType.GPU if kind in GPU_KINDS else OrtHardwareDeviceType.NPU
@@ -77,7 +77,7 @@ _VENDORS = {"cuda": OrtDeviceVendorId.NVIDIA, "cann": OrtDeviceVendorId.HUAWEI, 
 
 
 class OrtDevice:
-    """Where a value is, in onnxruntime's numbers."""
+    """The device of a value, in onnxruntime's numbers."""
 
     def __init__(self, kind: str, device_id: int = 0, vendor_id: int = 0) -> None:
         """Programs call `make`. Raises InvalidArgument for a kind that onnxruntime does not have."""

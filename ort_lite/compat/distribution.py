@@ -1,4 +1,4 @@
-"""What importlib.metadata finds as the distribution "onnxruntime" where ort_lite is imported as onnxruntime.
+"""The distribution "onnxruntime" that importlib.metadata finds if ort_lite is imported as onnxruntime.
 
 Programs ask for it to learn whether onnxruntime is there, and which: transformers, optimum and sentence-transformers do.
 """
@@ -32,5 +32,5 @@ class StandIn(Distribution):
 
 
 def asked_for(name: str | None) -> bool:
-    """Whether a look for distributions of this name, None for all, is to find the stand-in."""
+    """Return True if a search for distributions of this name, None for all, should find the stand-in."""
     return name is None or name.lower().replace("_", "-") == NAME

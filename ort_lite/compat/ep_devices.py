@@ -62,7 +62,7 @@ class OrtEpDevice(Record):
     """What an instance for this device is made with."""
 
     def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None:
-        """That of the device's memory; None for one that it does not have."""
+        """Return the description of the device's memory; None for a memory that it does not have."""
         if memory_type != OrtDeviceMemoryType.DEFAULT or self.place == CPU:
             return None
         return OrtMemoryInfo(self.place.kind, device_id=self.place.id)
@@ -83,7 +83,7 @@ def get_ep_devices() -> list[OrtEpDevice]:
 
 
 def _names() -> list[str]:
-    """Those of `get_available_providers()` first, in order of preference, and the default provider last."""
+    """Return the names of `get_available_providers()` in order of preference, the default provider last."""
     names = dict.fromkeys((*plugins.available_providers(), *plugins.installed_providers()))
     return [*(name for name in names if name != DEFAULT), DEFAULT]
 
@@ -107,7 +107,7 @@ def _devices_of(name: str) -> list[OrtEpDevice]:
 
 
 def _hardware(place: Device) -> OrtHardwareDevice:
-    """What is known of a device: of the CPU who made it, of others their kind."""
+    """Return what is known of a device: of the CPU its maker, of others their kind."""
     if place.kind == "cpu":
         name, vendor = _cpu_vendor()
         return OrtHardwareDevice(OrtHardwareDeviceType.CPU, int(vendor), name, place.id)
@@ -149,7 +149,7 @@ def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device
 def get_model_compatibility_for_ep_devices(
     ep_devices: Sequence[OrtEpDevice], compatibility_info: str
 ) -> OrtCompiledModelCompatibility:
-    """Whether a compiled model that says `compatibility_info` of the provider of these devices can be used by what is installed.
+    """Check if what is installed can use a compiled model with `compatibility_info` of the provider of these devices.
 
     The provider's `check_compatibility` says it. Raises InvalidArgument for devices of several providers, or of none.
     """
@@ -196,7 +196,7 @@ def chosen_by(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen
 
 
 class _Libraries:
-    """What `register_execution_provider_library` registered in this process: names of providers by the name of the library."""
+    """The registrations of `register_execution_provider_library` in this process: names of providers by the name of the library."""
 
     def __init__(self) -> None:
         self.lock = locks.lock()

@@ -63,7 +63,7 @@ class InferenceSession(Session):
         *,
         timeout: float | None = None,
     ) -> list["OrtValue"]:
-        """As `run`, with OrtValues in and out; neither side is copied. Values on a device are read there, where their reader is.
+        """Run with OrtValues in and out; neither side is copied. A value on a device is read there, if its reader is there.
 
         Outputs are on the CPU; `io_binding` keeps them elsewhere.
         """
@@ -118,7 +118,7 @@ class InferenceSession(Session):
         *,
         timeout: float | None = None,
     ) -> "PendingRun | None":
-        """As `run`, in a thread of the process's pool; the arrays that are fed must not change meanwhile.
+        """Run in a thread of the process's pool; the arrays that are fed must not change meanwhile.
 
         `callback` is called there as (results, user_data, error), where error is "" or what `run` raised, as text, with [] for results.
         Without a callback: something to `await`, or to ask for its `result()`. `timeout` counts from when the run
@@ -205,11 +205,11 @@ class InferenceSession(Session):
         return assigned_subgraphs(self._state.explain().assignment)
 
     def get_input_memory_infos(self) -> list["OrtMemoryInfo"]:
-        """Which memory the partition that first reads an input has, in the order of `get_inputs`."""
+        """Return, in the order of `get_inputs`, the memory of the partition that first reads each input."""
         return self._memory_infos("inputs", [arg.name for arg in self._state.inputs])
 
     def get_output_memory_infos(self) -> list["OrtMemoryInfo"]:
-        """Which memory an output is made in, in the order of `get_outputs`."""
+        """Return, in the order of `get_outputs`, the memory that each output is computed in."""
         return self._memory_infos("outputs", [arg.name for arg in self._state.outputs])
 
     def _memory_infos(self, side: str, names: Sequence[str]) -> list["OrtMemoryInfo"]:
@@ -223,7 +223,7 @@ class InferenceSession(Session):
         return [OrtMemoryInfo.of(where.get(name)) for name in names]
 
     def get_tuning_results(self) -> list[dict[str, Any]]:
-        """None: no provider tunes kernels by running them; a kernel's size is chosen when it is compiled."""
+        """Return no results: no provider tunes kernels by running them; a kernel's size is chosen when it is compiled."""
         return []
 
     def set_tuning_results(self, results: Sequence[Mapping[str, Any]], *, error_on_invalid: bool = False) -> None:
@@ -247,7 +247,7 @@ class InferenceSession(Session):
 
     @property
     def _model_bytes(self) -> bytes | None:
-        """What the session was made from, where it has kept it."""
+        """Return the model that the session was created from, if it kept it."""
         return self._kept if isinstance(self._kept, bytes) else None
 
     @property

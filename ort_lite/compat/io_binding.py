@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Bindable(Protocol):
-    """What a binding asks of its session."""
+    """The members of a session that a binding needs."""
 
     def get_inputs(self) -> list[NodeArg]: ...
 
@@ -106,8 +106,8 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """To memory at an address, which must stay while the binding lives; without one, each run allocates the output, which stays
-        on the device.
+        """Bind an output to memory at an address, which must stay while the binding lives; without one, each run allocates
+        the output, which stays on the device.
 
         Raises InvalidArgument for a device that no provider of the session has.
         """
@@ -141,17 +141,17 @@ class IOBinding:
         self._results.clear()
 
     def get_outputs(self) -> list[OrtValue]:
-        """Of the run before, in the order in which they were bound."""
+        """Return the outputs of the run before, in the order in which they were bound."""
         return list(self._results)
 
     def get_outputs_as_ortvaluevector(self) -> "OrtValueVector":
-        """As `get_outputs`, in an OrtValueVector."""
+        """Return the outputs in an OrtValueVector."""
         from ort_lite.compat.ort_value_vector import OrtValueVector
 
         return OrtValueVector(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """As arrays, lists and dicts; memory that outputs are bound to is copied, since the next run writes to it."""
+        """Return the outputs as arrays, lists and dicts; bound memory is copied, since the next run writes to it."""
         return [
             result.numpy().copy() if target is result and result.device_tensor is None else result.value()
             for result, target in zip(self._results, self._outputs.values(), strict=False)
@@ -160,7 +160,7 @@ class IOBinding:
     # Running
 
     def run(self, run_options: RunOptions | None = None) -> None:
-        """What `InferenceSession.run_with_iobinding` does.
+        """Run as `InferenceSession.run_with_iobinding` does.
 
         Raises InvalidArgument where an output does not fit the memory it is bound to, and what `run` raises.
         """

@@ -45,7 +45,7 @@ def layer_rules(setting: str, providers: Mapping[str, ExecutionProvider]) -> tup
 
 
 class _LongestText:
-    """Whether the longest of the texts in a node's name belongs to the device."""
+    """The rule that the longest of the texts in a node's name decides its device."""
 
     def __init__(self, order: Sequence[str], texts: Mapping[str, str], device: str) -> None:
         self._order, self._texts, self._device = order, texts, device
@@ -55,7 +55,7 @@ class _LongestText:
 
 
 def _parsed(setting: str) -> dict[str, str]:
-    """By text, its device."""
+    """Parse the setting: a device for each text."""
     found: dict[str, str] = {}
     for entry in filter(None, map(str.strip, setting.split(";"))):
         device, opened, rest = entry.partition("(")

@@ -27,7 +27,7 @@ from ort_lite.session.older_opsets import as_imported
 
 
 class OrtCompileApiFlags(IntFlag):
-    """What ModelCompiler refuses; they are added."""
+    """Conditions that ModelCompiler rejects; flags are added."""
 
     NONE = 0
     ERROR_IF_NO_NODES_COMPILED = 1
@@ -35,7 +35,7 @@ class OrtCompileApiFlags(IntFlag):
 
 
 class OrtExternalInitializerInfo(Record):
-    """Where the bytes of an initialiser are: a file, relative to the model's, and a range in it."""
+    """The location of an initializer's bytes: a file, relative to the model's, and a range in it."""
 
     filepath: str
     file_offset: int
@@ -175,7 +175,7 @@ class ModelCompiler:
         context.hand_out(model, stem, given)
 
     def _save_beside(self, model: Model, path: str, compiled: bool) -> None:
-        """With initialisers in a file of their own, where one was asked for; and contexts in theirs."""
+        """Save the model with initializers in a file of their own, if one was asked for, and contexts in theirs."""
         folder, name = os.path.split(self._beside)
         if name and os.path.realpath(os.path.join(os.path.dirname(path), folder)) != os.path.realpath(os.path.dirname(path)):
             raise InvalidArgument(f"external_initializers_file_path is {self._beside}, expected a file in the folder of {path}")
@@ -238,7 +238,7 @@ def _refer(tensor: pb.TensorProto, where: OrtExternalInitializerInfo, folder: st
 
 
 def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_type: str) -> str | None:
-    """What a provider saved of its compatibility with a compiled model; None: nothing. O(model)."""
+    """Return what a provider saved of its compatibility with a compiled model; None: nothing. O(model)."""
     from ort_lite.load.load import load
     from ort_lite.load.parse_options import ParseOptions
 
@@ -246,7 +246,7 @@ def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_typ
 
 
 def get_compatibility_info_from_model_bytes(model_data: bytes, ep_type: str) -> str | None:
-    """As `get_compatibility_info_from_model`, of bytes or another buffer."""
+    """Do the same as `get_compatibility_info_from_model` for bytes or another buffer."""
     from ort_lite.load.load import load
 
     if not len(model_data):

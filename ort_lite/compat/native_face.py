@@ -1,4 +1,4 @@
-"""What programs find as `InferenceSession._sess`: the methods of onnxruntime's native session, over one of ours."""
+"""The object behind `InferenceSession._sess`: the methods of onnxruntime's native session, over one of ours."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -78,7 +78,7 @@ class SessionOptions(options.SessionOptions):
         self._policy = OrtExecutionProviderDevicePolicy(policy)
 
     def set_provider_selection_policy_delegate(self, delegate: Delegate) -> None:
-        """As above; which devices, `delegate(ep_devices, model_metadata, runtime_metadata, max_selections)` says."""
+        """Choose devices by `delegate(ep_devices, model_metadata, runtime_metadata, max_selections)`."""
         if not callable(delegate):
             raise InvalidArgument(f"set_provider_selection_policy_delegate: got {delegate!r}, expected a function")
         self._policy = delegate
@@ -202,7 +202,7 @@ class SessionOptions(options.SessionOptions):
 
     @property
     def other_optimizers(self) -> frozenset[str]:
-        """Those of onnxruntime's releases."""
+        """Return the optimizers of onnxruntime's releases."""
         from ort_lite.compat.optimizers import OPTIMIZERS
 
         return OPTIMIZERS

@@ -1,4 +1,4 @@
-"""Where the initialisers of a model file that are external data lie, for whoever writes another model over the same files."""
+"""The files of a model's external initializers, for writing another model over the same files."""
 
 import os
 from contextlib import closing

@@ -86,7 +86,7 @@ class OrtValue:
     def ortvalue_from_shape_and_type_for_memory_info(
         cls, shape: Sequence[int], element_type: Any, memory_info: Any
     ) -> "OrtValue":
-        """As above, where an OrtMemoryInfo says."""
+        """Allocate a value in the memory that an OrtMemoryInfo describes."""
         return cls.ortvalue_from_shape_and_type(shape, element_type, memory_info=memory_info)
 
     ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
@@ -137,7 +137,7 @@ class OrtValue:
         return isinstance(self._held, list)
 
     def data_type(self) -> str:
-        """As onnxruntime spells it: "tensor(int64)", "seq(tensor(float))"."""
+        """Return the type as onnxruntime spells it: "tensor(int64)", "seq(tensor(float))"."""
         return _type_name(self._held)
 
     def element_type(self) -> int:
@@ -180,7 +180,7 @@ class OrtValue:
         return tensor.numpy() if isinstance(tensor, NDArray) else tensor
 
     def value(self) -> Any:
-        """What `InferenceSession.run` would give: an array, a list, a dict or None. A sparse tensor is made dense."""
+        """Return what `InferenceSession.run` would: an array, a list, a dict or None. A sparse tensor is made dense."""
         if self.is_tensor():
             return self.numpy()
         return self.as_sparse_tensor().dense() if self.is_sparse_tensor() else self._held
@@ -319,7 +319,7 @@ def dtype_of(element_type: Any) -> DType:
 
 
 def _provider_on(device_type: str, device_id: int) -> ExecutionProvider | None:
-    """None for the CPU."""
+    """Return the provider on a device; None for the CPU."""
     device = device_named(device_type, device_id)
     if device == CPU:
         return None

@@ -39,7 +39,7 @@ class OrtValueVector(list[OrtValue]):
         """Accepted for compatibility."""
 
     def bool_tensor_indices(self) -> list[int]:
-        """Where tensors of bool are: in a capsule they are uint8."""
+        """Return the positions of tensors of bool: in a capsule they are uint8."""
         return [index for index, value in enumerate(self) if value.data_type() == "tensor(bool)"]
 
     def element_type_at(self, idx: int) -> int:

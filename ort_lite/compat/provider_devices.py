@@ -14,7 +14,7 @@ class Devices:
     """A provider for each device that is asked for; the same one as long as anything refers to it."""
 
     def __init__(self, registry: plugins.Registry | None = None) -> None:
-        """Of the process's registry, or of another."""
+        """List the devices of the process's registry, or of another."""
         self._classes = plugins if registry is None else registry
         self._made: weakref.WeakValueDictionary[tuple[type[ExecutionProvider], Device], ExecutionProvider]
         self._made = weakref.WeakValueDictionary()

@@ -1,4 +1,4 @@
-"""Which release of onnxruntime ort_lite stands in for."""
+"""The release of onnxruntime that ort_lite stands in for."""
 
 RELEASE = "1.31.1"
 """The release of onnxruntime whose interface is followed, and `onnxruntime.__version__` where ort_lite is imported as onnxruntime.

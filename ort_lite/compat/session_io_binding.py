@@ -9,7 +9,7 @@ from ort_lite.tensors.device_tensor import device_named
 
 
 class SessionIOBinding:
-    """Everything that it does not define is the IOBinding's."""
+    """The binding that sessions return; what it does not define is the IOBinding's."""
 
     def __init__(self, session: Any) -> None:
         """`session`: an InferenceSession, or its `_sess`."""
@@ -23,7 +23,7 @@ class SessionIOBinding:
     def bind_input(
         self, name: str, device_or_array: Any, element_type: Any = None, shape: Sequence[int] | None = None, buffer_ptr: int = 0
     ) -> None:
-        """To an array, or to memory at an address on an OrtDevice."""
+        """Bind an input to an array, or to memory at an address on an OrtDevice."""
         if shape is None:
             self._binding.bind_cpu_input(name, device_or_array)
             return
@@ -38,7 +38,7 @@ class SessionIOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """To an OrtDevice, or to memory at an address there."""
+        """Bind an output to an OrtDevice, or to memory at an address there."""
         there = device_named(device)
         self._binding.bind_output(name, there.kind, there.id, element_type, shape, buffer_ptr)
 

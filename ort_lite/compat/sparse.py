@@ -19,7 +19,7 @@ _DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense, as for those in mod
 
 
 class OrtSparseFormat(NamedNumber):
-    """How a sparse tensor says where its values are."""
+    """The format in which a sparse tensor states the positions of its values."""
 
     ORT_SPARSE_UNDEFINED = 0
     ORT_SPARSE_COO = 1
@@ -28,7 +28,7 @@ class OrtSparseFormat(NamedNumber):
 
 
 class SparseCooView(Record):
-    """Where the values of a tensor in COO format are."""
+    """The positions of the values of a tensor in COO format."""
 
     held: Array
 
@@ -38,7 +38,7 @@ class SparseCooView(Record):
 
 
 class SparseCsrView(Record):
-    """Where the values of a tensor in CSR format are."""
+    """The positions of the values of a tensor in CSR format."""
 
     columns: Array
     rows: Array
@@ -53,7 +53,7 @@ class SparseCsrView(Record):
 
 
 class SparseBlockSparseView(Record):
-    """Where the blocks of a tensor in block-sparse format are."""
+    """The positions of the blocks of a tensor in block-sparse format."""
 
     held: Array
 
@@ -194,7 +194,7 @@ class SparseTensor:
         return list(self._shape)
 
     def data_type(self) -> str:
-        """As onnxruntime spells it: "sparse_tensor(float)"."""
+        """Return the type as onnxruntime spells it: "sparse_tensor(float)"."""
         return f"sparse_{ort_name(from_numpy(self._values.dtype))}"
 
     def device_name(self) -> str:
@@ -221,7 +221,7 @@ class SparseTensor:
         return made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """As `dense`: what a feed of a dense input takes."""
+        """Return the dense array, which a feed of a dense input accepts."""
         if copy is False:
             raise ValueError("a sparse tensor is no array without a copy")
         return np.array(self.dense(), dtype, copy=None)
@@ -235,7 +235,7 @@ def _shape(given: Sequence[int]) -> tuple[int, ...]:
 
 
 def _values(given: Any, least: int) -> Array:
-    """Of one dimension, or of `least` at least."""
+    """Return values as a read-only array with one dimension, or with at least `least` dimensions."""
     values = np.ascontiguousarray(given)
     if values.ndim != least if least == 1 else values.ndim < least:
         raise InvalidArgument(

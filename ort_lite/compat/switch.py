@@ -30,8 +30,8 @@ _LOCK = Lock()
 
 
 def install_as_onnxruntime(replace: bool = False) -> None:
-    """From now on `import onnxruntime` is ort_lite, for the whole process; errors then begin as onnxruntime's do,
-    `[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ...`. Once more it does nothing.
+    """Make `import onnxruntime` import ort_lite, for the whole process; errors then begin as onnxruntime's do,
+    `[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ...`. Calling it again does nothing.
 
     Raises Fail where another onnxruntime is imported already: who imported it keeps it. With `replace`, imports from now on get
     ort_lite all the same. What differs then: docs/migrating-from-onnxruntime.md.
@@ -54,7 +54,7 @@ def install_as_onnxruntime(replace: bool = False) -> None:
 
 
 def _of_onnxruntime(name: str) -> bool:
-    """Whether a module of this name is onnxruntime or part of it."""
+    """Return True if a module of this name is onnxruntime or part of it."""
     return name == NAME or name.startswith(f"{NAME}.")
 
 
@@ -75,11 +75,11 @@ class Finder:
         return [StandIn()] if "path" not in vars(context) and asked_for(context.name) else []
 
     def invalidate_caches(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: there is no cache."""
 
 
 def _own(fullname: str) -> ModuleSpec | None:
-    """Of a file of the folder ort_lite/compat/onnxruntime."""
+    """Return the spec of a file in the folder ort_lite/compat/onnxruntime."""
     base = os.path.join(FOLDER, *fullname.split(".")[1:])
     package = os.path.join(base, "__init__.py")
     if os.path.isfile(package):
@@ -88,8 +88,8 @@ def _own(fullname: str) -> ModuleSpec | None:
 
 
 def _handed_over(fullname: str) -> ModuleSpec | None:
-    """Of Python code in an installed onnxruntime, None where it has none. Raises ModuleNotFoundError where none is installed
-    that would have it.
+    """Return the spec of Python code in an installed onnxruntime, None if it has none. Raises ModuleNotFoundError if none is
+    installed that would have it.
     """
     parts = fullname.split(".")
     roots = _installed()

@@ -292,7 +292,7 @@ def _caught(label: str, provider: ExecutionProvider, partition: Partition) -> li
 
 
 def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Partition:
-    """What a provider that is not `exact` calls its bodies with is looked at: native code may be inside."""
+    """Check the bodies that a provider calls unless the provider is `exact`: native code may be inside."""
     inside: dict[Graph, Body] = {}
     for graph in (body for node in partition.nodes for body in node.subgraphs() if body in bodies):
         body = inside[graph] = bodies[graph]

@@ -30,7 +30,7 @@ session asks for.
 
 
 class Fused(Record, eq=False):
-    """What a provider compiles in the place of one of its partitions; `copies` are those of the partition's values."""
+    """The copy of a partition that its provider compiles; `copies` are the copies of the partition's values."""
 
     partition: Partition
     copies: Mapping[Value, Value]
@@ -83,7 +83,7 @@ class Fuser:
         return Fused(made, copies, changes)
 
     def wanted(self, provider: ExecutionProvider) -> bool:
-        """Whether the provider asks for fusions."""
+        """Return True if the provider asks for fusions."""
         return self._fusions(provider) is not None
 
     def fuse(self, model: Model, provider: ExecutionProvider, rules: ShapeRules) -> bool:
@@ -134,7 +134,7 @@ def _body_pairs(partition: Partition, graph: Graph) -> Iterator[tuple[Graph, Gra
 
 
 def _captures(compiled: CompiledBody, body: Graph, copy: Graph) -> tuple[Value, ...]:
-    """What stands for the captures now: transforms may have put other values in their place, but left the body as it is."""
+    """Return the values that now stand for the captures: transforms may have replaced them without touching the body."""
     now: dict[Value | None, Value | None] = {}
     for one, twin in zip(all_graphs(body), all_graphs(copy), strict=True):
         now.update(zip(one.outputs, twin.outputs, strict=True))

@@ -1,4 +1,4 @@
-"""What a session tells its providers while it lives, and what it gives up: hooks, profiles, absorbed constants, states."""
+"""Calls to providers while a session lives, and what the session releases: hooks, profiles, consumed constants, states."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -170,7 +170,7 @@ def _is_needed(value: Value) -> bool:
 
 
 def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value, Callable[[], Any]]]:
-    """What makes absorbed constants again, by the values of the graph."""
+    """Return the functions that rebuild consumed constants, by the values of the graph."""
     one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
     if restores(one) and (found := _absorbed(one, partition.name)):
         for value in partition.constants:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Places(Record):
-    """Where values of a run are that a user keeps on devices.
+    """The slots of a run that hold values which a user keeps on devices.
 
     An Executable for them takes, behind its inputs, the values of `inputs`, which stand in their own places with what tells their
     shapes alone; it gives `outputs` and no other, those with a provider in the memory of its device, the others on the CPU.
@@ -160,7 +160,7 @@ class Linker:
         self._step(_copy_name(value, hop), reader, function, given, [self._new(value, hop.destination)], _route(hop))
 
     def _is_async(self, hop: Hop) -> bool:
-        """Where a copy may be made good by a next provider, it blocks."""
+        """Return False if a next provider may have to repeat the copy: such a copy blocks."""
         return not self.forgiving and hasattr(hop.transfer, "copy_async")
 
     def _begin_copies(self, value: Value, device: Device) -> None:
@@ -178,14 +178,14 @@ class Linker:
         return found
 
     def _wait(self, value: Value, hop: Hop, reader: str) -> None:
-        """What is copied stays until the wait is over: it is an input of it."""
+        """Add a step that waits for a copy, whose source is an input of the step and so lives until then."""
         mover, made, notification = self._begin(value, hop, reader)
         given = [made, notification, self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
         self._step(_copy_name(value, hop), reader, mover.wait, given, [self._new(value, hop.destination)], _route(hop))
         self.notifications.append(notification)
 
     def _ends(self, value: Value, reader: str) -> tuple[str, ExecutionProvider | None]:
-        """Who made a value, for messages, and the provider of whoever reads it."""
+        """Return the producer of a value, for messages, and the provider that reads it."""
         provider = self.wanted.get(value) if reader == OUTPUT else self.readers[reader]
         return self.makers.get(value) or (provider.name if provider is not None else reader), provider
 
@@ -232,7 +232,7 @@ def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:
 
 
 def _holds_tensors(type_: Type | None) -> bool:
-    """Whether it is a sequence whose elements may be arrays that another value holds too."""
+    """Return True for a sequence whose elements may be arrays that another value holds as well."""
     if isinstance(type_, OptionalType):
         return _holds_tensors(type_.element)
     return isinstance(type_, SequenceType) and not isinstance(type_.element, MapType)

@@ -52,7 +52,7 @@ class Mover:
         return [made]
 
     def _check_optional(self) -> None:
-        """Only an optional may hold nothing, which is not copied. Raises ProviderError for any other value that is None."""
+        """Raise ProviderError for a value that is None unless its type is optional."""
         if not isinstance(self._value.type, OptionalType):
             raise ProviderError(
                 f"{self._who} got None; expected a value in the memory of {self._hop.source} from {self._maker}"
@@ -64,7 +64,7 @@ class Mover:
         return self._hop.transfer.copy(x, self._hop.source, self._hop.destination)
 
     def _copied_into(self, x: Any) -> Any:
-        """What is allocated goes back when the value is gone, also that of a run that fails."""
+        """Copy into allocated memory, which is freed with the value, even if the run fails."""
         memory, hop = self._memory, self._hop
         assert memory is not None
         handle = allocated(memory, x.nbytes, self._who)

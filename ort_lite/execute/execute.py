@@ -34,7 +34,7 @@ class Step(Record):
 
 
 def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
-    """What the step returns, with its name in whatever goes wrong."""
+    """Call a step and return its results; an error names the step."""
     try:
         results = step.function(inputs)
     except OrtLiteError as error:
@@ -101,7 +101,7 @@ class Executable(Record):
         return [slots[r] if type(r) is int else r for r in self.returned]
 
     def run_into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any] | None:
-        """As `run`, into the arrays that `targets` has for outputs, where one partition does everything and has an `into`.
+        """Run into the arrays that `targets` has for outputs, if one partition does everything and has an `into`.
 
         None, with nothing run, where that is not so.
         """
@@ -189,7 +189,7 @@ class CompiledBody(Record, frozen=False):
         return self.copies[-1]
 
     def relink(self, executable: Executable) -> None:
-        """From now on this runs, also where the body was copied to."""
+        """Replace the body that runs, also where it was copied to."""
         for body in (self, *self.copies):
             body.executable = executable
 

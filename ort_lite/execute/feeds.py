@@ -235,7 +235,7 @@ def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _brings_type(value: Any) -> bool:
-    """Whether the value has an element type of its own; nested lists and Python numbers have none."""
+    """Return True if the value has an element type of its own; nested lists and Python numbers have none."""
     return hasattr(value, "dtype") or hasattr(value, "__array__")
 
 

@@ -1,4 +1,4 @@
-"""What stands between the executor and a compiled partition: its state, and who may be in it at once.
+"""Guards between the executor and a compiled partition: its state, and the threads that may be inside.
 
 Partitions of a concurrent provider that have no state are called as they are, but for a look at their results
 (`ort_lite.execute.results`).
@@ -67,7 +67,7 @@ def _into_memory(compiled: Any) -> CompiledPartition:
 
 
 class ProviderLock:
-    """Of a serial provider. Whoever needs several takes them in the order of `number`, which is that of their making."""
+    """The lock of a serial provider. A thread that needs several takes them in the order of `number`, which is their age."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -85,7 +85,7 @@ class ProviderLock:
 
 
 class _Locks:
-    """Those of serial providers, by id, as long as they live; and who has to hear of a fork."""
+    """The locks of serial providers, by id, while they live; and the objects to notify of a fork."""
 
     def __init__(self) -> None:
         self.known: dict[int, ProviderLock] = {}
@@ -104,7 +104,7 @@ class _Locks:
         return lock
 
     def forget_parent(self) -> None:
-        """In the child of a fork nobody is inside: threads that held a lock are the parent's."""
+        """Reset the child of a fork: threads that held a lock are the parent's."""
         self._making = RLock()
         for lock in self.known.values():
             lock.lock = RLock()
@@ -124,7 +124,7 @@ def lock_of(provider: ExecutionProvider) -> ProviderLock:
 
 
 def holds_a_lock() -> bool:
-    """Whether this thread is inside of a serial provider: then it must not wait for threads that may want to be there."""
+    """Return True if this thread is inside a serial provider: it must not wait for threads that may want to enter."""
     return any(each.lock._is_owned() for each in list(_LOCKS.known.values()))  # type: ignore[attr-defined]  # as Condition asks
 
 
@@ -160,7 +160,7 @@ class _Held:
 
 
 class _Home:
-    """Where the one state is that all threads share."""
+    """The holder of the one state that all threads share."""
 
     held: _Held | None = None
 
@@ -185,7 +185,7 @@ class Stateful:
         """The threads in a call, once a call."""
 
     def forget_parent(self) -> None:
-        """In the child of a fork: no thread is inside, and what belongs to the parent's threads is neither used nor released."""
+        """Reset the child of a fork: what belongs to the parent's threads is neither used nor released."""
         self._nobody_inside()
         if self._per_thread:
             for held in self._all:

@@ -66,7 +66,7 @@ class Workers:
                 self._pool.shutdown(wait=False)
 
     def forget_parent(self) -> None:
-        """In the child of a fork the threads are gone."""
+        """Reset the child of a fork: the threads are gone."""
         self._pool, self._making = None, threading.Lock()
         for run in list(self.runs):
             run.forget_parent()
@@ -104,7 +104,7 @@ class Parallel:
 
     @property
     def useful(self) -> bool:
-        """Whether there are two steps of which neither needs the other."""
+        """Return True if there are two steps of which neither needs the other."""
         return any(k + 1 not in after for k, after in enumerate(self.after[:-1]))
 
     def run(self, inputs: Sequence[Any], options: RunOptions | None = None, call: Call = call_step) -> list[Any]:
@@ -132,7 +132,7 @@ class _Run:
         plan.workers.runs.add(self)
 
     def outputs(self) -> list[Any]:
-        """In the thread of the run."""
+        """Run the steps in the calling thread and return the outputs."""
         while not self._over():
             try:
                 self._call_help()
@@ -154,14 +154,14 @@ class _Run:
             del slots, error  # a traceback holds this frame
 
     def help(self) -> None:
-        """In a thread of the pool."""
+        """Run steps in a thread of the pool."""
         with as_in(self._options, self._watch):
             self._work()
         with self._changed:
             self._helpers -= 1
 
     def forget_parent(self) -> None:
-        """In the child of a fork the steps of other threads have to run once more; what they read is still there."""
+        """Reset the child of a fork: steps of other threads have to run once more; what they read is still there."""
         self._changed = threading.Condition()
         for k in self._leave(lambda thread: thread != threading.get_ident()):
             heappush(self._ready, k)
@@ -244,6 +244,6 @@ class _Run:
 
 
 def workers_of(threads: int, providers: int) -> Workers | None:
-    """As many `threads` as the options say, or one for each of the `providers` that take part. None: one thread does everything."""
+    """Return the pool: `threads` of the options, or one per provider that takes part. None: one thread does everything."""
     wanted = threads if threads > 0 else providers
     return Workers(wanted) if wanted > 1 else None

@@ -140,7 +140,7 @@ def _on_tracks(apart: list[tuple[str, Event]]) -> tuple[list[Event], dict[int, s
 
 
 def _fits(open_: list[int], event: Event) -> bool:
-    """Whether it is inside of what is not over, or nothing is left."""
+    """Return True if the event lies inside one that is not over, or nothing is left."""
     while open_ and open_[-1] <= event.begin:
         open_.pop()
     return not open_ or event.end <= open_[-1]

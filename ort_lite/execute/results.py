@@ -1,4 +1,4 @@
-"""What crosses a border between providers, looked at before anybody reads it: native code trusts types and shapes.
+"""Checks of values that cross between providers, before anybody reads them: native code trusts types and shapes.
 
 A border is where values pass into hands that did not make them: out of a partition on the CPU, out of a device's memory by a
 copy, into a body. Providers that are `exact` are not looked at.
@@ -53,7 +53,7 @@ class Checked(Wrapper):
 
 
 def witnesses_of(function: CompiledPartition) -> tuple[Value, ...]:
-    """Of a partition behind its guards: the values whose arrays it is called with behind its inputs."""
+    """Return the values whose arrays a guarded partition is called with in addition to its inputs."""
     while isinstance(function, Wrapper):
         if function.witnesses:
             return function.witnesses
@@ -62,7 +62,7 @@ def witnesses_of(function: CompiledPartition) -> tuple[Value, ...]:
 
 
 def witnesses(values: Sequence[Value], outer: Sequence[Value]) -> tuple[Value, ...]:
-    """Those of `outer` that tell what a symbol in the shapes of `values` is."""
+    """Return the values of `outer` that determine a symbol in the shapes of `values`."""
     wanted = {found.name for found in symbols(_open_dims(values))}
     return tuple(value for value in outer if any(found in wanted for _, found in _plain_dims(value)))
 
@@ -79,7 +79,7 @@ def read_only(x: Any) -> Any:
 
 
 def listed(returned: Any, count: int, who: str) -> Sequence[Any]:
-    """What a call returned, if it is a sequence of so many values. Raises ProviderError."""
+    """Return the results of a call, which must be a sequence of so many values. Raises ProviderError."""
     results: Sequence[Any] = returned
     if not isinstance(returned, (list, tuple)):
         if not isinstance(returned, Sequence) or isinstance(returned, (str, bytes, bytearray, memoryview)):
@@ -92,7 +92,7 @@ def listed(returned: Any, count: int, who: str) -> Sequence[Any]:
 
 
 class Expected:
-    """What values must be: arrays of the type, rank and sizes that the graph says, lists of such arrays, maps.
+    """The types that values must have: arrays of the graph's type, rank and sizes, lists of such arrays, maps.
 
     Symbols are bound by the arrays of `given`, and by the first result that has them; one for which the arrays differ, as
     the model's inputs may, is not compared. NumPy's scalars become 0-d arrays; arrays of subclasses, of another byte order, strided
@@ -165,7 +165,7 @@ class KnownShapes:
         self._sizes, self._tensors = _Sizes(values, given), [isinstance(value.type, TensorType) for value in values]
 
     def of(self, given: Sequence[Any]) -> list[tuple[int, ...] | None]:
-        """None for a shape with a size that is not known, and for what is no tensor of numbers."""
+        """Return the dimensions of a tensor of numbers; None for anything else, and for a shape with an unknown size."""
         shapes = self._sizes.of(given).shapes
         return [_all_known(shape) if known else None for shape, known in zip(shapes, self._tensors, strict=True)]
 
@@ -184,7 +184,7 @@ class _Bound(Record, eq=False):
 
 
 class _Sizes:
-    """What dimensions are in a call, by the arrays given to it. What the last call had is kept."""
+    """The sizes of dimensions in a call, from its arrays. Those of the last call are cached."""
 
     def __init__(self, values: Sequence[Value], given: Sequence[Value]) -> None:
         self._types = [_tensor(value.type) for value in values]
@@ -218,7 +218,7 @@ class _Sizes:
 
 
 def _value(dim: Dim, sizes: Mapping[str, int], differ: set[str]) -> int | None:
-    """None where a symbol is open, _ANY where the expression means nothing."""
+    """Evaluate a dimension: None if a symbol is open, _ANY if the expression is undefined."""
     if any(found.name in differ for found in symbols([dim])):
         return _ANY
     try:
@@ -230,7 +230,7 @@ def _value(dim: Dim, sizes: Mapping[str, int], differ: set[str]) -> int | None:
 
 
 def _misfit(came: tuple[int, ...], shape: Shape | None, dims: Mapping[Dim, int] | None, found: dict[Dim, int]) -> str:
-    """What is wrong with a shape: the rank is plain to see, of sizes the first one. Without `dims` numbers alone count."""
+    """Describe the first mismatch of a shape: its rank, or the first wrong size. Without `dims`, only numbers count."""
     if shape is None:
         return ""
     if len(came) != len(shape):
@@ -280,7 +280,7 @@ def _may_share(array: Array, other: Any) -> bool:
 
 
 def _apart(results: Sequence[Any], owned: Sequence[bool], given: Sequence[Any]) -> Sequence[Any]:
-    """Of arrays that are one of `given`, or an earlier result as well, copies."""
+    """Copy the arrays that are one of `given` or an earlier result."""
     seen = set(map(id, given))
     if seen.isdisjoint(map(id, results)) and len(set(map(id, results))) == len(results):
         return results
@@ -319,7 +319,7 @@ def _plain_dims(value: Value) -> list[tuple[int, str]]:
 
 
 def _told(x: Any) -> str:
-    """What came, for messages."""
+    """Describe a value, for messages."""
     if x is None:
         return "None"
     if not isinstance(x, (np.ndarray, np.generic)):

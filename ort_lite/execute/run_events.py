@@ -44,7 +44,7 @@ class RunEvents:
         emit(Event(RUN, self._begin, end, {}, threading.get_native_id(), "Session"))
 
     def step(self, step: Step, inputs: list[Any]) -> Sequence[Any]:
-        """As `call_step`. Inside, partitions of this thread find in CURRENT where their kernels go."""
+        """Call a step like `call_step`. Inside, partitions of this thread find in CURRENT where their kernels go."""
         begin = perf_counter_ns()
         outer, CURRENT.events = CURRENT.events, StepEvents(self._kernels, step.provider)
         try:

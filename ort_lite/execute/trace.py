@@ -1,4 +1,4 @@
-"""What was recorded, as data and as a Chrome trace (Perfetto, chrome://tracing), in onnxruntime's form.
+"""Recorded events as data and as a Chrome trace (Perfetto, chrome://tracing), in onnxruntime's form.
 
 Complete events ("ph": "X") have categories Session, Step (a partition or a copy), Kernel and Copy, and Creation for what happens inside
 of the stages that make a session. In the file each node of a run has an event of category Node as well, where onnxruntime's readers
@@ -27,7 +27,7 @@ _PHASES = ("X", "s", "f")
 
 
 class Flow(Record):
-    """From an event to one that needs it: (nanoseconds, track) of each."""
+    """An arrow from an event to one that needs it: (nanoseconds, track) of each."""
 
     name: str
     source: tuple[int, int]
@@ -86,5 +86,5 @@ def _rank(event: Mapping[str, Any]) -> int:
 
 
 def order(event: Event) -> tuple[int, int, int]:
-    """By which events are sorted."""
+    """Return the sort key of an event."""
     return event.begin, -event.end, KINDS.index(event.kind) if event.kind in KINDS else len(KINDS)

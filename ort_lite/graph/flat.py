@@ -51,7 +51,7 @@ class _Flattening:
         self._graph_numbers = {graph: k for k, graph in enumerate(graphs)}
 
     def rows(self) -> list[GraphRow]:
-        """Of all graphs; those that turn up in attributes meanwhile come last."""
+        """Return the rows of all graphs; graphs that turn up in attributes meanwhile come last."""
         made: list[GraphRow] = []
         while len(made) < len(self._graph_numbers):
             made += [self._graph(graph) for graph in list(self._graph_numbers)[len(made) :]]
@@ -97,7 +97,7 @@ class _Flattening:
 
 
 def restore(tables: Tables) -> list[tuple[Graph, list[Attr]]]:
-    """What `flatten` was given, made anew over the arrays of the tables."""
+    """Rebuild what was given to `flatten`, over the arrays of the tables."""
     graphs = [Graph(row[0]) for row in tables.graphs]
     values = [Value(name, type_, None if array == LEFT_OUT else tables.arrays[array]) for name, type_, array in tables.values]
     for graph, (_, text, inputs, initializers, outputs, nodes) in zip(graphs, tables.graphs, strict=True):

@@ -24,7 +24,7 @@ from ort_lite.shapes.dims import Shape
 
 
 class Value:
-    """What a node computes, a graph takes in, or an initialiser holds (`constant` is then its array, never written to)."""
+    """A node's result, a graph input or an initialiser (`constant` is then its array, which nobody writes to)."""
 
     __slots__ = ("_outputs_of", "constant", "name", "producer", "type", "uses")
 
@@ -173,7 +173,7 @@ class Node:
 
     @property
     def operator(self) -> str:
-        """With its domain, if that is not ONNX's own: "Relu", "com.microsoft.Gelu"."""
+        """Return the operator with its domain, unless that is ONNX's own: "Relu", "com.microsoft.Gelu"."""
         return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
 
     def attr(self, name: str, default: Any = None) -> Any:

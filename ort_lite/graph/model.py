@@ -1,4 +1,4 @@
-"""What a file holds beside its graph: Model, Function; and Names, which makes up new ones."""
+"""The contents of a model file besides its graph: Model, Function; and Names, which generates unused names."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ class Model(Record, frozen=False):
         return self.clone()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As tables, with the fields that hold no graph. Deep copies are made of them as well."""
+        """Pickle as tables, with the fields that hold no graph. Deep copies use this as well."""
         from ort_lite.graph.flat import flatten
 
         functions = self.functions.values()

@@ -1,4 +1,4 @@
-"""What stands for a constant that was given up: its type and shape without its elements."""
+"""The stand-in for a dropped constant: its type and shape without its elements."""
 
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +70,7 @@ class DroppedConstant:
 
 
 def released(value: Value, restore: Callable[[], Array] | None = None) -> Any:
-    """What `value.constant` becomes; `restore` makes its array again."""
+    """Return the stand-in for `value.constant`; `restore` rebuilds its array."""
     assert value.constant is not None
     return DroppedConstant(value.name, value.constant.dtype, value.constant.shape, restore)
 

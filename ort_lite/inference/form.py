@@ -18,7 +18,7 @@ def check_form(model: Model, rules: ShapeRules) -> None:
 
 
 def wrong_forms(model: Model, rules: ShapeRules) -> Iterator[InvalidGraph]:
-    """What `check_form` raises, all of it."""
+    """Return every error that `check_form` would raise."""
     for domain, version in model.opset_imports.items():
         newest = rules.schemas.complete(domain)
         if newest is not None and version > newest:
@@ -37,7 +37,7 @@ def wrong_forms(model: Model, rules: ShapeRules) -> Iterator[InvalidGraph]:
 
 
 def check_node(node: Node, model: Model, rules: ShapeRules) -> None:
-    """As `check_form`, for one node."""
+    """Check one node as `check_form` does."""
     schemas = rules.schemas
     if model.functions and (node.domain, node.op_type, node.overload) in model.functions:
         return

@@ -63,7 +63,7 @@ class Inference:
         return symbol(name)
 
     def made_since(self, dim: Dim, count: int) -> bool:
-        """Whether `dim` depends on a symbol made when there were `count` already."""
+        """Return True if `dim` depends on a symbol created after the first `count`."""
         return any(self._made.get(found.name, -1) >= count for found in symbols([dim]))
 
     def run(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None) -> list[Info]:
@@ -83,7 +83,7 @@ class Inference:
         return [self.of(value) for value in graph.outputs]
 
     def _node_once(self, node: Node, seen: Seen) -> None:
-        """As `node`, unless it would find what is there already. A node with bodies reads more than its inputs say."""
+        """Infer a node unless the result would be the same. A node with bodies reads more than its inputs say."""
         given = [None if value is None else self.of(value) for value in node.inputs]
         before = seen.get(node)
         if before is not None and all(map(is_, given, before)):
@@ -94,7 +94,7 @@ class Inference:
             seen[node] = given
 
     def nested(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
-        """As `run`, never strict: a body's own provider finds out what is open when it lowers the body.
+        """Infer a body, never strictly: its provider finds out what is open when it lowers the body.
 
         `certain`: the body runs whenever the node around it does.
         """
@@ -111,7 +111,7 @@ class Inference:
             self.strict, self.certain = outer
 
     def of(self, value: Value) -> Info:
-        """What is known of the value; constants are read on first sight."""
+        """Return what is known of the value; constants are read on first use."""
         info = self.infos.get(value)
         if info is None:
             if value.constant is not None:
@@ -144,7 +144,7 @@ class Inference:
         return results
 
     def inner_node(self, node: Node) -> list[Info]:
-        """As `node`, for one of a body, which may never run."""
+        """Infer a node of a body, which may never run."""
         outer, self.certain = self.certain, False
         try:
             return self.node(node)
@@ -152,7 +152,7 @@ class Inference:
             self.certain = outer
 
     def _found(self, op: Op) -> list[Info]:
-        """What the node's rule finds. Where it fails, types that the schema rules out are the better reason."""
+        """Apply the node's rule. If it fails, types that the schema rules out are the better reason."""
         rule = self.rules.find(op.node)
         if rule is None:
             return []
@@ -193,7 +193,7 @@ def _open(op: Op, rule: ShapeRule, index: int) -> Info:
 
 
 def declared_info(value: Value, fresh: Callable[[str], Dim]) -> Info:
-    """What a model declares of a value that no rule covers. Dims are not believed, only element type and rank."""
+    """Return what a model declares of a value that no rule covers: element type and rank; its dimensions are not trusted."""
     if isinstance(value.type, TensorType) and value.type.shape is not None:
         return Info(TensorType(value.type.dtype, tuple(fresh(value.name) for _ in value.type.shape)))
     return Info(value.type)

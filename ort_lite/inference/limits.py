@@ -1,4 +1,4 @@
-"""What values an attribute may have: `>=1`, `=LEFT/RIGHT`, `=type`, as schemas write it behind its kind."""
+"""Allowed values of an attribute: `>=1`, `=LEFT/RIGHT`, `=type`, as schemas write them after its kind."""
 
 from collections.abc import Callable
 from typing import Any

@@ -32,7 +32,7 @@ _CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", 
 
 
 class Info(Record):
-    """What is known of a value. `contents` has as many elements as the tensor, in row-major order."""
+    """The known facts about a value. `contents` has as many elements as the tensor, in row-major order."""
 
     type: Type | None = None
     contents: tuple[Dim, ...] | None = None
@@ -75,7 +75,7 @@ Seen = dict[Node, Sequence[Info | None]]
 
 
 class Driver(Protocol):
-    """What an Op asks of the inference that it is part of."""
+    """The inference that an Op is part of, as the Op sees it."""
 
     @property
     def strict(self) -> bool: ...
@@ -109,13 +109,13 @@ class Op:
         return self.node.attr(name, default)
 
     def has(self, index: int) -> bool:
-        """Whether the optional input is given."""
+        """Return True if the optional input is present."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     @property
     def at_load(self) -> bool:
-        """Whether a whole model is inferred, every node of which is to be checked for what its schema does not say. A provider lowers
-        nodes that were, and refuses by itself what only the run shows.
+        """Return True if a whole model is inferred, each node of which is checked for what its schema does not say. A
+        provider lowers nodes that were, and rejects by itself what only the run shows.
         """
         return self._inference.checked
 
@@ -157,7 +157,7 @@ class Op:
         return contents[0]
 
     def known(self, index: int) -> tuple[Dim, ...] | None:
-        """As `contents`, but None where they are not known."""
+        """Return the contents; None if they are not known."""
         return self.info(index).contents
 
     def needs(self, unknown: RankUnknown | ContentsUnknown) -> None:
@@ -206,7 +206,7 @@ class Op:
         return self._inference.fresh(self.node.op_type if named is None else named.name)
 
     def body(self, graph: Graph, inputs: Sequence[Info], seen: Seen | None = None, certain: bool = True) -> list[Info]:
-        """What the outputs of a nested graph are for these inputs. Open where a node of it needs what is not known.
+        """Infer the outputs of a nested graph for these inputs. Open if a node of it needs what is not known.
 
         Several passes over one body share `seen`, at first empty: in later ones only nodes that are given something else are
         inferred. Raises InvalidGraph where the graph has another number of inputs, or declares them of other types, and
@@ -241,7 +241,7 @@ class Op:
         return self._inference.count
 
     def is_inner(self, dim: Dim, scope: int) -> bool:
-        """Whether a symbol made since `scope` occurs in `dim`: it means nothing outside of the body that it came from."""
+        """Return True if a symbol created since `scope` occurs in `dim`: it has no meaning outside of its body."""
         return self._inference.count > scope and self._inference.made_since(dim, scope)
 
     def error(self, message: str) -> ShapeInferenceError:
@@ -255,7 +255,7 @@ def _name(info: Info | None) -> str:
 
 
 def kinds(infos: Iterable[Info | None]) -> tuple[Kind | None, ...]:
-    """What schemas know of types; None where nothing is known."""
+    """Return the type letters of schemas for a type; None if nothing is known."""
     return tuple(
         [None if info is None else info.type.dtype if type(info.type) is TensorType else kind_of(info.type) for info in infos]
     )

@@ -1,4 +1,4 @@
-"""What ONNX says of operators, and whether a node keeps to it: form (operands, attributes) and types.
+"""Operator schemas, and checks of a node against them: form (operands, attributes) and types.
 
 Distributions bring schemas by the hook `ort_lite_schemas`, providers those of operators of their own by
 `ExecutionProvider.schemas`; `ort_lite.inference.schema_text` is how they are written. `Schemas` finds the one for a node. The form of
@@ -146,7 +146,7 @@ class Schemas:
 
     @staticmethod
     def check_against(node: Node, schema: OpSchema) -> None:
-        """As `check_form`, by the schema that `find` found."""
+        """Check a node as `check_form` does, against the schema that `find` returned."""
         if schema.deprecated:
             raise InvalidGraph(f"{node}: {schema} is deprecated; a model of opset {node.version} must not use it").about(node)
         inputs, outputs = node.inputs, node.outputs

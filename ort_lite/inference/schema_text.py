@@ -59,7 +59,7 @@ UNLIMITED = 1 << 30
 
 
 class OpSchema(Record, eq=False):
-    """What ONNX says of one version of an operator: operands, type variables, attributes (name -> kind: "INT", "GRAPH", ...)."""
+    """The ONNX schema of one version of an operator: operands, type variables, attributes (name -> kind: "INT", "GRAPH", ...)."""
 
     domain: str
     op_type: str
@@ -110,7 +110,7 @@ def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[s
 
 
 def _limit_at(kind: str) -> int:
-    """Where the limit in `INTS!>=1` begins; -1: there is none."""
+    """Return the position of the limit in `INTS!>=1`; -1: there is none."""
     at = kind.find("=")
     return at - 1 if kind[at - 1] == ">" else at
 
@@ -141,7 +141,7 @@ class SchemaFile:
         self._complete: dict[str, int] = {}
 
     def versions(self, domain: str, op_type: str) -> Iterable[int]:
-        """Those that the operator has here."""
+        """Return the versions of the operator that have a schema here."""
         return self._versions(domain, op_type).keys()
 
     def operators(self) -> Iterable[tuple[str, str]]:
@@ -154,7 +154,7 @@ class SchemaFile:
         return {schema.partition("-")[0] for schema, _, traits in lines if trait in traits.split()}
 
     def schema(self, domain: str, op_type: str, since: int) -> OpSchema:
-        """Of a version that `versions` lists."""
+        """Return the schema of a version that `versions` lists."""
         lines = self._versions(domain, op_type)
         line = lines[since]
         found = self._ready.get(domain + line)

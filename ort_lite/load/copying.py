@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def reduced(model: Model) -> tuple[Any, ...]:
-    """For `copyreg`: as `Model.__reduce__`, with tensors that lead to spans once they are restored."""
+    """Reduce a model for `copyreg` as `Model.__reduce__` does, with tensors that lead to spans once restored."""
     _, parts = model.__reduce__()
     return _owning, parts
 

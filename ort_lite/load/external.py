@@ -95,7 +95,7 @@ class ExternalData:
     def _once(
         self, file: tuple[Any, ...], size: int, offset: int, nbytes: int, who: str, copy: Callable[[], ByteSpan]
     ) -> ByteSpan:
-        """What `copy` returns, once for tensors in the same place. Raises InvalidGraph for those that repeat the file too often."""
+        """Call `copy` once for tensors in the same place. Raises InvalidGraph for those that repeat the file too often."""
         asked = self._asked[file] = self._asked.get(file, 0) + nbytes
         if asked > _MOST_TIMES * size + _FREE_BYTES:
             raise InvalidGraph(

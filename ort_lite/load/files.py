@@ -62,7 +62,7 @@ class OpenFile:
 
     @property
     def identity(self) -> tuple[int, ...]:
-        """What tells it from other files, and from itself after a change."""
+        """Return what distinguishes the file from others, and from itself after a change."""
         state = self.state
         return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
@@ -90,7 +90,7 @@ class OpenFile:
         return made
 
     def read(self, offset: int, nbytes: int) -> bytes:
-        """As `array`."""
+        """Read bytes as `array` does."""
         try:
             if nbytes > _AT_ONCE:
                 return self.array(offset, nbytes).tobytes()
@@ -130,7 +130,7 @@ class OpenFile:
             raise Changed(errno.EIO, "it changed while it was read", self.path)
 
     def stream(self) -> io.BufferedReader:
-        """What reads on from the beginning, for libraries that want a file object. Closing it closes this."""
+        """Return a file object that reads from the beginning. Closing it closes this."""
         self._raw.seek(0)
         return io.BufferedReader(self._raw)
 
@@ -172,7 +172,7 @@ def open_below(folder: str, path: str) -> OpenFile:
 
 
 def _open_and_compare(path: str) -> OpenFile:
-    """Where the system cannot open without following links, compare what was opened with what the path leads to."""
+    """Open a file and compare it with what the path leads to, on systems that cannot open without following links."""
     file = open_file(path)
     if os.path.realpath(path) == path and os.path.samestat(os.stat(path, follow_symlinks=False), file.state):
         return file
@@ -201,7 +201,7 @@ def read_file(path: Path, most: int | None = None) -> bytes:
 
 
 def read_named(path: Path, who: str, most: int | None = None) -> bytes:
-    """As `read_file`, with errors of ort_lite that begin with `who`. Raises NoSuchFile, Fail for a file that cannot be read."""
+    """Read a file; errors begin with `who`. Raises NoSuchFile, and Fail for a file that cannot be read."""
     try:
         return read_file(path, most)
     except FileNotFoundError as error:
@@ -231,7 +231,7 @@ def read_json(path: Path) -> Any:
 
 
 def words(error: OSError) -> str:
-    """What an OSError says, without the path that it may name."""
+    """Return the text of an OSError without the path that it may name."""
     return error.strerror or str(error) or type(error).__name__
 
 

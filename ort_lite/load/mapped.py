@@ -55,7 +55,7 @@ def map_file(file: OpenFile) -> MappedFile:
 
 
 def checks(owners: Iterable[object]) -> Callable[[], None] | None:
-    """What looks at the mapped files among the owners of spans; None where there are none."""
+    """Return the checks of mapped files among the owners of spans; None if there are none."""
     files = list({id(owner): owner for owner in owners if isinstance(owner, MappedFile)}.values())
     if not files:
         return None

@@ -19,7 +19,7 @@ RawDataCallback = Callable[["TensorSlot", str], Callable[[], object] | None]
 
 
 class TensorBufferOptions:
-    """Which tensors, and how they lie. Attributes can be set; a value that cannot be raises InvalidArgument, at once.
+    """Options for tensors and their layout. Setting an attribute to an impossible value raises InvalidArgument at once.
 
     raw_data_threshold: bytes from which a tensor counts; below 0 is 0. alignment: each tensor's address and offset become
     multiples of it, powers of two or not; 0 leaves them.
@@ -74,7 +74,7 @@ class TensorBufferOptions:
 
 
 class ParseOptions(TensorBufferOptions):
-    """How `load` reads.
+    """Options of `load`.
 
     no_copy: borrow instead of copying, where the source allows (docs/memory.md has the table); external data is mapped then, as by
     `InferenceSession(..., mmap=True)`, and sessions look before each run whether the files have changed. copy_misaligned: with no_copy,
@@ -126,7 +126,7 @@ class ParseOptions(TensorBufferOptions):
 
 
 class SerializeOptions(TensorBufferOptions):
-    """How `save` writes.
+    """Options of `save`.
 
     external_data: the name of a file beside the model that receives initialisers of raw_data_threshold bytes and more; None
     keeps all in the model, up to protobuf's 2 GiB. alignment: of a tensor in that file; 0 is 64, which suits any kernel.

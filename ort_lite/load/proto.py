@@ -126,7 +126,7 @@ def dims_of(tensor: "pb.TypeProto.Tensor", who: object) -> "Sequence[pb.TensorSh
 
 
 def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: object) -> Type | None:
-    """None where the model leaves the type open. `dim` makes the dimensions from (proto, axis)."""
+    """Read a type; None if the model leaves it open. `dim` makes the dimensions from (proto, axis)."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
         tensor = proto.tensor_type
@@ -197,7 +197,7 @@ _FIELDS = {  # name of the type -> field
 
 
 class _Place:
-    """Who has an attribute, and its name: words that only an error needs."""
+    """The owner and the name of an attribute: words that only an error needs."""
 
     __slots__ = ("_name", "_who")
 
@@ -257,7 +257,7 @@ class AttributeReader:
 
 
 def _has(proto: "pb.AttributeProto", kind: str) -> bool:
-    """Whether the field of the kind is set."""
+    """Return True if the field of the kind is set."""
     field = _FIELDS[kind]
     return len(getattr(proto, field)) > 0 if kind.endswith("S") else proto.HasField(field)
 
@@ -300,7 +300,7 @@ def write_attribute(
 
 
 def same_operator(domain: str, op_type: str, one: int, other: int) -> bool:
-    """Whether two opset versions hold the same version of an operator. Imports onnx: not for a process that only runs."""
+    """Return True if two opset versions hold the same version of an operator. Imports onnx: not for a process that only runs."""
     import onnx
 
     try:
@@ -311,8 +311,8 @@ def same_operator(domain: str, op_type: str, one: int, other: int) -> bool:
 
 
 def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
-    """Whether a use of the operator as of opset version `one` means the same in `other`: schemas differ in element types at
-    most, or `other` lacks it. Imports onnx.
+    """Return True if a use of the operator as of opset version `one` means the same in `other`: the schemas differ in element
+    types at most, or `other` lacks it. Imports onnx.
     """
     import onnx
 

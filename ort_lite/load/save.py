@@ -294,6 +294,6 @@ def _values(graph: Graph) -> Iterator[Value]:
 
 
 def _intermediate(graph: Graph) -> list[Value]:
-    """What the nodes compute beside the graph's outputs, as far as its type is known."""
+    """Return the values that nodes compute besides the graph's outputs, as far as their types are known."""
     made = [value for node in graph for value in node.outputs if value is not None and value.type is not None]
     return [value for value in made if value not in graph.outputs]

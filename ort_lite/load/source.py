@@ -1,4 +1,4 @@
-"""Where a model comes from: a path, bytes, a ModelProto or a file object."""
+"""Sources of a model: a path, bytes, a ModelProto or a file object."""
 
 import io
 import os
@@ -61,7 +61,7 @@ def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
 
 
 def _read_stream(stream: Any) -> Any:
-    """What a file object has, up to the bytes of the largest message: it may be a device that has no end."""
+    """Read a file object up to the largest message size: it may be a device without an end."""
     data = stream.read(_PIECE)
     if not isinstance(data, bytes):
         return data

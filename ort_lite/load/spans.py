@@ -126,7 +126,7 @@ class ByteSpan:
 
 
 class _Exported:
-    """What NumPy makes an array from; it becomes the array's base, and leads from it to the span."""
+    """The object that NumPy makes an array from; it becomes the array's base, and leads from it to the span."""
 
     __slots__ = ("__array_interface__", "span")
 
@@ -176,6 +176,6 @@ def _address_of_bytes(data: bytes) -> int:
 
 @cache
 def _is_plain() -> bool:
-    """Whether `bytes` lie in memory as CPython has them, checked against NumPy's answer for a probe."""
+    """Return True if `bytes` lie in memory as CPython has them, checked against NumPy's answer for a probe."""
     probe = b"probe"
     return sys.implementation.name == "cpython" and id(probe) + _BYTES_HEADER == _address(np.frombuffer(probe, np.uint8))

@@ -1,4 +1,4 @@
-"""What bytes are that are no model: for messages about them."""
+"""Recognition of files that are not models, for messages about them."""
 
 from ort_lite.load.wire import Source
 
@@ -26,7 +26,7 @@ _TAGS = '"(2:B'  # what a model that was cut short may begin with
 
 
 def stranger(source: Source) -> str:
-    """What the bytes are, and what to do; "" where nobody knows. O(1)."""
+    """Describe the bytes and what to do with them; "" if they are not recognized. O(1)."""
     if not source.size:
         return "empty"
     head = bytes(source.piece(0, min(_LOOKED_AT, source.size)))

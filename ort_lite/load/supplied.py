@@ -21,7 +21,7 @@ class Supplied(Record):
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     def array(self, name: str, dtype: DType, shape: tuple[int, ...]) -> Array | None:
-        """What stands for the initialiser `name`, or None. Raises Fail where that is of another type or shape."""
+        """Return the array supplied for the initialiser `name`, or None. Raises Fail if it has another type or shape."""
         given = self.arrays.get(name)
         if given is None:
             return None

@@ -218,7 +218,7 @@ def describe(array: Array, proto: pb.TensorProto, name: str = "") -> None:
 
 
 def nbytes_of(array: Array) -> int | None:
-    """How many bytes `to_bytes` makes of it; None for strings, which have none."""
+    """Return the size of what `to_bytes` makes of it, in bytes; None for strings, which have none."""
     dtype = from_numpy(array.dtype)
     return None if dtype == "string" else _nbytes(dtype, array.shape)
 

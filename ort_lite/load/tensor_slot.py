@@ -25,7 +25,7 @@ class TensorSlot:
 
     @property
     def span(self) -> ByteSpan | None:
-        """None where the tensor has no raw bytes (`span_of`)."""
+        """Return the span of the tensor's raw bytes; None if it has none (`span_of`)."""
         return span_of(self.array)
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from ort_lite.load.tensor_slot import TensorSlot
 
 
 def model_tensors(model: Model) -> Iterator[TensorSlot]:
-    """In the order of the graph, nested graphs with the node that has them, functions last. O(size of the model)."""
+    """Yield tensors in the order of the graph, nested graphs with their node, functions last. O(size of the model)."""
     yield from _of_graph(model.graph)
     for function in model.functions.values():
         yield from _of_graph(function.graph)

@@ -47,7 +47,7 @@ class _Unusual(Exception):
 
 
 class Source(Protocol):
-    """Where the bytes of a model are."""
+    """The place of the bytes of a model."""
 
     @property
     def size(self) -> int: ...
@@ -140,7 +140,7 @@ class _Walk:
         return b"".join([*pieces, self._source.piece(kept, end)])
 
     def _is_list(self, begin: int) -> bool:
-        """Whether an attribute is a list of numbers or strings, millions perhaps: its second field says so, behind the name."""
+        """Return True if an attribute is a list of numbers or strings, perhaps millions: its field after the name says so."""
         tag, at = self._varint(begin)
         if tag != _NAME << 3 | _BYTES:
             return False

@@ -23,7 +23,7 @@ def logger() -> Any:
 
 
 class Options(Protocol):
-    """What options of sessions and runs say of messages."""
+    """The members that log messages read from options of sessions and runs."""
 
     log_severity_level: int
     logid: str
@@ -39,17 +39,17 @@ def warn(whose: Whose, message: str) -> None:
 
 
 def info(whose: Whose, message: str) -> None:
-    """As `warn`, for what a user may want to know and need not do anything about."""
+    """Log what a user may want to know but need not act on."""
     _say(whose, INFO, message)
 
 
 def verbose(whose: Whose, message: str) -> None:
-    """As `warn`, for what helps to find out why."""
+    """Log what helps to find a cause."""
     _say(whose, VERBOSE, message)
 
 
 def hears(whose: Whose, severity: int) -> bool:
-    """Whether a message would be logged: who asks need not make one for nobody. 0.2 us."""
+    """Return True if a message of this severity would be logged, so that callers can skip building it. 0.2 us."""
     own = whose if isinstance(whose, int) else whose.log_severity_level
     if own >= 0:
         return own <= severity

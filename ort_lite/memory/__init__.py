@@ -1,1 +1,1 @@
-"""Where every tensor lives: lifetimes, planners and their native packing kernels, the checker, arenas."""
+"""Memory planning: lifetimes, planners and their native packing kernels, the checker, arenas."""

@@ -1,4 +1,4 @@
-"""Where the scratch memory of one session comes from, how much it may hold, and who packs it.
+"""The scratch memory of one session: its source, its limit and its planner.
 
 The session makes it; its providers find it in `SessionOptions.account`, when they are configured.
 """

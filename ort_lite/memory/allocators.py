@@ -56,7 +56,7 @@ class Region:
 
 
 class Chunk:
-    """What `ArenaAllocator.allocate` returns: `nbytes` at `offset` of the region that `region` is the source's handle of."""
+    """A result of `ArenaAllocator.allocate`: `nbytes` at `offset` of the region that `region` is the source's handle of."""
 
     __slots__ = ("_owner", "_region", "nbytes", "offset", "reserved")
 
@@ -70,7 +70,7 @@ class Chunk:
 
     @property
     def address(self) -> int:
-        """Where the bytes begin, where the source's handles are addresses. AttributeError: they are something else."""
+        """The address of the first byte, if the source's handles are addresses; else raises AttributeError."""
         if isinstance(handle := self._region.handle, int):
             return handle + self.offset
         raise AttributeError(f"the source's handles are {type(handle).__name__}, not addresses")
@@ -159,7 +159,7 @@ class ArenaAllocator:
             self._source.free(region.handle)
 
     def statistics(self) -> dict[str, int]:
-        """By onnxruntime's names; Limit 0 where there is none."""
+        """Return statistics by onnxruntime's names; Limit is 0 if there is none."""
         with self._inside():
             return {
                 "Limit": self.limit or 0,
@@ -250,7 +250,7 @@ class Scratch:
         self._chunk: Chunk | None = None
 
     def chunk(self, nbytes: int) -> Chunk:
-        """Of so many bytes or more, which hold anything; the same memory each time. Raises OutOfMemory."""
+        """Return the same chunk each time, of at least so many bytes, which hold anything. Raises OutOfMemory."""
         if self._chunk is None or self._chunk.nbytes < nbytes:
             self.release()
             self._chunk = self._arena.allocate(nbytes)

@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 
 
 class MemorySource(Protocol):
-    """Where arenas get their memory: an allocator whose handles have the buffer protocol."""
+    """The source of memory for arenas: an allocator whose handles have the buffer protocol."""
 
     def allocate(self, nbytes: int) -> Any: ...
 
@@ -26,7 +26,7 @@ class MemorySource(Protocol):
 
 
 class Growth(StrEnum):
-    """How much an arena takes that must grow: half as much again, a power of two, or no byte more than was asked for.
+    """The growth of an arena: half as much again, a power of two, or exactly what was requested.
 
     The last two are onnxruntime's strategies, by its names.
     """
@@ -37,7 +37,7 @@ class Growth(StrEnum):
 
     @classmethod
     def named(cls, name: object) -> "Growth":
-        """By its name, or onnxruntime's number: 0 (-1) the power of two, 1 as requested. Raises InvalidArgument."""
+        """Return a Growth by its name or onnxruntime's number: 0 (-1) the power of two, 1 as requested. Raises InvalidArgument."""
         found = {"-1": "kNextPowerOfTwo", "0": "kNextPowerOfTwo", "1": "kSameAsRequested"}.get(str(name), str(name))
         if found not in list(cls):
             raise InvalidArgument(f"arena_extend_strategy {name!r}: expected one of {', '.join(cls)}")
@@ -65,7 +65,7 @@ class Sole(np.ndarray[Any, Any]):
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """As np.empty, which aligns to 16 bytes: the first element lies at the start of a cache line.
+    """Return an uninitialized array as np.empty does, but aligned to a cache line.
 
     Vectors of a cache line's length that begin elsewhere touch two. A microsecond more than np.empty; raises what that raises.
     """
@@ -74,7 +74,7 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 
 
 def owns_bytes(array: Array) -> bool:
-    """Whether no other array looks at its bytes, but for its own views."""
+    """Return True if no other array reads its bytes, except its own views."""
     return array.flags.owndata or type(array.base) is Sole
 
 
@@ -89,7 +89,7 @@ def _aligned(raw: Bytes, nbytes: int, alignment: int) -> Bytes:
 
 
 def address_of(array: Bytes) -> int:
-    """Of the first byte, also for an empty array."""
+    """Return the address of the first byte, also for an empty array."""
     address: int = array.__array_interface__["data"][0]
     return address
 

@@ -1,4 +1,4 @@
-"""What sessions of one process share if they ask for it (`session.use_env_allocators`): one scratch pool, from one allocator."""
+"""Memory shared by sessions that ask for it (`session.use_env_allocators`): one scratch pool, from one allocator."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the C library keeps of memory that was given back to it."""
+"""Freed memory that the C library still holds."""
 
 import ctypes
 import sys

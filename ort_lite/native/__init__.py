@@ -1,4 +1,4 @@
-"""How a Python function becomes native code: `lang` (what kernels use), `spec`, `load`."""
+"""Compilation of Python functions to native code: `lang` (what kernels use), `spec`, `load`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""What an AArch64 CPU can do, as Linux says, in LLVM's words: LLVM looks elsewhere, and misses most of it.
+"""The features of an AArch64 CPU, as Linux reports them, in LLVM's words: LLVM itself misses most of them.
 
 LLVM reads /proc/cpuinfo for CPUs that it knows by number, and knows few of the features; in a container or under emulation
 there may be nothing to read. The kernel's hardware capabilities are those that a program may use.

@@ -35,7 +35,7 @@ class _Patient(Worker):
 
 
 class Background:
-    """What is wanted, in order, and the thread that asks a worker for it while there is something."""
+    """A queue of kernels to compile, in order, and the thread that asks a worker for them."""
 
     def __init__(self) -> None:
         self.worker = _Patient()
@@ -66,7 +66,7 @@ class Background:
                 log.warn(-1, said(error))
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether all that was wanted so far is done, `seconds` from now at the latest."""
+        """Wait until all that was requested so far is done, at most `seconds`; return True if it is."""
         thread = self._thread
         if thread is not None:
             thread.join(seconds)
@@ -81,7 +81,7 @@ class Background:
         self.wait()
 
     def forget(self) -> None:
-        """In a forked child: thread and process are the parent's."""
+        """Reset a forked child: thread and process are the parent's."""
         self.worker.forget()
         self._begin()
 

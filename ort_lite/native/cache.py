@@ -23,7 +23,7 @@ _ADVICE = "name a folder of your own in ORT_LITE_CACHE_DIR"
 
 
 def directory() -> str:
-    """Where objects are kept; "" where there is no home to keep them in."""
+    """Return the folder of cached objects; "" if there is no home to keep them in."""
     override = os.environ.get("ORT_LITE_CACHE_DIR")
     if override:
         return override
@@ -129,7 +129,7 @@ def _may_be_used(folder: str) -> bool:
 
 @cache
 def _trouble(folder: str, *_state: int) -> str:
-    """What is wrong with the folder, or with one on the way to it, which is looked at once a process."""
+    """Describe a problem of the folder, or of one on the way to it; looked at once a process."""
     return private.trouble(folder)
 
 

@@ -1,4 +1,4 @@
-"""Which of several processes compiles a kernel: the one that has locked its byte of a file in the cache folder.
+"""Locks that decide which process compiles a kernel: the one that locks its byte of a file in the cache folder.
 
 A key stands for a byte far behind the end of the file, so that there is one file for all, nothing to clean up, and what a process
 held is free when it ends, however it ends. Further bytes are places: so many may compile at once, of all processes together. Where
@@ -20,7 +20,9 @@ _PLACES = 1 << 62
 
 
 class Claims:
-    """Those of one call of `compile_all`, in one thread of a process at a time: locks are a process's, and end with the first close."""
+    """The claims of one call of `compile_all`, in one thread of a process at a time: locks belong to the process, and end
+    with the first close.
+    """
 
     def __init__(self, folder: str) -> None:
         self._file: int | None = None
@@ -106,5 +108,5 @@ class Claims:
 
 
 def _byte(key: str) -> int:
-    """Of a key: a number of 60 bits, from its end, which no other key has in common with it."""
+    """Return the byte of a key: a number of 60 bits, from its end, which no other key shares."""
     return int(key[-15:], 16)

@@ -1,4 +1,4 @@
-"""What code is compiled for: this machine, or less than it can do, by name. Imports no compiler.
+"""Targets that code is compiled for: this machine, or one with fewer features, by name. Imports no compiler.
 
 A target is a set of features: those of a level, which compilers of C know by the same names, and some beyond it. A kernel is
 compiled for the level, and of what is beyond it for that alone which it names (`Target.narrowed`): machines that differ in the rest
@@ -22,7 +22,7 @@ _TUNINGS = {"x86_64": "x86-64"}
 
 
 class Target(Record):
-    """What to compile for: LLVM triple, a name for messages, and LLVM's features ("+avx,+avx2")."""
+    """A compilation target: LLVM triple, a name for messages, and LLVM's features ("+avx,+avx2")."""
 
     triple: str
     name: str
@@ -30,7 +30,7 @@ class Target(Record):
 
     @property
     def architecture(self) -> str:
-        """Such as x86_64."""
+        """The architecture, for example "x86_64"."""
         return self.triple.partition("-")[0]
 
     @property
@@ -106,7 +106,7 @@ def host() -> Target:
 
 
 def _seen() -> Target:
-    """What this machine is found to be. On Linux its processor and the system say so, and no compiler need be installed."""
+    """Detect this machine. On Linux its processor and the system say what it is, and no compiler need be installed."""
     architecture = os.uname().machine if sys.platform == "linux" else ""
     if architecture == "x86_64":
         leaf, saved = x86.processor()
@@ -181,7 +181,7 @@ def named(name: str) -> Target:
 
 @cache
 def runnable(name: str) -> Target:
-    """As `named`. Raises InvalidArgument, which names those that run here, for a target that does not."""
+    """Return a target by name. Raises InvalidArgument, which names those that run here, for one that does not."""
     machine = host()
     if name == "host":
         return machine

@@ -11,7 +11,7 @@ SIZE = 20
 
 
 def digest(*parts: bytes | memoryview) -> bytes:
-    """Of the parts, one after the other."""
+    """Return the digest of the parts, one after the other."""
     made = blake2b(digest_size=SIZE)
     for part in parts:
         made.update(part)

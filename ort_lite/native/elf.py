@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 class Relocation(NamedTuple):
-    """Where an address goes, in what form, and whose it is: a place in the object, or a function of that name outside."""
+    """A relocation: where an address goes, its form, and its target, in the object or a function outside."""
 
     piece: int
     offset: int
@@ -61,7 +61,7 @@ class Relocation(NamedTuple):
 
 
 class Object(NamedTuple):
-    """What is linked of an object file; `entry` is its one visible function."""
+    """The linked parts of an object file; `entry` is its one visible function."""
 
     pieces: list[Piece]
     relocations: list[Relocation]
@@ -142,7 +142,7 @@ def checked_place(pieces: Sequence[Piece], piece: int, offset: int) -> Place:
 
 
 def checked_entry(pieces: Sequence[Piece], found: Place) -> Place:
-    """Where a function begins. Raises BrokenObject where no code is."""
+    """Return the offset of a function. Raises BrokenObject if there is no code."""
     piece = pieces[found.piece]
     _check(piece.is_code and found.offset < len(piece.data), "an entry that is no code")
     return found
@@ -186,7 +186,7 @@ class _Symbols:
         return self._names[start:end]
 
     def target(self, number: int, addend: int) -> Place | str:
-        """What a relocation means: a place in the object, or a function outside."""
+        """Resolve a relocation: a place in the object, or a function outside."""
         if number >= len(self._all):
             raise BrokenObject(f"symbol {number} of {len(self._all)}")
         name, _, _, section, value, _ = self._all[number]
@@ -199,7 +199,7 @@ class _Symbols:
         return checked_place(self._pieces, piece, value + addend)
 
     def function(self, name: bytes) -> Place:
-        """Where the visible function of that name begins."""
+        """Return the offset of the visible function of that name."""
         for k, (start, info, _, section, _, _) in enumerate(self._all):
             if info >> 4 == _GLOBAL and section != _UNDEFINED and self._name(start) == name:
                 found = self.target(k, 0)
@@ -211,7 +211,7 @@ class _Symbols:
 def _relocations(
     data: bytes, table: _Section, piece: int, pieces: list[Piece], symbols: _Symbols, kinds: Collection[int]
 ) -> Iterator[Relocation]:
-    """Of one piece."""
+    """Yield the relocations of one piece."""
     _check(table.size % _RELOCATION.size == 0, f"a table of relocations of {table.size} bytes")
     for offset, info, addend in _RELOCATION.iter_unpack(data[table.offset : table.offset + table.size]):
         kind = info & 0xFFFFFFFF
@@ -220,8 +220,8 @@ def _relocations(
 
 
 class Layout(NamedTuple):
-    """Where things begin in one stretch of memory: each object's pieces, and a veneer for each function outside that code branches
-    to; the first `split` bytes are code, with constants on pages of their own behind it.
+    """The layout of one stretch of memory: each object's pieces, and a veneer for each outside function that code branches
+    to. The first `split` bytes are code; constants follow on pages of their own.
     """
 
     starts: list[list[int]]
@@ -231,7 +231,7 @@ class Layout(NamedTuple):
 
 
 def layout(objects: Sequence[Object], page: int) -> Layout:
-    """In memory whose pages have that many bytes. O(pieces + relocations)."""
+    """Lay objects out in memory with pages of that many bytes. O(pieces + relocations)."""
     starts = [[0] * len(each.pieces) for each in objects]
     end = _place(objects, starts, 0, code=True)
     called = (r.target for each in objects for r in each.relocations if r.kind in BRANCHES and isinstance(r.target, str))

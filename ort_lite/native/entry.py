@@ -16,7 +16,7 @@ _LLVM = {"f32": "float", "f64": "double", "b1": "i1", "void": "void"}
 
 
 def llvm_type(name: str) -> str:
-    """In assembly: "*f32" -> "ptr", "u8" -> "i8", "f64" -> "double"."""
+    """Return the LLVM type of a parameter: "*f32" -> "ptr", "u8" -> "i8", "f64" -> "double"."""
     if name.startswith("*"):
         return "ptr"
     return _LLVM.get(name) or f"i{name[1:]}"

@@ -1,4 +1,4 @@
-"""What a kernel may touch of its operands: said beside the kernel, in terms of its scalars, and checked before it is called.
+"""Extents: what a kernel may touch of its operands, declared with it in terms of its scalars, checked before each call.
 
     @native
     @extents(x="outer * axis * inner", index="count", y="outer * count * inner")
@@ -44,7 +44,7 @@ Extent = Dim | Reach
 
 
 class Contract(Record):
-    """What a call of a kernel has to look like. `extents` is None for a kernel that declares none."""
+    """The requirements of a kernel call. `extents` is None for a kernel that declares none."""
 
     name: str
     pointers: tuple[str, ...]
@@ -103,8 +103,8 @@ def extents(**texts: str) -> Callable[[F], F]:
 
 @cache
 def contract(function: Callable[..., Any]) -> Contract:
-    """What a call of the function has to look like. O(parameters), once a function. Raises TypeError for extents that do not fit it:
-    other names than its pointers' or than its parameters'.
+    """Return the requirements of a call of the function. O(parameters), once a function. Raises TypeError for extents that
+    name other pointers or parameters than the function has.
     """
     found = parameters(function)
     pointers = tuple(name for name, kind in found if kind == "pointer")
@@ -135,7 +135,7 @@ def _check(function: Callable[..., Any], texts: Mapping[str, str], read: Iterabl
 
 
 def walk(at: Dim, *steps: Dim) -> Reach:
-    """What loops touch that start at `at`: steps are n0, s0, n1, s1, ...: n0 times a step of s0 elements, ...
+    """Return the extent of loops that start at `at`: steps are n0, s0, n1, s1, ...: n0 times a step of s0 elements, ...
 
     Negative numbers of times, whose products a kernel might take for a positive one, are no reach that fits anything.
     """

@@ -18,7 +18,7 @@ _PLAIN = frozenset({int, float, bool, type(None)})
 
 
 class _Own(Record):
-    """What one function contributes to a digest, and the functions and classes that it names."""
+    """The contribution of one function to a digest, and the functions and classes that it names."""
 
     digest: bytes
     references: list[Any]
@@ -37,7 +37,7 @@ _known: dict[Any, _Own] = {}
 
 
 def fingerprint(root: Any) -> Fingerprint:
-    """Of a function and, transitively, of the helpers, emitters and constants that its code names.
+    """Return the digest of a function and, transitively, of the helpers, emitters and constants that its code names.
 
     Comments, docstrings and line numbers do not count. A module imported inside a function is not followed. O(code) once a
     function, then O(number of functions reached).
@@ -61,7 +61,7 @@ def fingerprint(root: Any) -> Fingerprint:
 
 
 def fingerprint_of_source(text: str, scope: Mapping[str, Any]) -> Fingerprint:
-    """As `fingerprint`, of generated text whose globals are `scope`: its words stand for what bytecode would name."""
+    """Return the digest of generated text whose globals are `scope`: its words stand for what bytecode would name."""
     described = [text]
     references: list[Any] = []
     _note_globals(dict.fromkeys(_words(text)), scope, described, references)
@@ -75,7 +75,7 @@ def _words(text: str) -> Iterable[str]:
 
 
 def _digest(described: Iterable[str]) -> bytes:
-    """Of texts that hold no null character, as no name and no repr does."""
+    """Return the digest of texts without null characters, which no name and no repr has."""
     return digest("\0".join(described).encode())
 
 

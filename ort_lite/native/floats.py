@@ -104,7 +104,7 @@ _SIGN = -(1 << 31)
 
 
 def _erf_f32(x: Any) -> Any:
-    """For t = |x|: t + t * P(t**2), a minimax fit up to 0.95, and 1 - Q(t)**4, where Q is one of erfc**(1/4) from there to 4.
+    """Compute erf for t = |x|: t + t * P(t**2), a minimax fit up to 0.95, and 1 - Q(t)**4, where Q is one of erfc**(1/4) up to 4.
 
     Beyond its end each is too small, so that the larger is erf: a comparison with 0.95, and a choice, would cost more. Q is a
     polynomial about 1.5: what Horner rounds is there less than Q falls by from one number to the next, so that erf does not fall.

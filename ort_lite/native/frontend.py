@@ -149,7 +149,7 @@ class LeanTargetContext(TargetContext):
         self._sizes: dict[Any, int] = {}
 
     def get_abi_sizeof(self, ty: Any) -> int:
-        """As numba's, which asks LLVM for every variable, through a module of its own."""
+        """Return the size of a type, as numba's method, which asks LLVM for every variable through a module of its own."""
         if ty not in self._sizes:
             self._sizes[ty] = super().get_abi_sizeof(ty)
         return self._sizes[ty]
@@ -177,7 +177,7 @@ class LeanTypingContext(TypingContext):
         return found
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """As numba's, once for the same types: most calls of a kernel are sums and products of int64."""
+        """Resolve as numba's method, once for the same types: most calls of a kernel are sums and products of int64."""
         if isinstance(func, str):  # of static items: their numbers are no types, 1 and True are one key
             return super().resolve_function_type(func, args, kws)
         key = func, args, tuple(kws.items()) if kws else ()
@@ -187,7 +187,7 @@ class LeanTypingContext(TypingContext):
         return found
 
     def install_registry(self, registry: Any) -> None:
-        """Of attributes, those of _ATTRIBUTES: the others are of containers, 0.2 s to set up."""
+        """Install the attributes in _ATTRIBUTES: the others are of containers, 0.2 s to set up."""
         if registry not in self.installed:
             slim = templates.Registry()
             slim.functions, slim.globals = registry.functions, registry.globals
@@ -292,7 +292,7 @@ _has_loc = cache(base._has_loc)
 
 
 class _Plain:
-    """In place of numba's colours: most of its messages are read by nobody, and colorama takes longer than what failed."""
+    """A replacement of numba's colours: nobody reads most of its messages, and colorama takes longer than what failed."""
 
     def __getattr__(self, name: str) -> Callable[[str], str]:
         return str

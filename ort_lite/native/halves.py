@@ -10,7 +10,7 @@ _HARDWARE = "f16c|neon"
 
 @arithmetic("f32(u16)")
 def _widen_f16(h: Any) -> Any:
-    """By integers: exponent and mantissa move in place, a multiplication by 2**112 mends the exponent."""
+    """Widen float16 by integers: exponent and mantissa move in place, a multiplication by 2**112 corrects the exponent."""
     u = h.to("u32")
     magnitude = (u & 0x7FFF) << 13
     scaled = (magnitude.from_bits() * 2.0**112).bits().to("u32")
@@ -22,7 +22,7 @@ def _widen_f16(h: Any) -> Any:
 
 @arithmetic("u16(f32)")
 def _narrow_f16(x: Any) -> Any:
-    """By integers. Results below 2**-14 are rounded by adding 0.5, whose unit is that of half's denormals."""
+    """Narrow to float16 by integers. Results below 2**-14 are rounded by adding 0.5, whose unit is that of half's denormals."""
     u = x.bits().to("u32")
     sign, magnitude = (u >> 16) & 0x8000, u & 0x7FFFFFFF
     odd = (magnitude >> 13) & 1

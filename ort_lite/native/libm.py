@@ -9,7 +9,7 @@ from ort_lite.native.marks import arithmetic
 def _unary(name: str) -> Callable[[Any], Any]:
     @arithmetic("F(F)")
     def function(x: Any) -> Any:
-        """As C's function of the same name."""
+        """Call the function of that name in C."""
         return x.libm(name)
 
     return function
@@ -18,7 +18,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
 def _binary(name: str) -> Callable[[Any, Any], Any]:
     @arithmetic("F(F,F)")
     def function(x: Any, y: Any) -> Any:
-        """As C's function of the same name."""
+        """Call the function of that name in C."""
         return x.libm(name, y)
 
     return function

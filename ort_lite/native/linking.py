@@ -46,7 +46,7 @@ def link(objects: Mapping[str, Object]) -> list[int]:
 
 
 def image(objects: Sequence[Object], plan: Layout, base: int, outside: Mapping[str, int]) -> bytearray:
-    """What the memory at `base` is to hold; `outside` has the addresses of functions of libraries. Raises NotLinked."""
+    """Return the bytes for memory at `base`; `outside` has the addresses of library functions. Raises NotLinked."""
     made = bytearray(plan.size)
     for each, starts in zip(objects, plan.starts, strict=True):
         for piece, start in zip(each.pieces, starts, strict=True):

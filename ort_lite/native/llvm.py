@@ -87,7 +87,7 @@ def _call_with_text(name: str, *arguments: Any) -> tuple[Any, str]:
 
 
 def process_triple() -> str:
-    """Of the code that this process can run: "x86_64-unknown-linux-gnu"."""
+    """Return the triple of code that this process can run: "x86_64-unknown-linux-gnu"."""
     return _call_with_text("GetProcessTriple")[1]
 
 
@@ -187,7 +187,7 @@ class Engine:
         _call("FinalizeObject", self._engine)
 
     def address(self, symbol: str) -> int:
-        """Of a function in an object that was added; one that is in none ends the process."""
+        """Return the address of a function in an object that was added; an unknown one ends the process."""
         found: int = _call("GetFunctionAddress", self._engine, symbol.encode())
         return found
 

@@ -93,7 +93,7 @@ def finish() -> None:
 
 
 def held(spec: Spec, target: Target) -> bool:
-    """Whether `load` would find the spec without compiling."""
+    """Return True if `load` would find the spec without compiling."""
     if spec in _by_spec.get(target, ()):
         return True
     key = key_of(spec, target)

@@ -1,4 +1,4 @@
-"""How numba types and lowers the language of kernels: pointers, emitted functions, `like`. Imported by compiler.py."""
+"""Typing and lowering of the kernel language in numba: pointers, emitted functions, `like`. Imported by compiler.py."""
 
 import operator
 from collections.abc import Callable

@@ -57,7 +57,7 @@ def _synchronise(base: int, size: int) -> None:
 
 @cache
 def _function(name: str, result: Any, *parameters: Any) -> Any:
-    """Of the C library, declared on a handle of its own."""
+    """Declare a function of the C library on a handle of its own."""
     found = getattr(ctypes.CDLL(None, use_errno=True), name)
     found.restype, found.argtypes = result, parameters
     return found

@@ -1,4 +1,4 @@
-"""What marks a function for the compiler: `@native`, `@emitted`, `@arithmetic`, and the types of parameters."""
+"""Marks of functions for the compiler: `@native`, `@emitted`, `@arithmetic`, and the types of parameters."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
@@ -37,7 +37,7 @@ class Ptr:
 
 
 class NativeOptions(Record):
-    """How the compiler treats one function: LLVM floating-point flags; whether copies go into every caller."""
+    """The compiler's options for one function: LLVM floating-point flags; whether copies go into every caller."""
 
     fastmath: tuple[str, ...] = CONTRACT
     inline: bool = True

@@ -25,7 +25,7 @@ _PACK = "a kernel pack (docs/kernel-packs.md)"
 
 @cache
 def compiler_lacks() -> str:
-    """What the process lacked for a compiler when it first asked, "" where there is none: lowering asks for each program."""
+    """Return what the process lacked for a compiler when it first asked, or "": lowering asks for each program."""
     return _lacks()
 
 

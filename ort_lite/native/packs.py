@@ -98,12 +98,12 @@ def installed() -> Pack | None:
 
 
 def own_base() -> bytes:
-    """Of packs that serve this process."""
+    """Return the base of packs that serve this process."""
     return digest(base(), __version__.encode())
 
 
 def _file(folders: Iterable[str]) -> str | None:
-    """Where the pack is. By the import system's own finder: asking for entry points takes as long as all else of a start."""
+    """Return the path of the pack, by the import system's finder: asking entry points takes as long as the rest of a start."""
     from importlib.machinery import PathFinder
 
     if host().triple not in linking.MACHINES:
@@ -117,12 +117,12 @@ def _file(folders: Iterable[str]) -> str | None:
 
 
 def file_name(architecture: str) -> str:
-    """Of the pack for an architecture, and for this Python: keys hold what bytecode it makes."""
+    """Return the file name of the pack for an architecture and this Python: keys depend on its bytecode."""
     return f"{architecture}-{sys.implementation.cache_tag}.pack"
 
 
 def find(keys: Iterable[str]) -> dict[str, Object]:
-    """Those objects that the installed pack has, by key. Raises KernelLoadError for one that nobody can have made."""
+    """Return the objects that the installed pack has, by key. Raises KernelLoadError for a corrupt one."""
     pack = installed()
     if pack is None:
         return {}
@@ -165,7 +165,7 @@ def encode(made: Object) -> bytes:
 
 
 def decode(body: bytes, machine: int) -> Object:
-    """What `encode` was given; numbers are compared with what they count in, as in object files. Raises BrokenObject."""
+    """Decode what `encode` wrote; numbers are compared with what they count in, as in object files. Raises BrokenObject."""
     try:
         pieces, relocations, names, entry_piece, entry_offset = _COUNTS.unpack_from(body)
         tables = _COUNTS.size + pieces * _PIECE.size

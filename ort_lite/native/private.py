@@ -1,4 +1,4 @@
-"""Whether a file is this user's own: who else could have written to it, or put another in its place.
+"""Checks that a file belongs to this user alone: that nobody else could write to it or replace it.
 
 Owners may be this user and root. Nobody else may write: to the file, to its folder, or to a folder on the way to it, links
 resolved, but for folders like /tmp, where only owners rename and remove (the sticky bit). As OpenSSH looks at keys.
@@ -15,7 +15,7 @@ _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY"))
 
 
 def trouble(folder: str) -> str:
-    """What is wrong with a folder, such as "/data can be written by others"; "" if nothing is. Raises OSError if it is not there."""
+    """Describe a problem of a folder, such as "/data can be written by others", or "". Raises OSError if it does not exist."""
     if not hasattr(os, "geteuid"):
         return ""
     steps = list(_steps(os.path.abspath(folder)))
@@ -27,7 +27,7 @@ def trouble(folder: str) -> str:
 
 
 def trouble_of(state: os.stat_result, final: bool) -> str:
-    """Of one file or folder: `final`, and not on the way to another."""
+    """Describe a problem of one file or folder: `final`, or on the way to another."""
     if not hasattr(os, "geteuid"):
         return ""
     if state.st_uid not in (0, os.geteuid()):
@@ -78,12 +78,12 @@ def make(folder: str) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`: as `linked_opener`, and follows no link in the last place."""
+    """Open as `linked_opener` does, but follow no link in the last place. For `open`."""
     return linked_opener(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
 def linked_opener(path: str, flags: int) -> int:
-    """For `open`: opens regular files alone, and reads bytes as they are on Windows too.
+    """Open regular files only, and read bytes as they are on Windows too. For `open`.
 
     A pipe is opened without waiting for its other end, and closed. Raises OSError, for what is no regular file too.
     """

@@ -1,4 +1,4 @@
-"""Who hears how far compiling is: whoever listens in the thread that needs the kernels, and the logger where nobody does."""
+"""Reports of compile progress: to listeners in the thread that needs the kernels, or else to the log."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ class Progress:
 
     @contextmanager
     def more(self, count: int) -> Iterator[None]:
-        """So many more are compiled inside."""
+        """Count so many more kernels that are compiled inside."""
         self.total += count
         self._since = perf_counter()
         self.tell()
@@ -106,7 +106,7 @@ class Logged:
 
 
 def finished(progress: Progress) -> str:
-    """What is said at the end."""
+    """Report the end."""
     count = f"{progress.done} kernel{'' if progress.done == 1 else 's'}"
     if progress.done < progress.total:
         count = f"{progress.done} of {progress.total} kernels"

@@ -56,7 +56,7 @@ class Sibling:
 
 
 def pipes(count: int) -> tuple[list[Sibling], list[tuple[int, int]]]:
-    """So many siblings that are not there yet, and the descriptors that they will have for input and output."""
+    """Create pipes for so many siblings that do not exist yet, with the descriptors that they will use for input and output."""
     siblings, ends = [], []
     for _ in range(count):
         (read, write), (answers, answered) = os.pipe(), os.pipe()

@@ -1,4 +1,4 @@
-"""What to compile, and the key of its object code. Imports neither numba nor llvmlite."""
+"""Specs of what to compile, and the key of their object code. Imports neither numba nor llvmlite."""
 
 import importlib
 import os
@@ -78,7 +78,7 @@ class Spec(Record):
 
     @classmethod
     def of(cls, function: Callable[..., Any], types: Sequence[str], statics: Mapping[str, StaticValue]) -> "Spec":
-        """As `Spec(function, types, statics)`: one object for equal ones, as long as it is among those that were asked for last."""
+        """Return `Spec(function, types, statics)`: the same object for equal ones among the most recent."""
         return _spec(function, tuple(types), tuple(statics), *statics.values())
 
     @classmethod
@@ -93,7 +93,7 @@ class Spec(Record):
 
     @property
     def name(self) -> str:
-        """For messages: module.function<types>."""
+        """The name in messages: module.function<types>."""
         where = f"{self.source[2]}.{self.source[0]}" if self.source else ""
         if self.function is not None:
             where = f"{self.function.__module__}.{self.function.__qualname__}"

@@ -74,13 +74,13 @@ class TargetContext(cpu.CPUContext):  # type: ignore[misc]
         self.install_registry(mathimpl.registry)
 
     def post_lowering(self, mod: Any, library: Any) -> None:
-        """As numba's, but without linking its run-time system: kernels allocate nothing."""
+        """Finish lowering as numba's method, without linking its run-time system: kernels allocate nothing."""
         _let_integers_wrap(mod)
         if self.fastmath:
             fastmathpass.rewrite_module(mod, self.fastmath)
 
     def cast(self, builder: Any, val: Any, fromty: Any, toty: Any) -> Any:
-        """As numba's, but a float that becomes an integer is defined for every value."""
+        """Cast as numba's method, but define a float that becomes an integer for every value."""
         if fromty is toty:
             return val
         if isinstance(fromty, types.Float) and isinstance(toty, types.Integer):

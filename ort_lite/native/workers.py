@@ -55,7 +55,7 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """With what it was given ahead."""
+        """Return True if it still works on kernels requested ahead."""
         return self._ahead is not None and self._ahead.is_alive()
 
     def go_ahead(self, request: tuple[Any, ...]) -> None:
@@ -125,7 +125,7 @@ class Worker:
         process.wait()
 
     def forget(self) -> None:
-        """In a forked child: the process is the parent's to speak to and to wait for."""
+        """Reset a forked child: the process is the parent's to speak to and to wait for."""
         self._ahead = None
         if self.process is not None:
             self.process.returncode = 0
@@ -225,7 +225,7 @@ class Batch:
         """The cache's state when it was looked at last."""
 
     def compile_here(self) -> dict[str, bytes]:
-        """In this process, one after the other."""
+        """Compile in this process, one kernel after the other."""
         while self._waiting:
             checkpoint()
             if found := self._next():
@@ -237,8 +237,8 @@ class Batch:
         return self._objects
 
     def compile_there(self) -> dict[str, bytes]:
-        """In workers. After an error, those that compile finish what they have begun, as they do when the session is not to be created
-        any more; after Ctrl-C they end.
+        """Compile in workers. After an error, running compilations finish, as they do when the session is no longer wanted;
+        after Ctrl-C they end.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -349,7 +349,7 @@ class Seat(Record):
 
 
 def cores() -> int:
-    """Those that this process may use: of this machine, and of its share in a container."""
+    """Return the cores that this process may use: of this machine, and of its share in a container."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
@@ -360,7 +360,9 @@ def cores() -> int:
 
 
 def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: str) -> bytes:
-    """The object of a spec, from a worker; compiled here if the worker cannot start, or cannot import the very same code."""
+    """Return the object of a spec, compiled by a worker; compiled here if the worker cannot start, or cannot import the very
+    same code.
+    """
     try:
         request = pickle.dumps(spec)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""What an x86-64 CPU can do, as it says itself, in LLVM's words; so that nobody has to load LLVM to ask.
+"""The features of an x86-64 CPU, as it reports them, in LLVM's words; so that nobody has to load LLVM to ask.
 
 By two instructions, not from /proc/cpuinfo: translators of x86-64 code, such as QEMU's and Rosetta, show another machine's there.
 Spec: CPUID and XGETBV in the Intel SDM, volume 2; System V ABI.
@@ -84,7 +84,7 @@ def features(leaf: Leaf, saved: int) -> str:
 
 
 def name(leaf: Leaf) -> str:
-    """What the maker calls it."""
+    """Return the CPU's name as its maker calls it."""
     if leaf(_EXTENDED, 0)[_EAX] < 0x80000004:
         return "x86-64"
     words = [word for number in (0x80000002, 0x80000003, 0x80000004) for word in leaf(number, 0)]
@@ -92,7 +92,7 @@ def name(leaf: Leaf) -> str:
 
 
 def processor() -> tuple[Leaf, int]:
-    """How to ask this CPU, and the state that the operating system saves. Raises OSError where no code may be made."""
+    """Return a way to ask this CPU, and the state that the operating system saves. Raises OSError if no code may be made."""
     code = executable(_CPUID + _XGETBV)
     call = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(code)
     registers = (ctypes.c_uint32 * 4)()

@@ -164,7 +164,7 @@ def check_session(keys: Iterable[str], more: Iterable[str] = ()) -> None:
 
 
 def check_run(keys: Iterable[str], more: Iterable[str] = ()) -> None:
-    """As `check_session`, for the entries of RunOptions."""
+    """Check the entries of RunOptions as `check_session` does those of SessionOptions."""
     _check(keys, run_keys() | set(more), "run")
 
 

@@ -17,7 +17,7 @@ from ort_lite.options.options import RunOptions, seconds
 
 
 class _Alarm:
-    """What is to be called at a time, until somebody has put None in its place."""
+    """A function to call at a time, unless None replaces it first."""
 
     def __init__(self, when: float, act: Callable[[], None]) -> None:
         self.when = when
@@ -88,7 +88,7 @@ class _Clock:
             self._off -= 1
 
     def forget_parent(self) -> None:
-        """In the child of a fork: the thread is the parent's, and so are the runs of its other threads."""
+        """Reset the child of a fork: the thread and the runs of other threads belong to the parent."""
         self._changed, self._alarms, self._off, self._thread = threading.Condition(), [], 0, None
 
 

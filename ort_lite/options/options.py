@@ -23,7 +23,7 @@ class NamedNumber(IntEnum):
 
 
 class GraphOptimizationLevel(NamedNumber):
-    """How far transforms go: none, basic ones, those that fuse operators as well, all."""
+    """The transforms that run: none, basic ones, fusions as well, all."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -118,13 +118,13 @@ def seconds(value: Any, name: str = "timeout") -> float:
 
 
 class Flag:
-    """What options and their copies share."""
+    """A value that options share with their copies."""
 
     raised = False
 
 
 class MemoryAccount(Protocol):
-    """Where the providers of one session get scratch memory from, and who packs it (see `ort_lite.memory.account`)."""
+    """The source and planner of scratch memory for the providers of one session (see `ort_lite.memory.account`)."""
 
     @property
     def planner(self) -> Any: ...
@@ -134,7 +134,7 @@ class MemoryAccount(Protocol):
 
 
 class SessionOptions(_Checked):
-    """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
+    """Options of a session. An unknown attribute raises AttributeError, a value of another type InvalidArgument.
 
     intra_op_num_threads 0 leaves the number to the provider; providers use fewer threads than it says where more do not help.
     inter_op_num_threads counts, in ORT_PARALLEL, the thread that calls `run` too; 0: one for each provider that has a partition. A
@@ -216,7 +216,7 @@ class SessionOptions(_Checked):
 
     @property
     def account(self) -> MemoryAccount | None:
-        """That of the session which has these options; None where no session is made with them. Copies have none."""
+        """The account of the session that has these options; None without a session, and in copies."""
         return self._account
 
     def set_account(self, account: MemoryAccount) -> None:
@@ -287,8 +287,8 @@ class SessionOptions(_Checked):
 
 
 class RunOptions(_Checked):
-    """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled; `timeout`, in
-    seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
+    """Options of one `run`. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled;
+    `timeout`, in seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
 
     They end before their next step at the latest. On Linux the CPU provider ends them in the middle of a kernel, elsewhere between
     two kernels.
@@ -327,7 +327,7 @@ class RunOptions(_Checked):
         self.terminate = True
 
     def ended(self, where: str) -> RunTerminated:
-        """What to raise `where` a run has found `terminate` set: DeadlineExceeded or Cancelled."""
+        """Return the exception for a run that found `terminate` set: DeadlineExceeded or Cancelled."""
         if self._exceeded:
             return DeadlineExceeded(f"the run took longer than its timeout of {self._exceeded:g} s, and was ended {where}")
         return Cancelled(f"the run was ended by RunOptions.terminate {where}")

@@ -1,4 +1,4 @@
-"""What a session does when a provider fails: options that the framework takes out of the provider's own.
+"""A session's policy if a provider fails: options that ort-lite removes from the provider's own.
 
     providers=[("MyExecutionProvider", {"device_id": 1, "required": True, "on_run_error": "next"})]
 
@@ -52,12 +52,12 @@ class Policy(Record):
 
     @property
     def prefers_others(self) -> bool:
-        """Whether there may be nodes about which the provider is not asked."""
+        """Return True if there may be nodes that the provider is not asked about."""
         return bool(self.partitioning_stop_ops or self.cpu_preferred_nodes)
 
     @property
     def shapes_partitions(self) -> bool:
-        """Whether something is said of the size or the number of partitions."""
+        """Return True if an option limits the size or the number of partitions."""
         return any(limit is not None for limit in (self.min_subgraph_size, self.max_subgraph_size, self.max_partitions))
 
 

@@ -48,7 +48,7 @@ def consolidate_tensors_to_buffer(model: Model, opts: TensorBufferOptions | None
 
 
 def _offsets(arrays: list[Array], alignment: int) -> tuple[list[int], int]:
-    """Where each array begins, and where the last one ends."""
+    """Return the offset of each array, and the end of the last."""
     offsets, at = [], 0
     for array in arrays:
         step = alignment or array.dtype.alignment
@@ -59,7 +59,7 @@ def _offsets(arrays: list[Array], alignment: int) -> tuple[list[int], int]:
 
 
 def _lie_so(arrays: list[Array], offsets: list[int], total: int, alignment: int) -> bool:
-    """Whether all lie at these offsets of a consolidated buffer of that size already."""
+    """Return True if all lie at these offsets of a consolidated buffer of that size already."""
     spans = [span for array in arrays if (span := span_of(array)) is not None]
     owner = spans[0].owner
     if not isinstance(owner, ConsolidatedBuffer) or owner.nbytes != total or (alignment and owner.address % alignment):

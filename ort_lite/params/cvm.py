@@ -32,10 +32,10 @@ def CVMArrayFromHandle(handle: int) -> NDArray:
 
 
 def CVMLoadParamsDict(data: bytes) -> dict[str, NDArray]:
-    """As `load_params`."""
+    """Load parameters as `load_params` does."""
     return load_params(data)
 
 
 def CVMSaveParamsDict(params: Mapping[str, Any]) -> bytes:
-    """As `save_params`."""
+    """Save parameters as `save_params` does."""
     return save_params(params)

@@ -1,1 +1,1 @@
-"""Who runs what: claims, convex subgraphs, constraints, borders; `cost` weighs alternatives."""
+"""Assignment of nodes to providers: claims, convex subgraphs, constraints, borders; `cost` weighs alternatives."""

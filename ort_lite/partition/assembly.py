@@ -75,7 +75,7 @@ class Assembly:
 
 
 class _Border:
-    """Which values cross the border of a set of nodes of one graph."""
+    """The values that cross the border of a set of nodes of one graph."""
 
     def __init__(self, claims: Claims) -> None:
         self.claims = claims
@@ -87,7 +87,10 @@ class _Border:
                 self.readers.setdefault(value, []).append(k)
 
     def of(self, members: list[int]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        """What the nodes read from outside, and what others read of theirs. O(inputs and outputs of the nodes)."""
+        """Return the values that the nodes read from outside, and those that others read of theirs.
+
+        O(inputs and outputs of the nodes).
+        """
         inside, claims = set(members), self.claims
         produced = {value: None for k in members for value in claims.nodes[k].outputs if value is not None}
         read = dict.fromkeys([value for k in members for value in claims.reads[k]])
@@ -101,5 +104,5 @@ def _positions(values: Sequence[Value]) -> dict[Value, int]:
 
 
 def _in_order(values: list[Value], position: dict[Value, int]) -> tuple[Value, ...]:
-    """Those that have a position before the others."""
+    """Sort values, those that have a position before the others."""
     return tuple(sorted(values, key=lambda value: position.get(value, len(position))))

@@ -1,4 +1,4 @@
-"""What partitioning decides, as frozen data: who runs each node, and why nobody else does.
+"""The result of partitioning, as frozen data: the provider of each node, and why no other provider runs it.
 
 An Assignment prints as a table, one line a node, bodies indented below their node:
 
@@ -97,7 +97,7 @@ class Level(Record):
 
 
 def label_of(providers: Mapping[str, ExecutionProvider], provider: ExecutionProvider) -> str:
-    """What an assignment among these providers calls one of them; of an instance that is listed twice, the first name."""
+    """Return a provider's name in an assignment; an instance that is listed twice has its first name."""
     return next(label for label, known in providers.items() if known is provider)
 
 
@@ -177,7 +177,7 @@ class Assignment(Record):
         ]
 
     def _repr_html_(self) -> str:
-        """How many nodes each provider runs, and on demand the table."""
+        """Render the number of nodes per provider and, on demand, the table."""
         counts = dict.fromkeys(self.providers, 0)
         for place in self.placements.values():
             counts[place.provider] += 1

@@ -1,4 +1,4 @@
-"""Where values cross between two memories: one copy a value and device, directly where a transfer can, else by the CPU."""
+"""Values that cross between two memories: one copy per value and device, direct if a transfer can, else through the CPU."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -11,7 +11,7 @@ from ort_lite.shapes.expr import Dim
 
 
 class Budgets:
-    """What is left to each provider while nodes are assigned. `resources` are the limits, None for no limit."""
+    """The remaining room of each provider while nodes are assigned. `resources` are the limits, None for no limit."""
 
     def __init__(self, resources: Sequence[Resource | None]) -> None:
         self._resources = resources

@@ -186,7 +186,7 @@ class Claims:
         return {g: kept[g] for g in sorted(kept)}
 
     def _quantized(self, units: Mapping[int, Unit]) -> dict[int, list[int]]:
-        """By group, the groups that hold the parts of a QDQ unit, itself among them (see `qdq_units`). O(nodes + edges)."""
+        """Return, by group, the groups that hold parts of a QDQ unit, itself among them (see `qdq_units`). O(nodes + edges)."""
         from ort_lite.partition.controls import qdq_units
 
         home = {self.nodes[k]: g for g, unit in units.items() for k in unit.nodes}
@@ -256,7 +256,7 @@ class Claims:
         return made, lost
 
     def _after(self, parts: list[int]) -> dict[int, set[int]]:
-        """By group, those of `parts` that read what it computes."""
+        """Return, by group, those of `parts` that read its results."""
         group, inside = self.quotient.group, set(parts)
         return {
             g: {group[reader] for k in self.quotient.members[g] for reader in self.quotient.after[k]} & inside - {g}
@@ -267,7 +267,7 @@ class Claims:
         return sum(len(self.quotient.members[g]) for g in parts)
 
     def _is_saved(self, units: Mapping[int, Unit], parts: list[int]) -> bool:
-        """Whether it is a partition that was compiled before, which nobody else can have."""
+        """Return True for a partition that was compiled earlier, which no other provider can run."""
         return is_context(self.nodes[units[parts[0]].nodes[0]])
 
     def _too_small(self, index: int, units: Mapping[int, Unit], joined: Iterable[Joined]) -> dict[int, Lost]:

@@ -1,4 +1,4 @@
-"""What a user allows a provider of the nodes that it would take: Policy's options from `min_subgraph_size` on.
+"""A user's limits on what a provider may claim: Policy's options from `min_subgraph_size` on.
 
 Before it is asked, nodes behind an operator at which it stops and nodes that compute shapes are taken out; of what it claims,
 partitions that are too small, too large or too many. What stands between nodes that dequantize and quantize stays with them.

@@ -7,7 +7,7 @@ from ort_lite.options.policies import Policy
 
 
 class Preferences:
-    """What `partitioning_stop_ops` and `cpu_preferred_nodes` of each provider mean for the nodes of a graph."""
+    """The meaning of each provider's `partitioning_stop_ops` and `cpu_preferred_nodes` for the nodes of a graph."""
 
     def __init__(self, labels: Sequence[str], policies: Sequence[Policy]) -> None:
         self._labels, self._policies = labels, policies

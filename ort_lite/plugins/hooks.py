@@ -26,7 +26,7 @@ def answers_of(plugins: list[Any], hook: str) -> list[Any]:
 
 
 def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
-    """What each plugin answers, in order. Raises ProviderError that names the plugin and the hook."""
+    """Call a hook of each plugin, in order. Raises ProviderError that names the plugin and the hook."""
     fits, expected = _elements(hook)
     answers = []
     for found in reversed(getattr(manager.hook, hook).get_hookimpls()):
@@ -45,7 +45,9 @@ def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
 
 
 def _elements(hook: str) -> tuple[Callable[[Any], bool], str]:
-    """What the lists hold that a hook answers, and how to say it; "" where it answers no list, or who takes it looks by itself."""
+    """Return the expected elements of the lists that a hook returns, and their description; "" if it returns no list, or its
+    caller checks.
+    """
     if hook == "ort_lite_providers":
         return is_provider, "classes derived from ort_lite.provider.ExecutionProvider"
     if hook in ("ort_lite_transforms", "ort_lite_fusions"):

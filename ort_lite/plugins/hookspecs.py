@@ -92,5 +92,5 @@ def ort_lite_older_form() -> "OlderForm | None":
 
 
 def ort_lite_layout_conversion() -> "LayoutConversion | None":
-    """What makes image operators channels-last for a provider that prefers them so, and undoes it. The first answer counts."""
+    """Return the conversion of image operators to channels last, for providers that prefer it. The first answer counts."""
     return None

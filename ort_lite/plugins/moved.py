@@ -1,4 +1,4 @@
-"""Where modules and names are that had other dotted paths before: one table, by which the old paths work and warn.
+"""Earlier dotted paths of modules and names: one table, by which the old paths work and warn.
 
 Programs, providers and pickles of earlier releases have the old ones. `ort_lite/__init__.py` asks `spec_of` for a module that nothing
 else finds; the modules that a name has left ask `moved_name`.
@@ -85,7 +85,7 @@ def spec_of(name: str) -> ModuleSpec | None:
 
 
 def moved_name(module: str, name: str) -> Any:
-    """What has moved out of a module, with a DeprecationWarning. Raises AttributeError for anything else."""
+    """Return a name that moved out of a module, with a DeprecationWarning. Raises AttributeError for anything else."""
     home = NAMES.get(f"{module}.{name}".removeprefix("ort_lite."))
     if home is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -96,7 +96,7 @@ def moved_name(module: str, name: str) -> Any:
 
 
 def _new_name(name: str) -> str | None:
-    """By the longest part of the old name that the table has."""
+    """Translate a name by the longest part of it that the table has."""
     head, rest = name.removeprefix("ort_lite."), ""
     while head:
         if head in MODULES:

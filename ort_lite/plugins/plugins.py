@@ -45,7 +45,7 @@ BUILT_IN_TRANSFORMS = {"ort_lite_transforms": "ort_lite_transforms"}
 
 
 class Registry:
-    """What is installed and registered. `paths` are the directories to scan; None: those of `sys.path`, when first needed."""
+    """The installed and registered plugins. `paths` are the directories to scan; None: those of `sys.path`, when first needed."""
 
     def __init__(self, paths: Iterable[str] | None = None) -> None:
         self._paths = None if paths is None else list(paths)
@@ -128,7 +128,7 @@ class Registry:
         return answers[0]
 
     def layout_conversion(self) -> "LayoutConversion":
-        """What makes operators channels-last. Raises ProviderError when no plugin brings it."""
+        """Return the conversion to channels last. Raises ProviderError when no plugin brings it."""
         answers: list[LayoutConversion] = self._answers_to("ort_lite_layout_conversion")
         if not answers:
             raise ProviderError("no plugin implements the hook ort_lite_layout_conversion; ort_lite_transforms should")
@@ -192,7 +192,7 @@ class Registry:
         return sorted({*self._registered, *(entry.name for entry in self._installed(PROVIDERS))})
 
     def origin(self, name: str) -> str:
-        """Where a provider comes from: a distribution with its version, "ort-lite", or "registered in this process"."""
+        """Return the origin of a provider: a distribution with its version, "ort-lite", or "registered in this process"."""
         if name in self._registered:
             return "registered in this process"
         if name in BUILT_IN_PROVIDERS:

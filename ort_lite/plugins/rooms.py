@@ -1,4 +1,4 @@
-"""What the core lets the rooms do: `compat`, `tools` and `params`, which the core never imports.
+"""Hooks through which `compat`, `tools` and `params`, which the core never imports, extend it.
 
 Each hook is a function of a room, named by its dotted path as the built-in providers are. Its module is imported by the first call,
 so that a session which is neither viewed nor verified loads no viewer and no verifier. A program may put a function of its own in place

@@ -1,4 +1,4 @@
-"""Which providers a session uses: those that the caller listed, or those of `set_default_providers`; the CPU provider comes last."""
+"""The providers of a session: those that the caller lists, or those of `set_default_providers`; the CPU provider comes last."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
@@ -194,7 +194,7 @@ def _keys(provider: ExecutionProvider) -> Collection[str]:
 
 
 def _alike(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Whether they are the same, as far as they can say so: arrays cannot."""
+    """Return True if two values are equal as far as they can be compared; arrays cannot."""
     try:
         return bool(options == others)
     except ValueError:

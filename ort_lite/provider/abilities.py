@@ -1,4 +1,4 @@
-"""Whether a compiled partition has what `ort_lite.provider.compiled` names.
+"""Checks for the optional members of a compiled partition that `ort_lite.provider.compiled` defines.
 
 By its attributes: nine Protocols that can be asked at run time take 3 ms to define, in every process.
 """

@@ -1,4 +1,4 @@
-"""What providers of accelerators would all write the same: claims by units, numbers in options, saved formats."""
+"""Helpers for providers of accelerators: claims by units, numbers in options, saved formats."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -13,7 +13,7 @@ def claimed(
     misfit: Callable[[Node], Rejection | None],
     unit: Callable[[Node, Collection[Node]], Sequence[Node]] = lambda node, free: [node],
 ) -> Iterator[Capability | Rejection]:
-    """What `get_capability` answers: one Capability a unit, for other nodes why not.
+    """Return the answers of `get_capability`: one Capability per unit, and a Rejection for every other node.
 
     `misfit(node)` is why the accelerator cannot run it; None: it can. `unit(node, free)` lists the node and those of `free`, which no
     unit has so far, that are done in one with it: taken or lost together.
@@ -39,7 +39,7 @@ def count(provider: ExecutionProvider, option: str, value: int | str) -> int:
 
 
 class Format(Record):
-    """Of saved programs, for `compatibility` and `check_compatibility`: prints as "kind first.second".
+    """The format of saved programs, for `compatibility` and `check_compatibility`: prints as "kind first.second".
 
     The first number changes when older runtimes cannot run what is saved, the second when something is added: a runtime runs
     what compilers of its first number and at most its second made.

@@ -1,4 +1,4 @@
-"""What a compiled partition may have besides being called: each a Protocol of its own, to be typed against.
+"""Optional members of a compiled partition, each a Protocol of its own to type against.
 
 A class that has the methods of one has what it stands for; nothing is registered. ort_lite asks by `ort_lite.provider.abilities`.
 """
@@ -18,31 +18,32 @@ class Holdings(TypedDict):
 
 
 class ComputesInto(Protocol):
-    """For callers who have memory for results: as a call. `targets` holds, for each output, None or a C-contiguous array that
-    shares no memory with an input. It may compute such an output there and return the array itself, where type and shape are right.
+    """A partition that can compute into memory of its caller. `targets` holds, for each output, None or a C-contiguous array
+    that shares no memory with an input. It may compute such an output there and return the array itself, if type and shape
+    are right.
     """
 
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]: ...
 
 
 class ComputesIntoMemory(Protocol):
-    """On a device whose provider has an `allocator()`; called in place of a call. `memory` holds, for each output, a handle of as
-    many bytes as it has, or None where only the run tells its size. It computes such an output there and returns an object of its
-    own that a weak reference may point to; when it is gone, the handle goes back to the allocator. `state` comes to one that has a
-    state.
+    """A partition on a device whose provider has an `allocator()`; called in place of a call. `memory` holds, for each
+    output, a handle of as many bytes as it has, or None if only the run tells its size. It computes such an output there
+    and returns an object of its own that a weak reference may point to; when it is gone, the handle goes back to the
+    allocator. `state` is passed to one that has a state.
     """
 
     def into_memory(self, inputs: Sequence[Any], memory: Sequence[Any], *state: Any) -> Sequence[Any]: ...
 
 
 class TellsFacts(Protocol):
-    """What `InferenceSession.explain()` shows of it; "python_steps" is summed."""
+    """A partition with facts for `InferenceSession.explain()`; "python_steps" is summed."""
 
     def facts(self) -> Mapping[str, int | str]: ...
 
 
 class HoldsMemory(Protocol):
-    """What `InferenceSession.memory()` shows of it."""
+    """A partition with figures for `InferenceSession.memory()`."""
 
     def memory(self) -> Holdings: ...
 
@@ -91,16 +92,18 @@ class Restores(ConsumesConstants, Protocol):
 
 
 class DefersCompile(Protocol):
-    """Of a partition that is `nested`: it leaves work undone until it knows whether the provider of the node around it will call it.
-    `complete` is called once when all partitions of a session are compiled, the outer ones first, and raises what `compile` would.
-    An error that says that shapes, contents or memory do not fit (Fail, InvalidArgument, InvalidGraph, MemoryError) does not stop the
-    session: the body may never run. Calling the partition then raises it.
+    """A `nested` partition that leaves work undone until it knows whether the provider of the node around it will call it.
+    `complete` is called once when all partitions of a session are compiled, the outer ones first, and raises what
+    `compile` would. An error that says that shapes, contents or memory do not fit (Fail, InvalidArgument, InvalidGraph,
+    MemoryError) does not stop the session: the body may never run. Calling the partition then raises it.
     """
 
     def complete(self) -> None: ...
 
 
 class HasMachineImage(Protocol):
-    """What `ort_lite.tools.machine` steps through: the partition's instructions over one piece of memory, for these inputs."""
+    """A partition that `ort_lite.tools.machine` can step through: its instructions over one piece of memory, for these
+    inputs.
+    """
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> Any: ...

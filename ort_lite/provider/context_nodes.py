@@ -1,4 +1,4 @@
-"""Which nodes stand for compiled partitions (see `ort_lite.session.context`)."""
+"""Nodes that stand for compiled partitions (see `ort_lite.session.context`)."""
 
 from collections.abc import Sequence
 

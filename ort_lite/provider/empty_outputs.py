@@ -20,7 +20,7 @@ EmptyOutputs = Callable[[Sequence[Any]], list[Array] | None]
 
 
 def empty_outputs(partition: Partition) -> EmptyOutputs:
-    """What to ask before each run. O(inputs) where they have elements. String outputs are left to the accelerator."""
+    """Return a function to call before each run. O(inputs) if they have elements. String outputs are left to the accelerator."""
     types = [value.type for value in partition.outputs]
     open_inputs = [k for k, value in enumerate(partition.inputs) if _is_open(value)]
     shapes = [t.shape for t in types if isinstance(t, TensorType) and t.shape is not None and t.dtype != "string"]

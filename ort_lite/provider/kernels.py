@@ -100,7 +100,7 @@ class KernelRegistry:
         return sorted({op_type for place, op_type in self._kernels if place == domain})
 
     def has_type(self, node: Node, dtype: str) -> bool:
-        """Whether some kernel for the node's operator takes tensors of that type."""
+        """Return True if some kernel for the node's operator accepts tensors of that type."""
         return any(one.types is None or dtype in one.types for one in self._kernels.get((node.domain, node.op_type), ()))
 
     def find(self, node: Node) -> KernelRegistration | Rejection:
@@ -115,7 +115,7 @@ class KernelRegistry:
         )
 
     def _other(self, node: Node) -> str:
-        """Of an operator that is there channels-last alone: nobody turns the image of a node that was not taken as it is."""
+        """Return the channels-last form of an operator that exists in that form alone: unclaimed nodes keep their image."""
         if node.domain or (NHWC_DOMAIN, node.op_type) not in self._kernels:
             return ""
         return f", which is asked about before {NHWC_DOMAIN}.{node.op_type}: register the ordinary form too"
@@ -219,7 +219,7 @@ def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], 
 
 
 class _Memory:
-    """Which values lie in the same memory, by aliases and in-place kernels, and until when it is read."""
+    """The values that share memory, by aliases and in-place kernels, and when that memory is last read."""
 
     def __init__(self, partition: Partition, pairs: Sequence[tuple[Node, KernelRegistration]]) -> None:
         self._partition = partition

@@ -1,4 +1,4 @@
-"""What a compiled partition is to the machine: arenas end to end, a table of its tensors, and instructions."""
+"""A compiled partition as the machine sees it: arenas end to end, a table of its tensors, and instructions."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from ort_lite.record import Record
 
 
 class TableEntry(Record):
-    """Where a tensor lies: `offset` from the first byte of M, C-contiguous from there on."""
+    """The position of a tensor: `offset` from the first byte of M, C-contiguous from there on."""
 
     offset: int
     dtype: DType

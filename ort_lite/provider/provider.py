@@ -187,15 +187,15 @@ class DataTransfer(Protocol):
 
 
 class Resource(Record):
-    """What a provider has room for; None: no limit. Bytes are those of constants and of outputs whose shape is known."""
+    """A limit of a provider; None: no limit. Bytes are those of constants and of outputs whose shape is known."""
 
     nodes: int | None = None
     nbytes: int | None = None
 
 
 class Overhead(Record):
-    """What a provider costs beside its nodes: seconds to start a partition, seconds to begin a copy between its device and the
-    CPU, and bytes a second of such copies.
+    """The cost of a provider besides its nodes: seconds to start a partition, seconds to begin a copy between its device and
+    the CPU, and bytes a second of such copies.
     """
 
     launch: float = 0.0
@@ -250,7 +250,7 @@ class ExecutionProvider:
         """Told once, before the first `get_capability`: the session's threads, memory flags and config entries."""
 
     def get_capability(self, graph: GraphView) -> Iterable[Capability | Rejection]:
-        """What it takes of the nodes in `graph`, and what it declines and why. One that changes the graph is refused by name."""
+        """Return the nodes of `graph` to run, and the declined ones with reasons. A provider that changes the graph is an error."""
         raise NotImplementedError
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
@@ -258,8 +258,8 @@ class ExecutionProvider:
         raise NotImplementedError
 
     def fusions(self) -> "Iterable[Transform | str]":
-        """What makes fewer nodes of those in its partitions: transforms of its own, names of registered ones, or "all" that the
-        hook `ort_lite_fusions` lists, in the order in which they are tried.
+        """Return the transforms that fuse nodes of its partitions: transforms of its own, names of registered ones, or "all"
+        that the hook `ort_lite_fusions` lists, in the order in which they are tried.
 
         `compile` then gets a Partition whose nodes are a fused copy, with the same inputs and outputs in the same order; nothing
         else knows the copy. Which transforms run, the session's optimisation level and `disabled_optimizers` decide. Asked once
@@ -268,12 +268,12 @@ class ExecutionProvider:
         return ()
 
     def supports_type(self, node: Node, dtype: str) -> bool:
-        """Whether it could run the node with floating-point tensors of `dtype`; asked before Casts are inserted."""
+        """Return True if the provider can run the node with floating-point tensors of `dtype`; asked before Casts are inserted."""
         return True
 
     def allocator(self) -> Allocator | None:
-        """For the inputs of its partitions (`transfers.CopiesInto`) and their outputs (`compiled.ComputesIntoMemory`); the same one
-        each time. None: transfer and partitions allocate by themselves.
+        """Return the allocator for the inputs of its partitions (`transfers.CopiesInto`) and their outputs
+        (`compiled.ComputesIntoMemory`); the same one each time. None: transfer and partitions allocate by themselves.
 
         One with `statistics()` and `shrink()` is shown by `InferenceSession.memory` and trimmed by `trim`
         (`ort_lite.memory.allocators.ArenaAllocator` has them).
@@ -318,11 +318,11 @@ class ExecutionProvider:
         return None
 
     def overhead(self) -> Overhead | None:
-        """What starting a partition and moving values cost; None: it is estimated."""
+        """Return the cost of starting a partition and of moving values; None: it is estimated."""
         return None
 
     def preferred_layout(self, node: Node) -> str | None:
-        """For a node that it took: "NHWC" where it wants the image channels-last; None: as it is.
+        """Return "NHWC" for a claimed node whose image should be channels last; None: as it is.
 
         Such a node comes once more to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between Transposes;
         those between two such nodes go, also where elementwise nodes or Concat are between them, which then compute in that layout.
@@ -333,7 +333,7 @@ class ExecutionProvider:
     # While a session lives
 
     def on_session_initialization_end(self) -> None:
-        """Everything is compiled: what only compiling needed can go."""
+        """Release what only compiling needed: every partition is compiled."""
 
     def on_run_start(self, options: RunOptions | None) -> None:
         """Before the first step of a run, in its thread; with ORT_PARALLEL steps may be in others."""
@@ -366,7 +366,10 @@ class ExecutionProvider:
         return None
 
     def deserialize(self, partition: Partition, data: bytes) -> CompiledPartition:
-        """What `serialize` gave, ready to run without compiling. `partition.nodes` is the one EPContext node that stands for it."""
+        """Load what `serialize` returned, ready to run without compiling.
+
+        `partition.nodes` is the one EPContext node that stands for it.
+        """
         from ort_lite.errors import ProviderError
 
         raise ProviderError(
@@ -374,7 +377,7 @@ class ExecutionProvider:
         ).about(provider=self.name)
 
     def compatibility(self) -> str:
-        """What a saved partition depends on: versions, device. Saved beside it."""
+        """Return what a saved partition depends on: versions, device. It is saved with the partition."""
         return ""
 
     def check_compatibility(self, saved: str) -> str | None:

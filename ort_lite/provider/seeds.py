@@ -18,6 +18,6 @@ def set_seed(seed: int) -> None:
 
 
 def seed() -> int | None:
-    """What `set_seed` set last; None: nobody did."""
+    """Return the seed that `set_seed` set last; None if there is none."""
     with _lock:
         return _seed[0] if _seed else None

@@ -15,7 +15,7 @@ def subgraph(partition: Partition) -> Graph:
 
 
 def copied(partition: Partition) -> tuple[Graph, dict[Value, Value], Names]:
-    """As `subgraph`, with the copy of each value and the names that are taken there."""
+    """Do the same as `subgraph`, and return the copy of each value and the names in use there."""
     made = [value for node in partition.nodes for value in node.outputs if value is not None]
     fresh = Names(Graph())
     copies = {value: Value(fresh(value.name), value.type) for value in (*partition.inputs, *made)}

@@ -1,4 +1,4 @@
-"""What a DataTransfer may have besides `can_copy` and `copy`, and a value on a device besides being one: each a Protocol.
+"""Optional members of a DataTransfer and of a value on a device, each a Protocol of its own.
 
 A class that has the method has what it stands for; nothing is registered. A `memory` is a handle of `value.nbytes` bytes from the
 `allocator()` of the provider that reads the value.
@@ -10,8 +10,8 @@ from ort_lite.provider.provider import Device
 
 
 class CopiesInto(Protocol):
-    """As `copy`, into `memory`. Returns an object of its own that a weak reference may point to; when it is gone, the handle goes
-    back to the allocator.
+    """A transfer that copies into `memory`. `copy_into` returns an object of its own that a weak reference may point to; when
+    it is gone, the handle goes back to the allocator.
     """
 
     def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> Any: ...

@@ -20,7 +20,7 @@ class GraphChanged(ProviderError):
 
 
 def capabilities(provider: ExecutionProvider, view: GraphView, label: str = "") -> list[Capability | Rejection]:
-    """What `get_capability` answers. Raises what `ask` raises, and GraphChanged where it changed the graph."""
+    """Return the answers of `get_capability`. Raises what `ask` raises, and GraphChanged if it changed the graph."""
     with unchanged(provider, "get_capability", [view.graph], label):
         answers: list[Capability | Rejection] = ask(provider, "get_capability", view, label=label)
     return answers
@@ -46,7 +46,7 @@ def unchanged(provider: ExecutionProvider, hook: str, graphs: Iterable[Graph | N
 
 
 class _State:
-    """What a graph is, down to its bodies: which objects it is made of, and what small attributes hold."""
+    """The state of a graph, down to its bodies: the objects it consists of, and the contents of small attributes."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -54,7 +54,7 @@ class _State:
         self._frames = [_frame(found) for found in dict.fromkeys((graph, *(node.graph for node, _, _ in self._nodes)))]
 
     def change(self) -> str:
-        """Where the graph is another than it was; "" where it is the same."""
+        """Describe the first difference between the graph and its earlier state; "" if there is none."""
         now = _State(self._graph)
         for (node, was, _), (other, found, _) in zip(self._nodes, now._nodes, strict=False):
             if node is not other or was != found:
@@ -65,7 +65,7 @@ class _State:
 
 
 def _node(node: Node) -> tuple[Any, ...]:
-    """To be compared while the node's attributes are held: a new one could else have the address of an old one."""
+    """Return the state of a node, with its attributes held so that no new one gets the address of an old one."""
     made = [(v.name, v.type, v.producer, id(v.constant)) for v in node.outputs if v is not None]
     attributes = node.attributes
     said = [(name, id(found), _contents(found.value)) for name, found in attributes.items()] if attributes else None

@@ -113,7 +113,10 @@ class CompositeProvider(ExecutionProvider):
         return min((seconds for child in self.children if (seconds := ask(child, "cost", node)) is not None), default=None)
 
     def plan(self, given: Partition) -> Assignment:
-        """Which child runs what of a partition. Raises NotImplemented naming nodes that no child takes in this company."""
+        """Choose the child that runs each part of a partition.
+
+        Raises NotImplemented that names nodes which no child accepts together.
+        """
         graph = subgraph(given)
         originals = [inner for node in given.nodes for inner in _all(node)]
         copies = dict(zip(originals, (inner for node in graph for inner in _all(node)), strict=True))
@@ -198,7 +201,7 @@ def _all(node: Node) -> Iterator[Node]:
 
 
 def _inside_is_taken(claims: Claims, node: Node) -> bool:
-    """Whether children have every node in the bodies, all depths."""
+    """Return True if the children have every node in the bodies, at all depths."""
     if node in claims.whole:
         return True
     bodies = claims.bodies[node]

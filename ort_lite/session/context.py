@@ -57,7 +57,7 @@ _NOTES = "context of "
 
 
 def _fingerprint(data: bytes) -> str:
-    """What `notes` say of a context that is in a file."""
+    """Return the fingerprint that `notes` state for a context in a file."""
     return f"{_NOTES}{len(data)} bytes, BLAKE2b {digest(data).hex()}"
 
 
@@ -100,7 +100,7 @@ def _stage(model: Model, path: str, staged: dict[str, str]) -> None:
 
 
 def context_name(stem: str, node: Node) -> str:
-    """Of a context outside of the model."""
+    """Return the name of a context that is stored outside of the model."""
     return f"{stem}_{node.attr('partition_name')}.bin"
 
 

@@ -1,4 +1,4 @@
-"""What making a session did and how long it took: stages, transforms, `get_capability`, `compile`.
+"""The report of session creation: stages, transforms, `get_capability` and `compile` with their times.
 
 The stages are scopes of the session's event stream (`ort_lite.log.events`). A CreationReport subscribes to it where the config entry
 `ort_lite.creation_trace` is "1" or the session is profiled, and nobody does otherwise. Memory is planned when sizes are known, in the
@@ -56,7 +56,7 @@ class CreationTrace(Record):
         return aligned([COLUMNS, *self.table()])
 
     def _repr_html_(self) -> str:
-        """How long it took, and on demand the table."""
+        """Render the total time and, on demand, the table."""
         seconds = sum(event.seconds for event in self.events if not event.depth)
         html: str = hook("folded")(f"made in {seconds * 1e3:,.1f} ms", COLUMNS, self.table(), ("calls", "ms"))
         return html

@@ -1,4 +1,4 @@
-"""What `InferenceSession.explain()` and `plan()` answer: plain data, printable, comparable."""
+"""The answers of `InferenceSession.explain()` and `plan()`: plain data, printable, comparable."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ Slower = Callable[[Sequence[Placement], str], float | None]
 
 
 class Explanation(Record):
-    """Who runs each node and why nobody else does, what was left out, and what compiled partitions say of themselves."""
+    """The provider of each node with the reasons of the others, what was left out, and facts of compiled partitions."""
 
     assignment: Assignment
     notes: tuple[str, ...]
@@ -30,7 +30,7 @@ class Explanation(Record):
         return sum(int(facts.get("python_steps", 0)) for facts in self.facts.values())
 
     def verdicts(self) -> dict[str, dict[str, Reason]]:
-        """By node and provider: "taken" (its detail is the partition), "declined" or "lost", with code and detail."""
+        """Return, by node and provider, "taken" (its detail is the partition), "declined" or "lost", with code and detail."""
         return {place.node.name: self._verdicts(place) for place in self.assignment.placements.values()}
 
     def _verdicts(self, place: Placement) -> dict[str, Reason]:
@@ -39,12 +39,12 @@ class Explanation(Record):
         return {name: known.get(name, taken) for name in self.assignment.providers}
 
     def boundaries(self) -> dict[str, dict[str, Dim | None]]:
-        """By partition: bytes of each tensor that enters or leaves it, symbolic in free dimensions, None where unknown."""
+        """Return, by partition, the bytes of each tensor that enters or leaves it: symbolic in free dimensions, None if unknown."""
         found = self.assignment.partitions
         return {p.name: {value.name: nbytes(value) for value in (*p.inputs, *p.outputs)} for p in found}
 
     def compare(self, other: "Explanation") -> "Comparison":
-        """What is different in `other`, by the names of the nodes."""
+        """Return the differences to `other`, by the names of the nodes."""
         mine, theirs = self._places(), other._places()
         moved = tuple(
             Move(name, place.node.operator, place.provider, theirs[name].provider, _why(place, theirs[name]))
@@ -58,7 +58,7 @@ class Explanation(Record):
         return {place.node.name: place for place in self.assignment.placements.values()}
 
     def controls(self, costs: "CostModel | None" = None) -> tuple["ControlCost", ...]:
-        """What the options of partitioning took from providers (see `ort_lite.options.policies`), and with a CostModel what that costs.
+        """Return what options of partitioning took from providers (see `ort_lite.options.policies`), and its cost by a CostModel.
 
         O(nodes).
         """
@@ -151,7 +151,7 @@ class Move(Record):
 
 
 class Comparison(Record):
-    """How two assignments differ. Prints a line for each difference; false where there is none."""
+    """The differences between two assignments. Prints one line for each; false if there is none."""
 
     moved: tuple[Move, ...]
     gone: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a session holds in memory: figures as plain data, one cap for all of it, and ways to hold less."""
+"""The memory of a session: figures as plain data, one limit for all of it, and ways to hold less."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
-    """What `InferenceSession.memory` returns, of the compiled forms of one model."""
+    """Return the figures of `InferenceSession.memory` for the compiled forms of one model."""
     constants = list(_unique(c for p in prepared for c in _constants(p.model)))
     mapped = sum(array.nbytes for array in constants if _in_a_file(array))
     known = {_root(array) for array in constants}
@@ -61,7 +61,7 @@ def _in_a_file(array: Any) -> bool:
 
 
 def _held(partition: Any, name: str) -> "Holdings":
-    """What a compiled partition says that it holds. Raises ProviderError where it says something else."""
+    """Return the bytes that a compiled partition says it holds. Raises ProviderError if it says something else."""
     held: Holdings = ask_made(partition, "memory", name, dict)
     if not (
         isinstance(held.get("arrays"), list)
@@ -107,7 +107,7 @@ def _unique(arrays: Iterable[Any]) -> Iterator[Any]:
 
 
 def _root(array: Any) -> int:
-    """Where the memory begins that an array is a view of."""
+    """Return the object that owns the memory of which an array is a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     address: int = array.__array_interface__["data"][0]
@@ -146,7 +146,7 @@ def _shrink(provider: ExecutionProvider, label: str) -> None:
 def shrinking(
     options: RunOptions, providers: Mapping[str, ExecutionProvider], account: Account
 ) -> tuple[Callable[[], None], ...]:
-    """What to call after a run with these options. Raises InvalidArgument for a device without an arena."""
+    """Return the function to call after a run with these options. Raises InvalidArgument for a device without an arena."""
     text = options.config(SHRINK, "")
     if not text:
         return ()

@@ -1,4 +1,4 @@
-"""What a session tells of its model: NodeArg and ModelMetadata, as onnxruntime spells them."""
+"""Descriptions of a session's model: NodeArg and ModelMetadata, as onnxruntime spells them."""
 
 from collections.abc import Mapping, Sequence
 

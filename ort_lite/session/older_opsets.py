@@ -18,7 +18,7 @@ def as_imported(model: Model) -> Model:
 
 
 def bring_to_imports(model: Model) -> None:
-    """As `as_imported`, in place."""
+    """Do the same as `as_imported`, in place."""
     for node in [node for node in model.graph.all_nodes() if _strange(model, node)]:
         imported = model.opset_imports[node.domain]
         there = same_operator(node.domain, node.op_type, imported, imported)
@@ -29,7 +29,7 @@ def bring_to_imports(model: Model) -> None:
 
 
 def _strange(model: Model, node: Node) -> bool:
-    """Whether the model imports another version of the operator than the node's."""
+    """Return True if the model imports another version of the operator than the node's."""
     imported = model.opset_imports.get(node.domain, node.version)
     if imported == node.version or (node.domain, node.op_type, node.overload) in model.functions:
         return False

@@ -1,4 +1,4 @@
-"""What a session starts from: a model loaded by `ort_lite.load`, its weights in spans, its parameters set."""
+"""The start of a session: a model that `ort_lite.load` loaded, its weights in spans, its parameters set."""
 
 import os
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ def _supplied(options: SessionOptions) -> "Supplied | None":
 
 
 def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
-    """What a session remembers of its source, to be made anew with other parameters: nothing that is large."""
+    """Return the part of its source that a session keeps to be rebuilt with other parameters: nothing large."""
     if isinstance(source, (str, os.PathLike)):
         return os.path.abspath(source)
     if isinstance(source, Model):

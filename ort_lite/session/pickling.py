@@ -25,7 +25,7 @@ def parts(
     given: Arguments,
     own_params: bool,
 ) -> Parts:
-    """What `made_again` takes. Raises InvalidArgument where a session cannot be made from what it has kept."""
+    """Return the arguments of `made_again`. Raises InvalidArgument if a session cannot be rebuilt from what it kept."""
     if own_params:
         raise InvalidArgument(
             "the session has parameters that are not the model's file's: pickle one without, and load them there"

@@ -65,7 +65,7 @@ class ReadyOnDevices(Ready):
         run_options: RunOptions | None,
         wanted: Mapping[str, Device],
     ) -> list[Any]:
-        """As `run`; outputs in `wanted` stay on a device of the session, as DeviceTensors."""
+        """Run the model; outputs in `wanted` stay on a device of the session, as DeviceTensors."""
         inputs = self._feeds(input_feed)
         names = tuple(dict.fromkeys(output_names or self._names))
         self._check_names(names)
@@ -121,7 +121,7 @@ def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> C
 
 
 def _reached(own: frozenset[Device], transfers: Sequence[DataTransfer], device: Device) -> bool:
-    """Whether a session's own transfers can take a value from the device."""
+    """Return True if a session's own transfers can take a value from the device."""
     return device in own or any(can_copy(transfer, device, CPU) for transfer in transfers)
 
 
@@ -154,7 +154,7 @@ def _made(
 
 
 def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:
-    """What a value on a device says of its shape, compared with the graph, or what that says alone. Raises ProviderError."""
+    """Return the shape of a value on a device, checked against the graph or by itself. Raises ProviderError."""
     about = f"{who(provider)}: output {value.name!r}, which stays on {provider.device},"
     found: Any = getattr(x, "shape", known)
     if x is None:

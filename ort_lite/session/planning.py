@@ -22,7 +22,7 @@ def plan(
     partitioning: Any = None,
     strict: bool | None = None,
 ) -> Explanation:
-    """What `InferenceSession(model, ...).explain()` would say, but for facts that only compiling tells.
+    """Return what `InferenceSession(model, ...).explain()` would, except for facts that only compiling yields.
 
     `partitioning` and `strict` are as for sessions. Loads, transforms and partitions; providers are created and asked. Raises what
     these raise.

@@ -39,7 +39,7 @@ Stage = Literal["load", "transform", "partition"]
 
 
 class Arguments(Record):
-    """What a session is made with, besides the model, its options and its parameters."""
+    """The arguments of a session besides the model, its options and its parameters."""
 
     providers: Sequence[selection.ProviderEntry] | None = None
     provider_options: Sequence[Mapping[str, Any]] | None = None
@@ -64,7 +64,7 @@ class Loaded(Record):
 
 
 class Preparation(Record):
-    """What the stages made; those that were not asked for made nothing. `notes`: what partitioning is to say of the providers."""
+    """The results of the stages; stages that did not run have none. `notes`: what partitioning reports about the providers."""
 
     loaded: Loaded
     report: TransformReport | None = None

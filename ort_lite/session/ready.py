@@ -107,7 +107,7 @@ class Ready:
     def run_other(
         self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, executable: Executable
     ) -> list[Any]:
-        """As `run`, with another Executable for the model's, step after step."""
+        """Run another Executable in the place of the model's, step after step."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
         other = Ready(prepared, self._events, self._account, self._noted)
         if self._check is not None:
@@ -115,7 +115,7 @@ class Ready:
         return other.run(names, feed, run_options)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        """As `run`, outputs by name, computed in the arrays of `targets` where the compiled model can (`Executable.run_into`).
+        """Run with outputs by name, computed in the arrays of `targets` if the compiled model can (`Executable.run_into`).
 
         None, with nothing run, where it cannot, or where something stands around a run.
         """
@@ -164,7 +164,7 @@ def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:
 
 
 class Closed:
-    """In the place of a compiled model that was given up."""
+    """The stand-in for a compiled model that was released."""
 
     def run(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
         raise RuntimeException("the session is closed")

@@ -158,7 +158,7 @@ class Session:
         options: RunOptions | None,
         wanted: Mapping[str, Device],
     ) -> list[Any]:
-        """As `run`; outputs in `wanted` stay on a device, one of the session's, as DeviceTensors."""
+        """Run the model; outputs in `wanted` stay on a device of the session, as DeviceTensors."""
         ready, feed = self._ready_for(feed, options)
         if wanted:
             from ort_lite.session.placed import ReadyOnDevices
@@ -242,7 +242,7 @@ class Session:
         raise InvalidArgument(f"{who}: the session is closed")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What it was made from: see `ort_lite.session.pickling`. Raises InvalidArgument where it has not kept that, and
+        """Pickle the source of the session: see `ort_lite.session.pickling`. Raises InvalidArgument if it was not kept, and
         RuntimeException once the session is closed.
         """
         if self._state.prepared is None:
@@ -261,7 +261,7 @@ class Session:
 
     @property
     def _prepared(self) -> Prepared:
-        """What the stages made, for tools that look inside. Raises RuntimeException once the session is closed."""
+        """Return the results of the stages, for tools. Raises RuntimeException once the session is closed."""
         prepared = self._state.prepared
         if prepared is None:
             raise RuntimeException("the session is closed")
@@ -293,7 +293,7 @@ class Session:
         return self._state.options.copy()
 
     def explain(self) -> "Explanation":
-        """Who runs each node and why nobody else does."""
+        """Return the provider of each node and the reasons why others do not run it."""
         return self._state.explain()
 
     def view(
@@ -303,7 +303,7 @@ class Session:
         other: "Session | None" = None,
         profile: "str | os.PathLike[str] | None" = None,
     ) -> Any:
-        """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`.
+        """Show the model, stage by stage, as a document and as a page for a browser: `session.view().save("page.html")`.
 
         With `feeds` the session runs on them, and the page shows the time of each node, one of the runs and the memory that it
         planned. With `profile` times are read from a file that `end_profiling` wrote. `other`: a session to compare with, of the same
@@ -319,18 +319,19 @@ class Session:
 
     @property
     def creation_trace(self) -> "CreationTrace | None":
-        """What making the session did, and how long each part took. None: neither the config entry `ort_lite.creation_trace` is "1" nor
-        is the session profiled or logged in verbose words.
+        """Return the steps of session creation and their times. None unless the config entry `ort_lite.creation_trace` is "1"
+        or the session is profiled or logs verbose messages.
         """
         return self._state.creation
 
     def memory_plans(self) -> dict[str, Any]:
-        """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
+        """Return the positions of tensors, by partition, as far as compiled partitions state them; those of runs so far."""
         return self._state.memory_plans()
 
     def memory(self) -> dict[str, Any]:
-        """What the session holds now, in bytes: constants (of them those that lie in mapped files), packed weights, scratch (held,
-        in use by runs, held at most; leases, arenas), what is kept by shape; by provider too, and what their allocators count.
+        """Return the memory that the session holds now, in bytes: constants (of them those in mapped files), packed weights,
+        scratch (held, in use by runs, held at most; leases, arenas), and data cached by shape; by provider too, with the
+        counts of their allocators.
 
         Arrays that sessions share count in each. Nothing once the session is closed.
         """
@@ -356,7 +357,7 @@ class Session:
     # Profiling
 
     def get_profiling_start_time_ns(self) -> int:
-        """On the clock of `time.perf_counter_ns`; 0 when profiling is off."""
+        """Return the start of profiling on the clock of `time.perf_counter_ns`; 0 when profiling is off."""
         return self._profiler.start if self._profiler is not None else 0
 
     def end_profiling(self) -> str:

@@ -1,4 +1,4 @@
-"""All that a session is between two changes: made whole by the stages, swapped whole by `load_params` and `close`."""
+"""The state of a session between two changes: built whole by the stages, swapped whole by `load_params` and `close`."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -88,7 +88,10 @@ class SessionState(Record):
         return [found.prepared for found in (self.ready, other) if isinstance(found, Ready)]
 
     def closed(self, failures: list[OrtLiteError]) -> "SessionState":
-        """What stays of it. Partitions that fail to say their facts go into `failures`, and have none."""
+        """Return the state that stays after closing.
+
+        Partitions that fail to state their facts go into `failures`, and have none.
+        """
         explained = self.explain(failures)
         return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=explained)
 
@@ -184,7 +187,7 @@ def make_state(
 
 
 def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments) -> Callable[[], None] | None:
-    """What raises Fail where a file that weights are mapped from has changed; None where none are, as by default."""
+    """Return a function that raises Fail if a file that weights are mapped from has changed; None without such files."""
     if not isinstance(source, Model) and (given.parse_options is None or not given.parse_options.no_copy):
         return None
     from ort_lite.load.mapped import checks
@@ -230,7 +233,7 @@ def _reported(options: SessionOptions, events: Stream) -> "Iterator[tuple[Creati
 
 
 def _tell(options: SessionOptions, prepared: Prepared, nanoseconds: int) -> None:
-    """What was made, to the log."""
+    """Log what was created."""
     counts = dict.fromkeys(prepared.assignment.providers, 0)
     for partition in prepared.assignment.partitions:
         counts[label_of(prepared.assignment.providers, partition.provider)] += len(partition.nodes)
@@ -248,7 +251,7 @@ def _workers(options: SessionOptions, prepared: Prepared) -> "Workers | None":
 
 
 def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: SessionOptions) -> None:
-    """What the config entry `ep.context_enable` asks for; a warning where no provider saves what it compiled.
+    """Save the contexts that the config entry `ep.context_enable` asks for; a warning if no provider saves what it compiled.
 
     Raises InvalidArgument where no path is given and the model comes from no file, or both are the same.
     """

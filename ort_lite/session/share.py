@@ -39,7 +39,7 @@ def _locked(array: Array) -> Array:
 
 
 def _unchanging(array: Any) -> TypeGuard[Array]:
-    """Whether it owns its bytes, through a span or by itself, and is read-only. Files are mapped once in any case."""
+    """Return True if it owns its bytes, through a span or by itself, and is read-only. Files are mapped once in any case."""
     if not isinstance(array, np.ndarray):
         return False
     span = span_of(array)

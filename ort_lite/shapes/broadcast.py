@@ -49,6 +49,6 @@ def _merged(dim: Expr) -> tuple[Dim, ...]:
 
 
 def _is_one_with(dim: Dim, other: Dim) -> bool:
-    """Whether `other` is 1 wherever `dim` is: then they agree only where both are `dim`."""
+    """Return True if `other` is 1 whenever `dim` is: then they agree only if both are `dim`."""
     found = as_symbol(dim)
     return found is not None and same(substitute(other, {found.name: 1}), 1)

@@ -215,7 +215,7 @@ def whole(dim: Dim) -> Dim:
 
 
 def _degree(dim: Expr) -> int:
-    """How many factors the first term has, which has the most."""
+    """Return the number of factors of the first term, which has the most."""
     return len(dim.terms[0][0])
 
 

@@ -137,7 +137,7 @@ class Container(ctypes.Structure):
             self.free()
 
     def free(self) -> None:
-        """What the deleter does: the memory is let go."""
+        """Free the memory, as the deleter does."""
         with Container._lock:
             Container.live.pop(self.address, None)
             on_free, self._on_free, self.memory = self._on_free, None, None
@@ -147,7 +147,7 @@ class Container(ctypes.Structure):
 
 
 def _free_at(address: int) -> None:
-    """For C code that drops the last reference itself: it gets the container's address."""
+    """Free a container by its address, for C code that drops the last reference itself."""
     Container.at(address).free()
 
 

@@ -70,7 +70,7 @@ def _device_type(device: Any) -> int:
 
 
 def is_dlpack_uint8_tensor(capsule: Any) -> bool:
-    """Whether a capsule, which stays usable, holds a tensor of uint8: tensors of bool may have become one on their way."""
+    """Return True if a capsule, which stays usable, holds a tensor of uint8: tensors of bool may have become one on their way."""
     name = next((name for name in (_VERSIONED, _PLAIN) if _is_valid(capsule, name)), None)
     if name is None:
         raise InvalidArgument(f"a {type(capsule).__name__} is no DLPack capsule, or one that somebody used already")

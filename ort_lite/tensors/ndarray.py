@@ -102,7 +102,7 @@ class NDArray:
         return 0 if self._container is None else int(self._container.ref_counter)
 
     def same_as(self, other: "NDArray") -> bool:
-        """Whether both refer to one container."""
+        """Return True if both refer to one container."""
         return self._container is other._container
 
     def move(self) -> "NDArray":
@@ -177,7 +177,7 @@ class NDArray:
         ctypes.memmove(self.data_ptr, theirs.__array_interface__["data"][0], self.nbytes)
 
     def copyto(self, target: "NDArray") -> None:
-        """As `target.copyfrom(self)`."""
+        """Do the same as `target.copyfrom(self)`."""
         target.copyfrom(self)
 
     def create_view(self, shape: Sequence[int], dtype: DType | None = None) -> "NDArray":
@@ -200,7 +200,7 @@ class NDArray:
 
     @staticmethod
     def load(source: "bytes | str | os.PathLike[str] | BinaryIO", no_copy: bool = False) -> "NDArray":
-        """What `save` gave: bytes, a path or a binary file. With `no_copy`, over the caller's bytes, read-only.
+        """Load what `save` wrote: bytes, a path or a binary file. With `no_copy`, over the caller's bytes, read-only.
 
         Raises InvalidParams for anything else.
         """
@@ -222,7 +222,7 @@ class NDArray:
 
 
 class _Exported:
-    """What NumPy makes an array from; as the array's base it holds a reference to the container."""
+    """The object that NumPy makes an array from; as the array's base it holds a reference to the container."""
 
     __slots__ = ("__array_interface__", "_reference")
 

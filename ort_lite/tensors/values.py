@@ -1,4 +1,4 @@
-"""What counts as a tensor where one is asked for: arrays, NDArrays, OrtValues, numbers."""
+"""Conversion of arguments that are tensors: arrays, NDArrays, OrtValues, numbers."""
 
 from typing import Any
 

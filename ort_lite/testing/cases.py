@@ -46,7 +46,7 @@ def node_cases(operators: frozenset[str] | None = None) -> tuple[Case, ...]:
 
 
 def _node_tests(operators: frozenset[str] | None) -> list[Any]:
-    """Those of the operators at least. Each of ONNX's modules computes its tests when it is imported, and lists them."""
+    """Load at least the tests of the operators. Each of ONNX's modules computes its tests when it is imported, and lists them."""
     from onnx.backend.test.case import node
     from onnx.backend.test.loader import load_model_tests
 
@@ -228,7 +228,7 @@ def of_several_nodes(unary: Sequence[Case]) -> Iterator[tuple[str, Any, dict[str
 
 
 def keeps_shape(case: Case) -> bool:
-    """Whether it is one node from a float32 tensor to one of the same shape, element by element as far as one can see."""
+    """Return True for one node from a float32 tensor to one of the same shape, which appears to work element by element."""
     node = case.model.graph.node
     array = next(iter(case.feed.values())) if len(case.feed) == 1 else None
     domains = {imported.domain for imported in case.model.opset_import} <= {"", "ai.onnx"}

@@ -1,4 +1,4 @@
-"""What a compiled partition holds, as data that can be compared: attributes down to arrays, caches by shape left out."""
+"""The state of a compiled partition as data that can be compared: attributes down to arrays, without caches by shape."""
 
 import hashlib
 from collections import deque
@@ -16,7 +16,7 @@ CONTRACT = ("ort_lite.graph", "ort_lite.provider", "ort_lite.inference")
 
 
 class One:
-    """Which object it is. Holds it: the next one may else come to lie where it lay, and look like it."""
+    """The identity of an object. It holds the object, so that no other can take its address."""
 
     __slots__ = ("thing",)
 
@@ -81,7 +81,7 @@ class _Walk:
                     yield from self.walk(value, f"{path}.{name}", depth - 1)
 
     def _attributes(self, thing: Any) -> Iterator[tuple[str, Any]]:
-        """Of objects, functions, methods and partials; in classes, modules and the graph nothing is looked for."""
+        """Return the attributes of objects, functions, methods and partials; classes, modules and the graph are skipped."""
         if isinstance(thing, partial):
             yield from (("func", thing.func), ("args", thing.args), ("keywords", thing.keywords))
         elif isinstance(thing, MethodType):

@@ -93,7 +93,7 @@ class Cases:
 
     @property
     def operators(self) -> tuple[tuple[str, str], ...]:
-        """All that have recipes, as (domain, name), but those that draw random numbers."""
+        """Return the operators with recipes, as (domain, name), except those that draw random numbers."""
         return tuple(one for one in self._generator.recipes if one[1] not in RANDOM)
 
     def targets(self, domain: str, op_type: str) -> list[Target]:
@@ -124,7 +124,7 @@ class Cases:
     def of_patterns(
         self, transforms: Iterable[Transform], readers: Sequence[str] = ()
     ) -> Iterator[Iterator[GeneratedCase | None]]:
-        """For each pattern of the transforms: models of the nodes that it matches. None where the recipes fail.
+        """Return, for each pattern of the transforms, models of the nodes that it matches. None if the recipes fail.
 
         In some an inner result is an output too, or one of `readers` reads it: elementwise operators of two tensors.
         """

@@ -1,4 +1,4 @@
-"""What checks have at hand: the provider, sessions with it and without, and the cases of which it takes all nodes."""
+"""The tools of checks: the provider, sessions with it and without, and the cases of which it claims all nodes."""
 
 import json
 import shlex
@@ -73,7 +73,7 @@ class GeneratedModels:
 
 
 class Deviation(Record, eq=False):
-    """Where a device is known to compute something else than ONNX says: elements of a result that no check looks at.
+    """A known deviation of a device from ONNX: elements of a result that no check looks at.
 
     `where` takes the operands of a node and gives a mask that broadcasts to its outputs.
     """
@@ -159,7 +159,9 @@ class Kit:
 
     @cached_property
     def _rows(self) -> dict[str, tuple[Case, Case]]:
-        """By operator: a case with one input that keeps its shape, and three of its nodes in a row, as the CPU runs them."""
+        """Return, by operator, a case with one input that keeps its shape, and three of its nodes in a row, as the CPU
+        provider runs them.
+        """
         found: dict[str, tuple[Case, Case]] = {}
         for case in node_cases(self.operators):
             if keeps_shape(case) and case.operators[0] not in found:
@@ -190,7 +192,7 @@ class Kit:
 
     @cached_property
     def _fused(self) -> list[GeneratedCase]:
-        """What its own fusions look for."""
+        """Return the patterns of its own fusions."""
         return self._steering.of_patterns(fusions_of(self._asked))
 
     @property
@@ -235,7 +237,7 @@ class Kit:
         return provider
 
     def differs(self, got: Sequence[Any], wanted: Sequence[Any], case: Case | None = None) -> str | None:
-        """What differs by more than the case, or what is usual among node tests, and the kit allow, or None."""
+        """Describe what differs by more than the case, the usual tolerance of node tests and the kit allow, or return None."""
         rtol, atol = USUAL if case is None else (case.rtol, case.atol)
         return compare(got, wanted, max(rtol, self._rtol), max(atol, self._atol))
 
@@ -249,13 +251,13 @@ class Kit:
         return shlex.join([*words, "--only", check, "--case", case.name])
 
     def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make()` gave the first time, for all checks."""
+        """Return the first result of `make()`, for all checks."""
         if key not in self._remembered:
             self._remembered[key] = make()
         return self._remembered[key]
 
     def session(self, model: Any, provider: ExecutionProvider | None = None, **how: Any) -> Session:
-        """With the provider first. A partition that it cannot compile is an error here."""
+        """Create a session with the provider first. A partition that it cannot compile is an error here."""
         given = provider if provider is not None else self.make()
         with quiet():
             return Session(_bytes(model), options(), providers=[(given, {"on_compile_error": "raise"})], **how)
@@ -303,7 +305,7 @@ bfloat16)."""
 
 
 def compare(got: Sequence[Any], wanted: Sequence[Any], rtol: float, atol: float) -> str | None:
-    """What differs, or None: floats by more than the tolerance, anything else at all."""
+    """Describe what differs, or return None: floats by more than the tolerance, anything else at all."""
     if len(got) != len(wanted):
         return f"{len(got)} outputs, expected {len(wanted)}"
     for k, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):

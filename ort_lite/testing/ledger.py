@@ -88,7 +88,7 @@ class Ledger:
         return found + self._freed_twice()
 
     def _freed_twice(self) -> list[str]:
-        """Only of handles that are objects: an address that is freed twice may end the process."""
+        """Check for objects freed twice; an address that is freed twice may end the process."""
         again = self._allocate(64)
         self._free(again)
         used = self.in_use()
@@ -106,7 +106,7 @@ def _key(handle: Any) -> int:
 
 
 def address_of(handle: Any) -> int | None:
-    """Of handles that say where they lie: integers, arrays, objects with `address` or `ptr`."""
+    """Return the address of handles that state it: integers, arrays, objects with `address` or `ptr`."""
     if isinstance(handle, int):
         return handle
     interface = getattr(handle, "__array_interface__", None) or getattr(handle, "__cuda_array_interface__", None)

@@ -24,8 +24,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType({check.__name__: check for check 
 
 
 class Report(Record):
-    """What each check found; `claimed` and `generated` count the node tests of ONNX, and the kit's own models, of which the provider
-    takes a node.
+    """The findings of each check; `claimed` and `generated` count the node tests of ONNX, and the kit's own models, of which
+    the provider claims a node.
     """
 
     provider: str
@@ -109,13 +109,13 @@ def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> 
 
 
 def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool = False) -> Report:
-    """What the checks found, with what they were tried on; about one generated model alone, no node test is asked about."""
+    """Return the report of the checks; for one generated model alone, no node test is counted."""
     claimed = 0 if kit.models.case else len(kit.claimed)
     return Report(kit.make().name, claimed, len(kit.generated), findings, speeds(kit) if speed else ())
 
 
 def run(check: Check, kit: Kit) -> list[Finding]:
-    """What it found; an exception that the provider let out is a finding too."""
+    """Run a check and return its findings; an exception that the provider let out is a finding too."""
     try:
         return check(kit)
     except Exception as error:  # noqa: BLE001  # whatever the provider lets out

@@ -1,4 +1,4 @@
-"""How long a provider takes beside the CPU provider, operator by operator: a look, no benchmark."""
+"""A provider's time compared with the CPU provider's, operator by operator: a look, no benchmark."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -28,7 +28,7 @@ class Speed(Record):
 
 
 def speeds(kit: Kit) -> tuple[Speed, ...]:
-    """Of the largest generated model of each operator that the provider takes alone; "all" sums them up. Where both run it."""
+    """Time the largest generated model of each operator that the provider claims alone, if both run it; "all" sums them up."""
     found = [speed for name, case in _largest(kit).items() for speed in _timed(kit, name, case)]
     if not found:
         return ()

@@ -1,4 +1,4 @@
-"""Which generated models a provider is tried on: versions and types that it takes, alone and in company."""
+"""The choice of generated models for a provider: versions and types that it claims, alone and in company."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -143,5 +143,5 @@ class Steering:
 
 
 def _some(cases: Sequence[GeneratedCase], count: int) -> Sequence[GeneratedCase]:
-    """So many of them, from all parts of the list."""
+    """Return so many of them, from all parts of the list."""
     return cases[:: max(1, len(cases) // count)]

@@ -27,7 +27,7 @@ class OverBudget(Exception):
 
 
 class Budget:
-    """What is left for the transforms of one graph and its bodies, whose weights have `weights` bytes."""
+    """The remaining bytes for transforms of one graph and its bodies, whose weights have `weights` bytes."""
 
     def __init__(self, weights: int) -> None:
         self.new_bytes = NEW_BYTES + PER_WEIGHT * weights

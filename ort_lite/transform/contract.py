@@ -63,7 +63,7 @@ def names_of(transforms: Iterable[Transform]) -> set[str]:
 
 
 class Change(Record):
-    """What one application of a transform did: nodes by name. A pass sums up what it did in one round."""
+    """The effect of one application of a transform: nodes by name. A pass sums up one round."""
 
     transform: str
     removed: tuple[str, ...]

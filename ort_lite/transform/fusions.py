@@ -23,7 +23,7 @@ class Fusions:
         self._passes = any(isinstance(t, GraphPass) for t in transforms)
 
     def may_find_something(self, nodes: Iterable[Node], fixed: Collection[Graph] = ()) -> bool:
-        """Whether a pattern matches at one of the nodes or inside it: a look, before anything is copied. Passes may always."""
+        """Return True if a pattern matches at one of the nodes or inside it, before anything is copied. Passes always may."""
         return self._passes or any(self._matches(node) or self._matches_inside(node, fixed) for node in nodes)
 
     def _matches_inside(self, node: Node, fixed: Collection[Graph]) -> bool:
@@ -60,7 +60,7 @@ class Fusions:
 
 @lru_cache(maxsize=16)
 def _index_of(rules: tuple[LocalRule, ...]) -> Index:
-    """As `phases_of`: kept."""
+    """Return the index of patterns, cached as that of `phases_of`."""
     return index_of(rules)
 
 

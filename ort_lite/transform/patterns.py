@@ -182,7 +182,7 @@ def _adds_axes(node: Node, index: int, array: Array | None) -> bool:
 
 
 def _is_number(array: Array | None, number: float) -> bool:
-    """Whether a constant of one element is the number, as far as its element type can hold it."""
+    """Return True if a constant of one element is the number, as far as its element type can hold it."""
     if array is None or array.size != 1 or array.dtype.kind not in "fiub":
         return False
     slack = 4 * float(np.finfo(array.dtype).eps) * abs(number) if array.dtype.kind == "f" else 0.0

@@ -70,7 +70,7 @@ class Rewriter:
 
     @property
     def budget(self) -> Budget:
-        """What is left for constants that transforms compute. It depends on the weights that the nodes read at first."""
+        """The remaining bytes for constants that transforms compute. It depends on the weights that the nodes read at first."""
         if self._budget is None:
             values = (value for node in self.graph.all_nodes() for value in node.inputs if value is not None)
             weights = {id(value.constant): value.constant for value in values if value.constant is not None}
@@ -93,7 +93,7 @@ class Rewriter:
         return self.inference.of(value)
 
     def is_private(self, node: Node) -> bool:
-        """Whether only the match reads what the node computes: no other node, no nested graph, no graph output."""
+        """Return True if only the match reads the node's results: no other node, no nested graph, no graph output."""
         return self._foreign_reader(node) is None
 
     def _foreign_reader(self, node: Node) -> Value | None:
@@ -171,7 +171,7 @@ class Rewriter:
             raise ValueError(f"{what} {value.name!r}, which no node of the graph computes")
 
     def _is_input(self, value: Value) -> bool:
-        """Of this graph or of one around or inside it: nodes that are there read it, or it is listed."""
+        """Return True for an input of this graph or of one around or inside it: nodes that are there read it, or it is listed."""
         return any(reader.graph is not None for reader, _ in value.uses) or value in self.graph.inputs
 
     def _title(self, op_type: str) -> str:
@@ -305,7 +305,7 @@ class Rewriter:
                     self.touched[reader] = None
 
     def skip(self, node: Node | Value, reason: str) -> None:
-        """For passes: notes why something was left as it is."""
+        """Note why a pass left something as it is."""
         self.skips[node.name or str(node), reason] = None
 
     # What the driver does around a rule
@@ -355,7 +355,7 @@ class Rewriter:
 
 
 def reads_one_of(reader: Node | None, node: Node) -> bool:
-    """Whether `reader` reads an output of another node."""
+    """Return True if `reader` reads an output of another node."""
     return reader is not None and reader is not node and any(v is not None and v.producer is node for v in reader.inputs)
 
 
@@ -382,7 +382,7 @@ def _why_not_folded(old: Value, index: int, node: Node, arrays: Sequence[Array])
 
 
 def same_info(a: Info, b: Info) -> bool:
-    """Whether both tell rules the same; no rule reads large constants."""
+    """Return True if rules cannot tell the two apart; no rule reads large constants."""
     if a is b:
         return True
     if a.type != b.type or a.contents != b.contents:
@@ -391,7 +391,7 @@ def same_info(a: Info, b: Info) -> bool:
 
 
 def clash(a: Type | None, b: Type | None) -> bool:
-    """Whether two types cannot be those of one value, as far as they are known."""
+    """Return True if two types cannot be those of one value, as far as they are known."""
     if a is None or b is None:
         return False
     if not isinstance(a, TensorType) or not isinstance(b, TensorType):

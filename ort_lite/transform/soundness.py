@@ -1,4 +1,4 @@
-"""What transforms must leave as it is: a graph whose nodes find their inputs, with the model's own inputs and outputs."""
+"""The invariants of transforms: nodes find their inputs, and the model's own inputs and outputs stay."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +11,7 @@ from ort_lite.transform.rewriter import clash
 
 
 class _Fault(Record):
-    """What is wrong, and the nodes that have to do with it: who made or removed one of them is to blame."""
+    """A violated invariant and the nodes involved: the transform that made or removed one of them is to blame."""
 
     text: str
     nodes: tuple[Node, ...] = ()
@@ -105,7 +105,7 @@ def _missing(node: Node, value: Value) -> _Fault:
 
 
 def _to_blame(fault: _Fault, changes: Sequence[Change]) -> list[str]:
-    """Who made or removed one of the nodes last; else those who changed the graph without the Rewriter; else everybody."""
+    """Return the transforms that last made or removed one of the nodes; else those that bypassed the Rewriter; else all."""
     involved = {node.name or str(node) for node in fault.nodes}
     for change in reversed(changes):
         if not involved.isdisjoint((*change.added, *change.removed)):

@@ -47,7 +47,7 @@ class Skipped(Record):
 
 
 class TransformReport(Record):
-    """What transforms did to a model. Printed, one transform a line:
+    """The effects of transforms on a model. Printed, one transform a line:
 
     level all: 1070 nodes became 612 in 7 rounds
     fold_constants          basic     311 changes
@@ -129,7 +129,7 @@ def transform(
 
 
 def chosen_of(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> list[Transform]:
-    """Those that run at an optimisation level. Raises InvalidArgument for two of one name."""
+    """Return the transforms that run at an optimisation level. Raises InvalidArgument for two of one name."""
     names = [t.name for t in transforms]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -148,7 +148,7 @@ def _check(transforms: Sequence[Transform], level: str, disabled: Collection[str
 
 
 class Phase(Record):
-    """What runs until nothing changes: the transforms up to a level, rules by the operator at their root."""
+    """A set of transforms that runs until nothing changes: those up to a level, rules by the operator at their root."""
 
     passes: tuple[GraphPass, ...]
     rules: "Index"
@@ -188,7 +188,7 @@ class Driver:
 
     @property
     def skipped(self) -> list[Skipped]:
-        """What was left alone in the graph as it is now."""
+        """Return what was left alone in the graph as it is now."""
         local = [skip for node, skips in self._node_skips.items() if node.graph is not None for skip in skips]
         return [*(skip for skips in self._skips.values() for skip in skips), *local]
 

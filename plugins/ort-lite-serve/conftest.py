@@ -40,7 +40,7 @@ Start = Callable[..., Running]
 
 @contextmanager
 def _starts() -> Iterator[Start]:
-    """What starts a server: models, and by name what limits and batching are to be. All are ended at last."""
+    """Yield a function that starts a server for models, with limits and batching by name. All are stopped at the end."""
     made: list[Running] = []
 
     def begin(*models: str, **more: Mapping[str, Any]) -> Running:
@@ -62,7 +62,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[Running]:
-    """For all tests that change nothing."""
+    """Serve one server for all tests that change nothing."""
     with _starts() as begin:
         yield begin("double", "texts", "fixed", "halves", limits={"request_bytes": 2_000_000, "json_bytes": 1_000_000})
 

@@ -16,7 +16,7 @@ def _named(*paths: str) -> "list[Transform]":
 
 
 def ort_lite_transforms() -> "list[Transform]":
-    """In the order in which they are tried. They leave operators that the model's own opset has, and make none of several."""
+    """Return the transforms in the order in which they are tried. They keep operators of the model's own opset, and split none."""
     return _named(
         # required
         "constants.constants_to_initializers",
@@ -52,7 +52,7 @@ def ort_lite_transforms() -> "list[Transform]":
 
 
 def ort_lite_fusions() -> "list[Transform]":
-    """In the order in which they are tried: composite operators before what would take their parts."""
+    """Return the fusions in the order in which they are tried: composite operators before those that would take their parts."""
     return _named(
         # basic; those that are not new find more among what others make
         "transpose_pair.merge_transposes",

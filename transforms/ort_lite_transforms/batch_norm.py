@@ -13,7 +13,7 @@ _STATISTICS = (constant("scale"), constant("shift"), constant("mean"), constant(
 
 
 class _Line(NamedTuple):
-    """What a BatchNormalization does to a channel: slope * x + offset, in float64."""
+    """The effect of a BatchNormalization on a channel: slope * x + offset, in float64."""
 
     slope: Array
     offset: Array

@@ -11,7 +11,7 @@ _ATTRIBUTE_LIMIT = 4096  # bytes of an array in an attribute; larger ones are no
 
 @graph_pass(level="basic", counterparts=("CommonSubexpressionElimination",))
 def merge_common_subexpressions(graph: Graph, rewriter: Rewriter) -> int:
-    """Of nodes with the same operator, attributes, inputs and outputs left out, the first in its graph stays. O(nodes).
+    """Merge nodes with the same operator, attributes, inputs and omitted outputs into the first of its graph. O(nodes).
 
     Random ones, Dropout included, nodes with bodies and those of unknown domains are left alone; each graph is looked at for
     itself.

@@ -38,7 +38,7 @@ def constants_to_initializers(graph: Graph, rewriter: Rewriter) -> int:
 
 
 def constant_array(node: Node) -> Array | None:
-    """What a Constant node holds; None inside functions, where an attribute of the call stands for it."""
+    """Return the array of a Constant node; None inside functions, where an attribute of the call stands for it."""
     for attribute in node.attributes.values():
         if attribute.ref:
             return None

@@ -66,7 +66,7 @@ def _divide(a: Array, b: Array) -> Array:
 
 
 def _power(a: Array, b: Array) -> Array:
-    """In the type of the base. Spec: ONNX Pow-15."""
+    """Compute the power in the type of the base. Spec: ONNX Pow-15."""
     if a.dtype.kind in "iu" and (b.dtype.kind not in "iu" or np.any(b < 0)):
         raise NotFoldable("an integer to a power that is no natural number")
     return np.asarray(np.power(a, b)).astype(a.dtype)

@@ -52,7 +52,7 @@ def fuse_gemm_bias(
 
 
 def _fits(bias: Shape | None, result: Shape | None) -> bool:
-    """Whether the bias broadcasts into the result without widening it, for all values of the free dimensions."""
+    """Return True if the bias broadcasts into the result without widening it, for all values of the free dimensions."""
     if bias is None or result is None or len(bias) > len(result):
         return False
     own = result[len(result) - len(bias) :]

@@ -13,7 +13,7 @@ AHEAD = 4
 
 
 class ChannelsLast:
-    """What the hook `ort_lite_layout_conversion` gives. Nodes keep their identity; Transposes that undo each other go.
+    """The answer of the hook `ort_lite_layout_conversion`. Nodes keep their identity; Transposes that undo each other go.
 
     Elementwise nodes and Concat between such nodes compute in the layout that these have: Transposes move behind them in place.
     """
@@ -73,7 +73,7 @@ class _Settling:
         self._made, self._names = dict.fromkeys(made), names
 
     def run(self) -> list[Node]:
-        """Those that stay. Ends: each move takes a Transpose behind a node."""
+        """Return the nodes that stay channels last. Ends: each move takes a Transpose behind a node."""
         moved = True
         while moved:
             moved = False
@@ -124,13 +124,13 @@ class _Settling:
         return home.add_initializer(Value(self._names(f"{value.name}_layout"), constant=moved))
 
     def _leaves(self, transpose: Node) -> bool:
-        """Whether nobody will read the Transpose once those after it that can have moved."""
+        """Return True if nobody will read the Transpose once those after it that can have moved."""
         perm, home, y = transpose.attr("perm"), transpose.graph, transpose.output
         readers = [reader for reader in y.readers if not _undoes(reader, perm)]
         return not y.is_graph_output() and all(self._moves(reader, perm, home, AHEAD) for reader in readers)
 
     def _moves(self, node: Node, perm: list[int], home: Graph | None, ahead: int) -> bool:
-        """Whether its operands come out of such Transposes or have no layout, now or when so many nodes before it have moved."""
+        """Return True if its operands come out of such Transposes or have no layout, now or after so many nodes before it moved."""
         many = node.op_type == "Concat"
         known = traits(node)
         if node.graph is not home or node.domain or not (many or known.elementwise or known.broadcasts):
@@ -165,7 +165,7 @@ def _undone(value: Value, perm: list[int]) -> bool:
 
 
 def _cancel(second: Node) -> None:
-    """Where it undoes the Transpose before it, its readers take what that one reads."""
+    """Remove a Transpose that undoes the one before it: its readers read that one's input."""
     value = second.inputs[0]
     first = value.producer if value is not None else None
     if first is None or first.op_type != "Transpose" or first.domain or first.graph is None:

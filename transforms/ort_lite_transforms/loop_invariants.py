@@ -1,4 +1,4 @@
-"""What a Loop computes anew in each turn, and always alike, is computed once, in front of it."""
+"""Loop-invariant code motion: what a Loop computes alike in each turn is computed once, in front of it."""
 
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.shapes import Shape

@@ -46,7 +46,7 @@ def _hard_swish(before: _Before) -> Value | None:
 
 
 def _layer_normalization(before: _Before) -> Value | None:
-    """None where the rank of x is not known, or the mean or the deviation is asked for."""
+    """Split a LayerNormalization; None if the rank of x is not known, or the mean or the deviation is used."""
     x, scale, *rest = before.node.inputs
     if x is None or scale is None or x.shape is None or x.dtype is None or len(before.node.outputs) > 1:
         return None

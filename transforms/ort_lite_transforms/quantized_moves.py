@@ -30,7 +30,7 @@ def move_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
 
 
 def _folded(rewriter: Rewriter, node: Node, x: Value) -> Value | None:
-    """What the node makes of constant integers x."""
+    """Apply the node to constant integers x."""
     arrays = [rewriter.array(value) for value in (x, *node.inputs[1:])]
     if node.op_type not in FOLDERS or any(array is None for array in arrays):
         return None

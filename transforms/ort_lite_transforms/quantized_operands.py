@@ -1,4 +1,4 @@
-"""What DequantizeLinear and QuantizeLinear say of integers: which operands of a product are bytes, and what they stand for.
+"""Quantized operands: which operands of a product are bytes by DequantizeLinear and QuantizeLinear, and what they stand for.
 
 Sums of products of bytes are exact in 32 bits, up to some ten thousand terms: a product that is known to be deeper stays in floating
 point. A depth that is open, the length of a text, is taken to be none of those.
@@ -40,7 +40,7 @@ class Quantized(Record, eq=False):
         return max(int(limits.max) - low, high - int(limits.min))
 
     def like(self, other: "Quantized") -> bool:
-        """Whether the same integers stand for the same numbers."""
+        """Return True if the same integers stand for the same numbers."""
         if self.axis is not None or other.axis is not None or self.x.dtype != other.x.dtype:
             return False
         return bool(self.steps.item() == other.steps.item() and self.points.item() == other.points.item())
@@ -56,7 +56,7 @@ class Factors(Record, eq=False):
 def quantized(
     rewriter: Rewriter, value: Value | None, graph: Graph | None, types: tuple[str, ...] = _BYTES, moved: bool = False
 ) -> Quantized | str:
-    """What a DequantizeLinear of the graph makes `value` of, or why it is not to be read as integers.
+    """Return the input from which a DequantizeLinear makes `value`, or why it is not to be read as integers.
 
     moved: what stands between the two may be operators that could as well move the integers.
     """
@@ -79,7 +79,7 @@ def requantized(rewriter: Rewriter, node: Node) -> Quantized | str:
 
 
 def moves(node: Node) -> bool:
-    """Whether the operator does to bytes what it does to floats."""
+    """Return True if the operator does to bytes what it does to floats."""
     return (
         node.op_type in MOVES
         and not node.domain
@@ -97,7 +97,7 @@ def alike(parts: Sequence[Quantized | str]) -> Quantized | str:
 
 
 def behind(node: Node, before: Quantized | str) -> Quantized | str:
-    """What stands behind an operator that moves elements, `before` in front of it; x stays the integers in front."""
+    """Return the operand behind an operator that moves elements, `before` in front of it; x stays the integers in front."""
     if isinstance(before, str) or before.axis is None:
         return before
     rank = 0 if before.x.shape is None else len(before.x.shape)
@@ -134,7 +134,7 @@ def factors(rewriter: Rewriter, node: Node, moved: bool = False) -> Factors | st
 
 
 def stays_quantized(rewriter: Rewriter, node: Node) -> bool:
-    """Whether a DequantizeLinear of a constant is for products in integers alone: of its bytes, or of their bias."""
+    """Return True if a DequantizeLinear of a constant serves integer products alone: its bytes, or their bias."""
     value = node.output
     if not value.uses or value.is_graph_output():
         return False

@@ -29,7 +29,7 @@ _NAMES = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "QGemm"}
     counterparts=("QDQSelectorActionTransformer",),
 )
 def multiply_integers(rewriter: Rewriter, root: Node) -> Done | Skip:
-    """In the form that fits what reads the product. Of a Gemm's `beta`, only 1 is an integer's."""
+    """Write an integer product in the form that fits what reads it. Of a Gemm's `beta`, only 1 is an integer's."""
     found = factors(rewriter, root)
     if isinstance(found, str):
         return Skip(found)
@@ -67,7 +67,7 @@ class _Product:
         return None if isinstance(found, str) or found.axis is not None else _Result(node, found)
 
     def bias(self) -> Value | None:
-        """In int32 where it counts what the sums count, else in float32."""
+        """Return the bias in int32 if it has the scale of the sums, else in float32."""
         value = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         if value is None:
             return None
@@ -85,7 +85,7 @@ class _Product:
         return self.rewriter.constant(floats.astype(np.float32), found.x.name)
 
     def _counts(self, bias: Quantized, shape: tuple[int, ...]) -> bool:
-        """Whether the scale of the bias is that of the sums, up to the rounding of their product."""
+        """Return True if the scale of the bias is that of the sums, up to the rounding of their product."""
         if bias.axis not in (None, len(shape) - 1):
             return False
         return bool(np.allclose(bias.steps.reshape(-1), self.steps.reshape(-1), rtol=1e-6, atol=0))
@@ -100,7 +100,7 @@ class _Product:
         return self._op(_NAMES[kind], *left, *right, *([] if bias is None else [bias]), **self._of_conv())
 
     def scaled(self, bias: Value | None) -> Value:
-        """In float32."""
+        """Return the scaled product in float32."""
         zeros = self._zero(self.a), self._zero(self.b)
         around: tuple[int, ...] = (-1,)
         if self.node.op_type == "Conv":

@@ -1,4 +1,4 @@
-"""Of two changes of shape in a row only the last one counts."""
+"""Two changes of shape in a row become one."""
 
 from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule

@@ -46,7 +46,7 @@ class OrtLiteBackend:
 
     @classmethod
     def is_compatible(cls, model: Any, device: str | None = None, **kwargs: Any) -> bool:
-        """Whether models run on the device; None is the default one."""
+        """Return True if models run on the device; None is the default device."""
         return cls.supports_device(get_device() if device is None else device)
 
     @classmethod
@@ -56,7 +56,7 @@ class OrtLiteBackend:
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether a provider of `get_available_providers()` has such a device: CPU, GPU or CUDA, NPU."""
+        """Return True if a provider of `get_available_providers()` has such a device: CPU, GPU or CUDA, NPU."""
         from ort_lite.compat.ep_devices import get_ep_devices
         from ort_lite.plugins.plugins import available_providers
 

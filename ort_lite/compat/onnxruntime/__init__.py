@@ -1,4 +1,4 @@
-"""What a program imports as `onnxruntime` where ort_lite stands in for it: every name of ort_lite, and onnxruntime's modules.
+"""The package that is imported as `onnxruntime` if ort_lite stands in for it: every name of ort_lite, and onnxruntime's modules.
 
 Files of this folder are modules of the same place in onnxruntime; `ort_lite.compat.switch` serves them under its name.
 """

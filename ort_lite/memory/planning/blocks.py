@@ -28,8 +28,8 @@ def compiled(kernel: Callable[..., int], compile: str = WAIT) -> Callable[..., i
 
 
 class Hints:
-    """What was learnt from some sizes, for other sizes of the same lifetimes. Each attribute is replaced, never changed: many
-    threads may read it.
+    """Knowledge from packing some sizes, for other sizes of the same lifetimes. Each attribute is replaced, never changed:
+    many threads may read it.
     """
 
     __slots__ = ("near", "orders", "used")

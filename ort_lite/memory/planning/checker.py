@@ -67,7 +67,7 @@ def check_disjoint(tensors: Iterable[Occupied], where: str) -> None:
 def checked_offsets(
     who: str, pack: Callable[[Blocks, int], Words | Sequence[int]], blocks: Blocks, names: Sequence[str], capacity: int
 ) -> Words:
-    """What `pack` returns. Raises InvalidPlan that names `who` and the block for offsets that nobody may rely on.
+    """Return checked offsets of `pack`. Raises InvalidPlan that names `who` and the block for offsets that are unsafe.
 
     The planner gets a copy of the sizes, so that what is checked is what was asked.
     """

@@ -1,4 +1,4 @@
-"""When tensors live, and tensors that share their bytes. Operator indices are inclusive, as in `MemoryPlan`."""
+"""Lifetimes of tensors, and tensors that share bytes. Operator indices are inclusive, as in `MemoryPlan`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

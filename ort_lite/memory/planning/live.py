@@ -1,4 +1,4 @@
-"""How much lives at once: what both plans and schedules ask, without what else they need."""
+"""The bytes in use at one time: what both plans and schedules need to know."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Who lives together with whom, and the most that lives at once: what packing kernels are told of lifetimes, by NumPy."""
+"""Blocks that live at the same time, and the most bytes in use at once: the input of packing kernels, by NumPy."""
 
 from typing import Any
 

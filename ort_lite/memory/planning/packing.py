@@ -117,7 +117,7 @@ def lifetime_word(start: int, end: int) -> int:
 
 
 def query_word(start: int, end: int) -> int:
-    """What to subtract lifetime words from: both guards survive where start < other's end and other's start < end."""
+    """Return what to subtract lifetime words from: both guards survive where start < other's end and other's start < end."""
     return ((end - 1) << 31) | (TIMES - 1 - start) | GUARDS
 
 

@@ -37,7 +37,7 @@ class Arena(Record):
 
 
 def html_of(arenas: Sequence[Arena], others: Sequence[str]) -> str:
-    """At most 50 kB: the largest arenas, with the bound of each as a line; what is left out is counted. `others` are lines of text."""
+    """Draw the largest arenas, with the bound of each as a line, in at most 50 kB. `others` are lines of text."""
     drawn = sorted(arenas, key=lambda arena: -arena.size)[:_ARENAS]
     lines = [text for arena in drawn for text in _arena(arena, MOST // len(drawn))]
     lines += [f"<p>{escape(line)}</p>" for line in others]

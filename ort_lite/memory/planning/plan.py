@@ -1,4 +1,4 @@
-"""What a memory plan says: for every tensor (role, memory, offset, source), for every arena its bytes, and how good it is."""
+"""Memory plans: role, memory, offset and source of every tensor, the size of every arena, and how good the plan is."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TensorBinding:
-    """Where a tensor's bytes are: at `offset` of the arena of this role in `memory`, filled from `source_memory`.
+    """The position of a tensor: at `offset` of the arena of this role in `memory`, filled from `source_memory`.
 
     Only a staged constant has a source other than its memory; anything else raises InvalidArgument.
     """
@@ -55,7 +55,7 @@ class TensorAllocation:
 
     @property
     def role(self) -> ArenaRole:
-        """Of the arena that it is in."""
+        """The role of the arena that it is in."""
         return ArenaRole.scratch if self.binding is None else self.binding.role
 
 
@@ -95,7 +95,7 @@ class ArenaUsage:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How good a plan's scratch is: its peak, and the bytes alive at the worst moment, below which no plan gets.
+    """The quality of a plan's scratch: its peak, and the bytes in use at the worst moment, which no plan can beat.
 
     The bound is not always attainable: a gap is room for doubt, not proof of waste.
     """
@@ -151,7 +151,7 @@ class MemoryPlan:
         }[role]
 
     def certificate(self, memory: MemoryType | None = None) -> Certificate:
-        """Of the scratch arena in `memory`, or of all together. O(n log n), once. KeyError for an unknown memory."""
+        """Return the certificate of the scratch arena in `memory`, or of all. O(n log n), once. KeyError for an unknown memory."""
         if memory is not None:
             return self.certificates[memory]
         peak = sum(arena.used for arena in self.arena_usages.values())

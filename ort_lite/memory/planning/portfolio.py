@@ -37,7 +37,7 @@ def by_size_and_length(blocks: Blocks) -> Words:
 
 
 def by_start_and_length(blocks: Blocks) -> Words:
-    """In the order of starts; of those that start together the longest-lived first."""
+    """Sort by start; blocks that start together by lifetime, the longest first."""
     return np.lexsort((blocks.start - blocks.end, blocks.start)).astype(np.int64)
 
 
@@ -88,7 +88,7 @@ def _searched(blocks: Blocks, order: Words, offset: Words, peak: int, near: Word
 
 
 def _steps(n: int) -> int:
-    """Of the short search."""
+    """Return the number of steps of the short search."""
     return STEPS_FOR_FEW if n < FEW else min(MOST_STEPS, EFFORT // n**2)
 
 
@@ -97,7 +97,7 @@ def _descending(key: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Words:
 
 
 def _beside(blocks: Blocks, weight: Words) -> Words:
-    """For each block the sum of the weights of all blocks that live together with it at some time. O(n + times)."""
+    """Return, for each block, the summed weights of all blocks that live at some time with it. O(n + times)."""
     born, gone = (np.zeros(blocks.times + 2, np.int64) for _ in range(2))
     np.add.at(born, blocks.start + 1, weight)
     np.add.at(gone, blocks.end + 1, weight)

@@ -1,4 +1,4 @@
-"""What is asked of a memory planner: tensors with their roles and alignments, memories with their limits."""
+"""Requests to a memory planner: tensors with their roles and alignments, memories with their limits."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ MemoryType = str
 
 
 class ArenaRole(StrEnum):
-    """What an arena is for; tensors of different roles never share bytes."""
+    """The purpose of an arena; tensors of different roles never share bytes."""
 
     scratch = "scratch"
     """Writable; a slot is reused when its tensor has died."""
@@ -48,7 +48,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class MemoryConstraint:
-    """What the user asks of one memory: a limit in bytes for all its arenas together, a stronger alignment."""
+    """A user's constraints on one memory: a limit in bytes for all its arenas together, a stronger alignment."""
 
     name: MemoryType
     max_size: int | None = None
@@ -63,11 +63,11 @@ class MemoryConstraint:
             )
 
     def base_alignment(self, platform: Platform) -> int:
-        """Of the arena's first byte: the user's, at least the platform's; 16 where the user asks for nothing."""
+        """Return the alignment of the arena's first byte: the user's, at least the platform's; 16 if the user asks for nothing."""
         return max(self.arena_alignment, platform.min_alignment) if self.arena_alignment else 16
 
     def slot_alignment(self, platform: Platform, dtype_alignment: int = 1, alignment_hint: int = 1) -> int:
-        """Of every slot in the arena: that of the base if the user asks for one, else what platform and tensor need.
+        """Return the alignment of every slot: that of the base if the user asks for one, else what platform and tensor need.
 
         Raises InvalidArgument for a tensor that needs more than the user asks for.
         """
@@ -84,7 +84,7 @@ class MemoryConstraint:
 
 @dataclass(frozen=True, slots=True)
 class TensorAttributes:
-    """Where a tensor goes: scratch and persistent ones first try `memory`; a constant is stored in `memory`.
+    """The memory of a tensor: scratch and persistent ones first try `memory`; a constant is stored in `memory`.
 
     A constant with a `constant_destination_memory` is copied there, a writable memory, and read from there.
     """

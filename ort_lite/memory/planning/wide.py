@@ -54,7 +54,7 @@ def first_fit_wide(
     offset: int,
     scratch: int,
 ) -> int:
-    """What `packing.first_fit` does, with the same result. `room` and `total` are those of `count_listed`."""
+    """Pack as `packing.first_fit` does, with the same result. `room` and `total` are those of `count_listed`."""
     orders, sizes, offsets, rooms = pointer_i64(order), pointer_i64(size), pointer_i64(offset), pointer_i64(room)
     starts, ends = pointer_i64(start), pointer_i64(end)
     first, counts = pointer_i64(scratch), pointer_i64(scratch + 8 * RANGES)

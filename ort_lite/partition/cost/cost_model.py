@@ -1,4 +1,4 @@
-"""What an assignment costs: seconds of its nodes, of starting partitions and of moving values. Plain data, saved as JSON."""
+"""The cost of an assignment: seconds for its nodes, for starting partitions and for moving values. Plain data, saved as JSON."""
 
 import os
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _FORMAT = "ort-lite-costs-1"
 
 
 class Rates(Record):
-    """How fast a provider is taken to be: `node` seconds for each, and the longer of its arithmetic and its memory traffic."""
+    """The assumed speed of a provider: `node` seconds for each, and the longer of its arithmetic and its memory traffic."""
 
     node: float
     flops: float
@@ -184,7 +184,7 @@ class Prices:
         return overhead.latency + nbytes(value, self._size) / overhead.bandwidth
 
     def weights(self, graph: Graph) -> Mapping[Graph, float]:
-        """How often each graph runs: the main one once."""
+        """Return how often each graph runs; the main graph runs once."""
         if graph not in self._weights:
             self._weigh(graph, 1.0)
         return self._weights

@@ -49,7 +49,7 @@ class Search:
     # Moves
 
     def _give_back_at_once(self) -> None:
-        """What seems too dear of all partitions, in one move: where there are many, single ones would take too long.
+        """Release all partitions that seem too expensive in one move; with many, single moves would take too long.
 
         Once with parts of partitions, once with whole ones alone; the cheaper assignment counts.
         """
@@ -116,7 +116,7 @@ class Search:
         return moves
 
     def _providers(self) -> list[Move]:
-        """Everything that a provider has."""
+        """Propose to release everything that a provider has."""
         moves = {label: list[Move]() for label in self.best.providers}
         for p in self.best.partitions:
             moves[self._prices.label(p)].append(self._move(p, p.nodes))
@@ -155,7 +155,7 @@ class Search:
         return undone
 
     def _evaluate(self, bars: Move) -> bool:
-        """Whether the assignment without these is cheaper; then it is the best."""
+        """Return True if the assignment without these is cheaper; it is then the best."""
         if self._left <= 0 or bars in self._tried:
             return False
         self._tried.add(bars)
@@ -182,7 +182,7 @@ class Search:
         return min(self._later(label, node) or [label], key=lambda later: self._prices.node(later, node))
 
     def _launches(self, move: Move) -> float:
-        """At the best there are two partitions less to start."""
+        """Return the most that a move can save in launches: at best two partitions fewer start."""
         return max(self._prices.overheads[label].launch for label, _ in move) + self._prices.overheads[self._last].launch
 
     def _saves(self, move: Move, already: AbstractSet[Node] = frozenset()) -> float:
@@ -199,7 +199,7 @@ class Search:
         return saved
 
     def _copies(self, value: Value, moved: AbstractSet[Node]) -> float:
-        """Of a value from where it is computed to all memories where it is read, in the value's graph; bodies read on the CPU."""
+        """Return the copies of a value to all memories that read it, in the value's graph; bodies read on the CPU."""
         graph = value.producer.graph if value.producer is not None else None
         home = self._device(value.producer, moved) if value.producer is not None else CPU
         there = {self._device(node, moved) if node.graph is graph or graph is None else CPU for node in value.readers}
@@ -222,12 +222,12 @@ class Search:
 
 
 def _around(node: Node) -> Iterator[Value]:
-    """What a node reads and computes, without constants."""
+    """Return the values that a node reads and computes, without constants."""
     return (v for v in (*node.inputs, *node.captures(), *node.outputs) if v is not None and v.constant is None)
 
 
 def _takers(greedy: Assignment) -> dict[Node, list[str]]:
-    """For each node of a level the providers, in order, that had it and that would take it were everything theirs to take.
+    """Return, for each node of a level, the providers that had it or would claim it if everything were theirs, in order.
 
     Those before the one that had it declined it, and were not offered more.
     """
@@ -246,7 +246,7 @@ def _takers(greedy: Assignment) -> dict[Node, list[str]]:
 
 
 def _connected(nodes: Sequence[Node]) -> list[list[Node]]:
-    """Those of which one reads another, directly or by others of them."""
+    """Return the nodes connected by reading each other, directly or through others of them."""
     inside, found, seen = set(nodes), list[list[Node]](), set[Node]()
     for first in nodes:
         pocket, stack = list[Node](), [first]
@@ -263,7 +263,7 @@ def _connected(nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 def _edge(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Those that read nothing of the others, or that none of the others reads."""
+    """Return the nodes that read none of the others, or that none of the others reads."""
     inside = set(nodes)
     for node in nodes:
         before = any(v is not None and v.producer in inside for v in node.reads())

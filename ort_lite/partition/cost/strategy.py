@@ -36,7 +36,7 @@ class CostStrategy:
 
 
 def strategy_of(given: Any, options: SessionOptions) -> Strategy | None:
-    """What `partitioning=` or the config asks for; None: greedy. Raises InvalidArgument for what is neither."""
+    """Return the strategy that `partitioning=` or the config names; None is greedy. Raises InvalidArgument for anything else."""
     wanted = options.config(PARTITIONING, "greedy") if given is None else given
     if wanted == "cost":
         path = options.config(COST_MODEL, "")

@@ -1,4 +1,4 @@
-"""How much there is to do in a node: arithmetic and bytes, from its shapes and the traits of its operator.
+"""The work in a node: arithmetic and bytes, from its shapes and the traits of its operator.
 
 `operations` counts what the definition of an operator says; a multiplication and an addition are two, and any function of one element
 counts as one: a sum like an error function. `work` is the rough estimate for costs that nobody measured.
@@ -163,7 +163,7 @@ def _fold(node: Node, size: Sizes, _: int) -> float:
 
 
 def _einsum(node: Node, size: Sizes, _: int) -> float:
-    """As one loop over all letters; with an ellipsis at least the elements."""
+    """Count Einsum as one loop over all letters; with an ellipsis, at least the elements."""
     equation = str(node.attr("equation", "")).replace(" ", "")
     sizes: dict[str, int] = {}
     for term, value in zip(equation.split("->")[0].split(","), node.inputs, strict=False):

@@ -1,4 +1,4 @@
-"""What a provider says before anything runs: its contract, and what it takes."""
+"""Checks of a provider's answers before anything runs: its contract, and what it claims."""
 
 from collections.abc import Sequence
 from typing import Any

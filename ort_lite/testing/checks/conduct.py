@@ -1,4 +1,4 @@
-"""How a compiled partition behaves: towards its inputs and outputs, other threads, other instances, failed runs."""
+"""Checks of a compiled partition's conduct: towards its inputs and outputs, other threads, other instances, failed runs."""
 
 import sys
 import threading
@@ -123,7 +123,7 @@ def threads(kit: Kit) -> list[Finding]:
 def _hammered(
     session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, paused: bool = False
 ) -> list[str]:
-    """What went wrong."""
+    """Run from many threads at once, and return what went wrong."""
     problems: list[str] = []
     start, over = threading.Barrier(len(feeds)), threading.Event()
 

@@ -46,7 +46,7 @@ def _of_kind(kit: Kit, kind: str) -> list[Finding]:
 
 
 def _failure(kit: Kit, case: GeneratedCase, deviated: set[str]) -> str | None:
-    """What is wrong with the first run that is. Operators that deviate as is known are added to `deviated`."""
+    """Describe the first wrong run. Operators that deviate as known are added to `deviated`."""
     expected = kit.models.expected(case)
     session: Any = made(partial(kit.session, case.model))
     if isinstance(session, Exception):
@@ -64,7 +64,7 @@ def _failure(kit: Kit, case: GeneratedCase, deviated: set[str]) -> str | None:
 def _difference(
     kit: Kit, case: GeneratedCase, feed: Mapping[str, Any], got: list[Any], right: list[Any], deviated: set[str]
 ) -> str | None:
-    """What differs in elements at which the provider is not known to deviate."""
+    """Describe the differences in elements at which no deviation is known."""
     text, operator = kit.differs(got, right), case.operators[0]
     known = kit.known.get(case.kind, {}).get(operator) if len(case.nodes) == 1 else None
     if text is None or known is None:

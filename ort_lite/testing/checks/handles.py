@@ -81,7 +81,7 @@ class _Calls:
             yield "what a call returned changed when the state was released"
 
     def _in_memory(self, inputs: Sequence[Any], state: Sequence[Any], called: Sequence[Any]) -> Iterator[str]:
-        """What is computed into memory is what a call gives, and each output is in its own."""
+        """Check that results computed into memory equal those of a call, and that each output is in its own."""
         arrays = [self._way.copy(value, self._device, CPU) for value in called]
         allocator = self._partition.provider.allocator()
         if allocator is None or not hasattr(self._way, "copy_into"):

@@ -27,7 +27,7 @@ ROW = 2048
 
 
 def transfer(kit: Kit) -> list[Finding]:
-    """With a memory of its own it has a data transfer: what goes in comes out, type, shape and bits, and is a copy."""
+    """Check the data transfer of a provider with a memory of its own: type, shape and bits survive, and results are copies."""
     provider = kit.configured()
     if provider.device == CPU:
         return []
@@ -69,7 +69,7 @@ def _side_by_side(provider: ExecutionProvider, way: Any) -> str | None:
 
 
 def _ways_in(provider: ExecutionProvider, way: Any) -> dict[str, Callable[[Any], Any]]:
-    """By `copy`, and into memory of the allocator where the two can."""
+    """Return the ways into the device: by `copy`, and into memory of the allocator if the two support it."""
     found: dict[str, Callable[[Any], Any]] = {"copy": lambda array: way.copy(array, CPU, provider.device)}
     memory = provider.allocator()
     if memory is not None and hasattr(way, "copy_into"):
@@ -79,7 +79,7 @@ def _ways_in(provider: ExecutionProvider, way: Any) -> dict[str, Callable[[Any],
 
 
 def _samples(kit: Kit) -> Iterator[Any]:
-    """Of each type that enters or leaves an operator which it takes alone: a matrix, nothing, a number."""
+    """Return samples of each type that enters or leaves an operator which it claims alone: a matrix, nothing, a number."""
     whole = [case for case in kit.claimed if len(case.model.graph.node) == 1]
     arrays = [np.asarray(a) for case in whole for a in (*case.feed.values(), *case.expected)]
     for dtype in dict.fromkeys(array.dtype for array in arrays):
@@ -105,7 +105,7 @@ def _there_and_back(inwards: Callable[[Any], Any], way: DataTransfer, device: De
 
 
 def release(kit: Kit) -> list[Finding]:
-    """When a session is gone, so is what was compiled for it; when a run is over, so are its inputs and outputs."""
+    """Check that compiled code is freed with its session, and inputs and outputs with their run."""
     with short_collections():
         return [finding for case, session in new_sessions(kit, 8) for finding in _released(kit, case, session)]
 
@@ -149,7 +149,7 @@ def _left_by_runs(session: Any, feed: Mapping[str, Any]) -> str | None:
 
 
 def caches(kit: Kit) -> list[Finding]:
-    """What it keeps for each shape has a limit: with ever other shapes memory stops growing, on the device too.
+    """Check that caches by shape have a limit: with ever new shapes memory stops growing, on the device too.
 
     Of cases that it takes whole; the CPU provider's nodes would keep something of their own. Of small ones, where there are some:
     large images cost minutes and keep no more.
@@ -237,7 +237,7 @@ def allocator(kit: Kit) -> list[Finding]:
 
 
 def _books(kit: Kit, case: Case) -> list[str]:
-    """What five runs, and then the end of the session, leave in the books of a new instance."""
+    """Return the allocation log of a new instance after five runs and the end of the session."""
     provider = kit.make()
     memory = provider.allocator()
     if memory is None:

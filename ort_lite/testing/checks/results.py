@@ -1,4 +1,4 @@
-"""Whether what a provider claims gives the right results."""
+"""Checks of results: what a provider claims gives what ONNX expects."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from ort_lite.testing.kit import Finding, Kit, reference
 
 
 def claims(kit: Kit) -> list[Finding]:
-    """What it claims it can compile and run, and the results are those that ONNX expects. It claims something."""
+    """Check that it can compile and run what it claims, with the results that ONNX expects. It claims something."""
     if not kit.claimed:
         return [Finding("claims", "", "it takes no node of the node tests: there is nothing to check")]
     found = []
@@ -43,7 +43,7 @@ def constants(kit: Kit) -> list[Finding]:
 
 
 def shapes(kit: Kit) -> list[Finding]:
-    """With open dimensions it runs other sizes, of one and empty ones too, and numbers (0-d), as the CPU provider does.
+    """Check open dimensions with other sizes, of one and empty ones too, and numbers (0-d), against the CPU provider.
 
     A size that the CPU provider refuses is no size of the operator's; where it makes NaN of nothing, ONNX leaves the result open.
     """

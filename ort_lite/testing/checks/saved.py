@@ -39,7 +39,7 @@ def saved(kit: Kit) -> list[Finding]:
 
 
 def _with_most(kit: Kit) -> list[GeneratedCase]:
-    """Those of the models that it takes whole with most constants, attributes and nodes, a few for each first operator."""
+    """Return the models, claimed whole, with most constants, attributes and nodes, a few for each first operator."""
     found: defaultdict[str, list[GeneratedCase]] = defaultdict(list)
     for case in sorted(kit.generated, key=lambda one: (-len(one.constants), -one.size[1], -len(one.nodes))):
         first = found[case.operators[0]]
@@ -91,7 +91,7 @@ def _broken(kit: Kit, session: Any) -> Iterator[str]:
 
 
 def _versions(kit: Kit) -> Iterator[str]:
-    """What another version saved, and what somebody else did."""
+    """Check partitions that another version saved, and ones that somebody else wrote."""
     provider = kit.configured()
     mine = provider.compatibility()
     if provider.check_compatibility(mine) is not None:

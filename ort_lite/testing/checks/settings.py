@@ -15,7 +15,7 @@ NOWHERE = 1 << 20
 
 
 def settings(kit: Kit) -> list[Finding]:
-    """What an option cannot be is refused, and so is one that it does not know: by an error of ort_lite's that names the option."""
+    """Check that impossible values and unknown options are rejected by an error of ort_lite's that names the option."""
     wrong: list[tuple[str, Any]] = [("an_option_that_nobody_knows", 1)]
     for name, value in _options(kit).items():
         wrong += [(name, other) for other in _other_types(value)]
@@ -33,7 +33,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _other_types(value: Any) -> Iterator[Any]:
-    """What is no number, where one is meant, and neither yes nor no."""
+    """Return values that are no number for a number, and neither yes nor no for a switch."""
     if _is_number(value) or isinstance(value, bool):
         yield from ("neither a number nor yes or no", [value])
 

@@ -17,7 +17,7 @@ OTHERS = ("numpy", "ort_lite", "ort_lite_cpu")
 
 
 def made(make: Callable[[], Any]) -> Any:
-    """What it gives, or the exception."""
+    """Return the result of a call, or its exception."""
     try:
         return make()
     except Exception as error:  # noqa: BLE001  # whatever the provider lets out
@@ -30,7 +30,7 @@ def ran(session: Any, feed: Mapping[str, Any]) -> Any:
 
 
 def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: ExecutionProvider | None = None) -> Any:
-    """Of a new session: the outputs, or the exception."""
+    """Return the outputs of a new session, or the exception."""
     return made(lambda: kit.session(model, provider).run(None, copied(feed)))
 
 
@@ -39,7 +39,7 @@ def told(error: Exception) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Where in the provider it began: the innermost line that is neither ort_lite's nor NumPy's."""
+    """Return the innermost line of an exception that is neither ort_lite's nor NumPy's."""
     while error.__cause__ is not None:
         error = error.__cause__
     place = ""
@@ -62,7 +62,7 @@ def sessions(kit: Kit) -> Iterator[tuple[Case, Any]]:
 
 
 def new_sessions(kit: Kit, most: int) -> Iterator[tuple[Case, Any]]:
-    """As `sessions`, of the caller's own, and a few."""
+    """Return a few new sessions, the caller's own."""
     for case in kit.some[:most]:
         session = made(partial(_running, kit, case))
         if not isinstance(session, Exception):

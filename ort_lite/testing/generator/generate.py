@@ -193,7 +193,7 @@ class Generator:
         return False
 
     def _kin(self, draft: Draft, target: Target, candidates: Collection[Target], rng: Random) -> Target | None:
-        """At times another of the targets that a model is steered at, or the same one, which may read the same values."""
+        """Return another of the targets that a model is steered at, or the same one, which may read the same values."""
         alive = [one for one in candidates if one.since <= draft.opsets.get(one.domain, 0) < one.until]
         if not alive or rng.random() >= KIN_SHARE:
             return None

@@ -59,11 +59,11 @@ class _Said:
 
 
 def _silent(text: object) -> None:
-    """With --json - nothing else is printed."""
+    """Return True for --json -, which prints nothing else."""
 
 
 def _cases(arguments: Namespace) -> dict[str, Model]:
-    """What to time, by name."""
+    """Return what to time, by name."""
     if (arguments.model is None) == (arguments.operator is None):
         raise InvalidArgument("expected a model, a folder of models, or --operator, and only one of them")
     if arguments.seconds < 0:
@@ -115,12 +115,12 @@ def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | No
 
 
 def _with_shapes(arguments: Namespace, shapes: str) -> Namespace:
-    """With one of the sets of --shapes: shapes of inputs, separated by spaces."""
+    """Return the arguments with one of the sets of --shapes: shapes of inputs, separated by spaces."""
     return Namespace(**{**vars(arguments), "shape": [*arguments.shape, *shapes.split()]})
 
 
 def _timed(arguments: Namespace, name: str, source: Model, against: Rival | None, say: Any) -> Result:
-    """What ort_lite raises is raised; where the rival fails the result says so."""
+    """Time a case. Errors of ort_lite are raised; if the rival fails, the result says so."""
     with model.session(arguments, source) as session:
         feeds = _feeds(arguments, session, say)
         ours = partial(session.run, None, feeds)
@@ -139,7 +139,7 @@ def _timed(arguments: Namespace, name: str, source: Model, against: Rival | None
 
 
 def _loads(arguments: Namespace, runs: Mapping[str, Run]) -> dict[str, Load]:
-    """What --concurrency asks for, by runtime."""
+    """Measure what --concurrency asks for, by runtime."""
     if not arguments.concurrency:
         return {}
     found = loaded(list(runs.values()), arguments.concurrency, arguments.seconds)
@@ -147,7 +147,7 @@ def _loads(arguments: Namespace, runs: Mapping[str, Run]) -> dict[str, Load]:
 
 
 def lines(result: Result, rival: str) -> Iterator[str]:
-    """What is said of a model."""
+    """Return the report on a model."""
     if result.failed:
         yield f"{result.name}  {result.failed.splitlines()[0]}"
         return

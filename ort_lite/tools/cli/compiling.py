@@ -1,4 +1,4 @@
-"""How far compiling is, on the standard error output: a bar that vanishes where that is a terminal, lines where it is none."""
+"""Compile progress on the standard error output: a bar that vanishes on a terminal, lines elsewhere."""
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

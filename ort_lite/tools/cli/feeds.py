@@ -1,4 +1,4 @@
-"""From arguments to what a run is fed: files, values that are written out, and random ones for the rest."""
+"""Feeds of a run from arguments: files, values that are written out, and random ones for the rest."""
 
 import re
 from argparse import Namespace
@@ -25,7 +25,7 @@ IMAGES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 def feeds_of(
     arguments: Namespace, inputs: Sequence[NodeArg], sizes: Mapping[str, int] | None = None, known: bool = True
 ) -> dict[str, Any]:
-    """Those of --feeds, --input and --value, and random ones for other inputs, of the shapes of --shape and --dim.
+    """Return the feeds of --feeds, --input and --value, and random ones for other inputs, of the shapes of --shape and --dim.
 
     `sizes`: of free dimensions for which there is no --dim. Raises InvalidArgument for a file that cannot be read, and, where
     `known`, for names that the model does not have (of many models each has some).
@@ -59,7 +59,7 @@ def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, in
 
 
 def shapes_of(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, list[int]]:
-    """What --shape says, by input. Raises InvalidArgument for inputs and dimensions that the model does not have."""
+    """Return the shapes of --shape, by input. Raises InvalidArgument for unknown inputs and dimensions."""
     _check_dims(arguments, inputs, True)
     given = _by_input(arguments.shape, "--shape", inputs, True)
     return {arg.name: _shape(arg, given[arg.name]) for arg in inputs if arg.name in given}
@@ -119,7 +119,7 @@ def _check_name(name: str, option: str, inputs: Sequence[NodeArg]) -> None:
 
 
 def _given(arguments: Namespace, inputs: Sequence[NodeArg], known: bool) -> dict[str, Any]:
-    """What files hold, by input."""
+    """Return the contents of files, by input."""
     found: dict[str, Any] = {}
     if arguments.feeds:
         found = _several(Path(arguments.feeds), inputs)
@@ -163,7 +163,7 @@ def _one(path: Path, arg: NodeArg) -> Any:
 
 
 def _read(path: Path, reader: Callable[[Path], Any]) -> Any:
-    """What `reader` makes of the file. Raises InvalidArgument that names it where it is not what its name says."""
+    """Read a file with `reader`. Raises InvalidArgument that names the file if its contents contradict its name."""
     if not path.exists():
         raise InvalidArgument(f"{path}: there is no such file")
     try:

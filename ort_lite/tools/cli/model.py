@@ -1,4 +1,4 @@
-"""From arguments to options and sessions."""
+"""Options and sessions from arguments."""
 
 from argparse import Namespace
 

@@ -18,7 +18,7 @@ SUFFIX = ".template"
 
 
 class Names(Record):
-    """What a provider called "my-npu" is called elsewhere."""
+    """The names of a provider called "my-npu" in other places."""
 
     name: str
 

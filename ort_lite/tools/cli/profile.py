@@ -43,7 +43,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _write_trace(arguments: Namespace, options: SessionOptions, feeds: dict[str, Any]) -> None:
-    """Of a session of its own: how it was made, a run that plans memory and the next one."""
+    """Write the trace of a new session: its creation, a run that plans memory and the next one."""
     options.enable_profiling, options.profile_file_prefix = True, arguments.trace
     with InferenceSession(arguments.model, options, providers=model.providers(arguments)) as session:
         for _ in range(2):
@@ -52,7 +52,7 @@ def _write_trace(arguments: Namespace, options: SessionOptions, feeds: dict[str,
 
 
 def _totals(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """By operator, the longest first."""
+    """Return the totals by operator, the longest first."""
     found: dict[str, dict[str, Any]] = {}
     for line in lines:
         row = found.setdefault(line.operator, {"operator": line.operator, "times": 0, "seconds": 0.0, "share": 0.0})

@@ -17,7 +17,7 @@ def main(arguments: Namespace) -> None:
 
 
 def row(name: str) -> dict[str, Any]:
-    """What there is to say of an installed provider, as texts."""
+    """Return the facts about an installed provider, as texts."""
     try:
         cls = plugins.provider(name)
     except ProviderError as error:

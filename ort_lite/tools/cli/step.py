@@ -49,7 +49,7 @@ def _check_node(machine: Machine, name: str) -> None:
 
 
 def _tensors(machine: Machine, record: StepRecord) -> list[dict[str, Any]]:
-    """Of the step's operands, as they are now: a tensor that the step wrote over has changed."""
+    """Return the tensors of the step's operands, as they are now: one that the step overwrote has changed."""
     return [
         {"tensor": name, "is": kind, "offset": machine.T[name].offset, **summary(machine.read(name))}
         for kind, names in (("read", record.reads), ("written", record.writes))

@@ -1,4 +1,4 @@
-"""What a cache folder holds: objects by their last use, what is wrong with them, which may go, and all of them in one file."""
+"""The contents of a cache folder: objects by last use, their problems, pruning, and all of them in one file."""
 
 import errno
 import os
@@ -54,7 +54,7 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def trouble(folder: str, key: str) -> str:
-    """What is wrong with an object; "" if it is used when it is asked for."""
+    """Describe what is wrong with an object; "" if it is used when it is asked for."""
     try:
         with open(os.path.join(folder, key), "rb", opener=private.opener) as file:
             state = os.fstat(file.fileno())
@@ -72,8 +72,8 @@ def remove(folder: str, names: Iterable[str]) -> None:
 
 
 def to_prune(found: list[Entry], stale: bool, days: float | None, nbytes: int | None) -> list[Entry]:
-    """Those of `entries` that are stale, have not been used for so many days, or are too much for so many bytes: what was used
-    longest ago goes first.
+    """Return the entries that are stale, have not been used for so many days, or exceed so many bytes: those used longest ago
+    go first.
     """
     gone = {entry.key for entry in found if stale and entry.stale}
     if days is not None:

@@ -69,7 +69,7 @@ def _outputs(arguments: Namespace) -> int:
 
 
 def _tolerances(arguments: Namespace) -> Any:
-    """By element type; what --rtol and --atol say holds for all."""
+    """Return the tolerances by element type; --rtol and --atol hold for all."""
 
     def tolerance(dtype: str) -> Tolerance:
         found = DEFAULTS.get(dtype, Tolerance())

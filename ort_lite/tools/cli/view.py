@@ -18,7 +18,7 @@ GIVEN = ("feeds", "input", "value", "shape", "dim")
 
 
 def main(arguments: Namespace) -> None:
-    """With --json the document on the standard output, and no page; else the names of the files that it wrote, a line each."""
+    """Write the page and print the names of its files, one per line; with --json, print the document instead."""
     view = _view(arguments)
     written = [view.annotate(arguments.model, arguments.annotate)] if arguments.annotate else []
     if arguments.json:

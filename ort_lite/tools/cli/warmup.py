@@ -45,7 +45,7 @@ def _paths(given: Sequence[str]) -> Iterator[str]:
 
 
 def _warmed(arguments: Namespace, path: str, target: str, known: bool) -> dict[str, Any]:
-    """What came of a model: whatever goes wrong with it is its own affair. `known`: see `feeds_of`."""
+    """Return the outcome for a model; its errors stop no other model. `known`: see `feeds_of`."""
     result: dict[str, Any] = {"model": path, **({"target": target} if target else {})}
     start = time.perf_counter()
     with piece(Logged()) as seen:

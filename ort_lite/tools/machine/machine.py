@@ -46,7 +46,7 @@ class State:
 
 
 class StepRecord(Record):
-    """What a step did. `writes` are the operands that came into being or changed; `reads` all others."""
+    """The record of a step. `writes` are the operands that were created or changed; `reads` all others."""
 
     index: int
     node: str
@@ -244,5 +244,5 @@ def _copy(memory: Bytes, table: Mapping[str, TableEntry], source: str, to: str) 
 
 
 def _lies_in(entry: TableEntry, names: Sequence[str], table: Mapping[str, TableEntry]) -> bool:
-    """Whether a new tensor took its bytes: written in place."""
+    """Return True if a new tensor took its bytes: written in place."""
     return any(table[n].offset < entry.end and entry.offset < table[n].end for n in names)

@@ -27,7 +27,7 @@ class Trace(Record):
 
     @property
     def digest(self) -> str:
-        """Of the whole run: equal for equal runs."""
+        """Return the digest of the whole run: equal for equal runs."""
         return self.steps[-1].digest if self.steps else self.initial
 
     def to_json(self) -> str:

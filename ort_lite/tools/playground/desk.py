@@ -1,4 +1,4 @@
-"""What a desk knows, whoever asks: its models, what is installed, what it works on."""
+"""The state of a playground: its models, what is installed, what it works on."""
 
 from argparse import Namespace
 from functools import partial
@@ -16,7 +16,7 @@ from ort_lite.tools.playground.work import done
 
 
 class Desk:
-    """Of one command. Its methods may be called from any thread. Raises what `models_of` raises."""
+    """The playground of one command. Its methods may be called from any thread. Raises what `models_of` raises."""
 
     def __init__(self, arguments: Namespace) -> None:
         self.models: dict[str, Path] = models_of(arguments.models)
@@ -25,7 +25,7 @@ class Desk:
         self._jobs = Jobs()
 
     def about(self) -> dict[str, Any]:
-        """What can be chosen, and what is chosen at first."""
+        """Return the choices of the page, and the defaults."""
         return {
             "models": titles(self.models),
             "providers": self._providers,
@@ -43,7 +43,7 @@ class Desk:
         }
 
     def _chosen(self) -> list[str]:
-        """Those of --providers, or the default ones."""
+        """Return the providers of --providers, or the default ones."""
         return model.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
 
     def start(self, body: bytes) -> dict[str, Any]:

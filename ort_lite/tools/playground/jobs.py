@@ -1,4 +1,4 @@
-"""What a desk does for its page: one piece of work at a time, in a thread of its own, that tells how far it is and can be ended."""
+"""Jobs of the playground's page: one at a time, in a thread of its own, with progress, and cancellable."""
 
 import threading
 import time
@@ -33,22 +33,22 @@ class Job:
         self._seconds: float | None = None
 
     def say(self, text: str) -> None:
-        """What comes next. Raises Cancelled where the work is to end."""
+        """Announce the next step. Raises Cancelled if the job is to end."""
         if self.run_options.terminate:
             raise Cancelled("ended, as it was asked for")
         self.said = text
 
     def hear(self, progress: Progress) -> None:
-        """How far compiling is. Kernels that are being compiled are finished, the next are not begun."""
+        """Report compile progress. Kernels that are being compiled are finished, further ones are not begun."""
         if not progress.over:
             self.say(f"Compiling kernels: {progress.done} of {progress.total}.")
 
     def end(self) -> None:
-        """At the next checkpoint of the creation of a session, and inside of a run at once."""
+        """End the job: at the next checkpoint of session creation, at once inside a run."""
         self.run_options.terminate = True
 
     def work(self, call: Callable[["Job"], dict[str, Any]]) -> None:
-        """What is wrong with a model or an installation is a sentence for who looks at the page."""
+        """Run the job; problems of a model or an installation become a sentence for the page."""
         try:
             with heard_by(self.hear), checked_by_run(self.run_options):
                 self.result = call(self)
@@ -74,7 +74,7 @@ class Job:
 
 
 class Jobs:
-    """At most one runs. May be called from any thread."""
+    """The jobs, of which at most one runs. May be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

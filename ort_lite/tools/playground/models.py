@@ -29,7 +29,7 @@ def models_of(given: Sequence[str]) -> dict[str, Path]:
 
 
 def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
-    """In order of their names. What is a link to outside of the folder is not in it."""
+    """Return the models in a folder by name, without links that lead outside."""
     root = folder.resolve()
     paths = []
     for parent, folders, files in os.walk(root):

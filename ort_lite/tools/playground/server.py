@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer({"job": self._end})
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: a line would have the token in it."""
+        """Log nothing: a line would have the token in it."""
 
     # Who may ask
 

@@ -1,4 +1,4 @@
-"""What the page of a desk asks for, read from JSON that anybody may have written: a Wish, or one sentence about what is wrong."""
+"""Requests of the playground's page, read from JSON that anybody may have written: a Wish, or one sentence about what is wrong."""
 
 import json
 from argparse import Namespace
@@ -33,7 +33,7 @@ class Wish(Record):
     timeout: float = 60.0
 
     def arguments(self) -> Namespace:
-        """As the command line has them."""
+        """Return the arguments as the command line has them."""
         return Namespace(
             providers=",".join(self.providers),
             level=self.level,

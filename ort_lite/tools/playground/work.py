@@ -1,4 +1,4 @@
-"""From a Wish to what the page shows: the document of `ort-lite view`, and what a run gave."""
+"""The work for a request: the document of `ort-lite view`, and the outcome of a run."""
 
 import time
 from argparse import Namespace

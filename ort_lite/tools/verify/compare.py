@@ -64,7 +64,7 @@ class TensorReport(Record):
         return not self.wrong and not self.mismatch
 
     def merged(self, later: "TensorReport") -> "TensorReport":
-        """Of this call and a later one: worst element and shape of the one that is further off, the first of equal ones."""
+        """Merge the comparisons of two calls: worst element and shape of the larger difference, the first of equal ones."""
         worse = later if _badness(later) > _badness(self) else self
         return worse.replace(
             greatest_difference=max(self.greatest_difference, later.greatest_difference),
@@ -195,7 +195,7 @@ def _apart(a: Array, b: Array) -> Array:
 
 
 def _ulps(dtype: str, a: Array, b: Array) -> Array:
-    """How many numbers of the type lie between, plus one; 0 for types without a sign and those below a byte.
+    """Count the numbers of the type between two values, plus one; 0 for types without a sign and those below a byte.
 
     Bits without the sign, read as an integer, count the numbers from zero.
     """

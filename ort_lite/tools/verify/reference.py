@@ -1,4 +1,4 @@
-"""What the CPU provider makes of the nodes of another provider's partition, from the same inputs."""
+"""Reference results: the CPU provider runs the nodes of another provider's partition, from the same inputs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ class Reference:
             return executable.run(inputs, CURRENT.options)
 
     def values(self, partition: Partition, inputs: Sequence[Any]) -> dict[Value, Any]:
-        """Everything that the nodes compute, and the inputs."""
+        """Return all values that the nodes compute, and the inputs."""
         made = [value for node in partition.nodes for value in node.outputs if value is not None]
         executable = self._executable(subgraph(partition.replace(outputs=tuple(made))))
         with unwatched():
@@ -119,7 +119,7 @@ class Reference:
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """What this thread runs inside is not verified itself."""
+    """Suspend verification for what this thread runs inside."""
     watch, CURRENT.watch = CURRENT.watch, None
     try:
         yield

@@ -1,4 +1,4 @@
-"""What verification found: plain data, printable."""
+"""The findings of verification: plain data, printable."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ class Report(Record):
 
     @property
     def ok(self) -> bool:
-        """Nothing that was looked into is off."""
+        """Return True if nothing that was compared differs."""
         return not self.wrong
 
     @property
@@ -79,7 +79,7 @@ class Report(Record):
 
     @property
     def skipped(self) -> tuple[PartitionReport, ...]:
-        """What was not looked into."""
+        """Return what was not compared."""
         return tuple(partition for partition in self.partitions if partition.skipped)
 
     @property

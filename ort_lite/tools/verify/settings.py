@@ -1,4 +1,4 @@
-"""What `verify=` takes: how far results may be apart."""
+"""The values of `verify=`: how far results may differ."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ class Verification(Record):
     bisect: bool = True
 
     def tolerance(self, dtype: str) -> Tolerance:
-        """What holds for tensors of that element type."""
+        """Return the tolerance for tensors of that element type."""
         if dtype in self.tolerances:
             return self.tolerances[dtype]
         if dtype not in DEFAULTS or (self.rtol is None and self.atol is None):

@@ -21,7 +21,7 @@ from ort_lite.tools.verify.settings import Verification, settings
 
 
 class Verifier:
-    """What verified runs of one compiled model have in common."""
+    """The state that verified runs of one compiled model share."""
 
     def __init__(self, prepared: Prepared, options: SessionOptions) -> None:
         assignment, compiled = prepared.assignment, prepared.compiled
@@ -37,7 +37,7 @@ class Verifier:
         self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
 
     def run(self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]) -> list[Any]:
-        """What `call` makes of the model's Executable, under watch on this thread. `tell` gets what was found.
+        """Call the model's Executable under watch on this thread. `tell` receives the findings.
 
         Raises VerificationError where a partition is off, and else what the run raises.
         """
@@ -88,7 +88,7 @@ class _Watch:
         self._found: dict[str, PartitionReport] = {}
 
     def __call__(self, executable: Executable) -> Executable:
-        """As it is, with each of its steps watched."""
+        """Run with each step watched."""
         steps = [step.replace(function=partial(self._step, step)) for step in executable.steps]
         return executable.replace(steps=tuple(steps), direct=None)
 

@@ -37,7 +37,7 @@ def _placed(document: Document, name: str) -> dict[str, str]:
 
 
 def _gone(document: Document) -> dict[str, dict[str, str]]:
-    """By the name of a node that is not there any more: who took it away."""
+    """Return what removed a node, by the node's name."""
     return {
         document["nodes"][key]["name"]: {"removed": change["rule"]}
         for stage in document["stages"]

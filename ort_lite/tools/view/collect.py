@@ -25,7 +25,7 @@ from ort_lite.tools.view.timeline import timeline_of
 
 
 class Subject(Record):
-    """What a document is made of.
+    """The source of a document.
 
     `loaded` is the model before the transforms, which are run over it as `options` have it; None: its stages begin with the assignment.
     """
@@ -77,7 +77,7 @@ def collect(subject: Subject) -> page.Document:
 
 
 def _values(story: Story, names: Names) -> dict[str, page.Value]:
-    """As they are now, and those of other stages. What is in a constant that was given up is what was in it before."""
+    """Return values as they are now and as they were in other stages. A dropped constant shows its earlier contents."""
     made = {key: _now(value, story.values.get(key)) for value, key in names.values.items()}
     return {**made, **{key: value for key, value in story.values.items() if key not in made}}
 

@@ -1,4 +1,4 @@
-"""What each node of a session costs in a run, for a document of it: measured anew, or out of a trace that was written before."""
+"""The cost of each node of a session in a run, for its document: measured anew, or out of a trace that was written before."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def measured(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -
 
 
 def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.Cost]:
-    """Of its runs. `dims` are sizes of free dimensions, as far as they are known."""
+    """Return the costs from the runs of a trace. `dims` are sizes of free dimensions, as far as they are known."""
     runs = [(run.begin, run.end) for run in trace.runs]
     if not runs:
         return {}
@@ -59,7 +59,7 @@ def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]
 
 
 def costs_of(profile: Profile) -> dict[str, page.Cost]:
-    """By node. Nodes that were run as one have equal parts."""
+    """Return the cost by node. Nodes that were run as one have equal parts."""
     costs: dict[str, page.Cost] = {}
     for line in profile.lines:
         count = len(line.nodes)

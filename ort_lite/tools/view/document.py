@@ -1,4 +1,4 @@
-"""What a page shows, as plain data: what `collect` makes and the page's scripts read, one key at a time, as JSON.
+"""The data of a page: `collect` makes it and the page's scripts read it as JSON, one key at a time.
 
 Names of nodes are unique in a model at one moment; a page shows several moments. So a node has a key: in the stage "partitioned", and
 nearly everywhere, its name; where a node of that name has other operands or attributes in other stages, a number behind it ("Add_1~2").
@@ -57,7 +57,7 @@ class Stage(TypedDict):
 
 
 class Change(TypedDict):
-    """What one rule did once, or several of which one goes on with what the other made: keys of nodes that went and that came."""
+    """One change by a rule, or several that build on each other: keys of removed and added nodes."""
 
     rule: str  # names with ", " between them; of what partitioning inserted the reason
     removed: list[str]
@@ -166,7 +166,7 @@ class Timeline(TypedDict):
 
 
 class Cost(TypedDict):
-    """Of a node in one run, in the median. `shared` says with how many nodes it was run as one: each has an equal part."""
+    """The median cost of a node in one run. `shared`: the number of nodes it was run with as one; each has an equal part."""
 
     microseconds: float
     share: float  # of the run, 0 to 1

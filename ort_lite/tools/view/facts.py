@@ -1,4 +1,4 @@
-"""What is said of a model as a whole: where it is from, how large it is, how much there is to do in a run, what looked at it."""
+"""Facts about a model as a whole: its origin, its size, the work of a run, the providers that looked at it."""
 
 import platform
 from collections import Counter
@@ -41,7 +41,7 @@ def _origin(model: Model) -> Facts:
 
 
 def _operations(graph: Graph, dims: Mapping[str, int]) -> int | None:
-    """None where sizes are not known before the run."""
+    """Return the operations; None if sizes are not known before the run."""
     found = graph_work(graph, sizes_of(dims))
     return None if found.unknown else sum(found.operations.values())
 
@@ -57,7 +57,7 @@ def _short(number: int, scale: tuple[int, str, str, str, str, str, str]) -> str:
 
 
 class GraphWork(Record):
-    """What there is to do in one run of a graph, nodes of bodies once."""
+    """The work of one run of a graph, nodes of bodies once."""
 
     operations: Mapping[str, int]
     """By operator, the most first; those that have some."""

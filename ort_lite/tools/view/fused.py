@@ -1,4 +1,4 @@
-"""What providers made one node of: the nodes of the partitions that they compiled beside those that were dealt out."""
+"""Fusions by providers: the nodes of the partitions that they compiled, next to those that they were assigned."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +32,7 @@ def compiled_forms(
 
 
 def _names_of(fused: Fused, partition: Partition, names: Names) -> Names:
-    """Of the copy: values that the partition has too are called as there."""
+    """Return the names of a copy: values that the partition has too are called as there."""
     graph, home = fused.partition.nodes[0].graph, partition.nodes[0].graph
     assert graph is not None and home is not None
     known = {copy: names.values[value] for value, copy in fused.copies.items()}

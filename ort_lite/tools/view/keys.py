@@ -1,4 +1,4 @@
-"""Which node of the page a provider means by the name that it gives to something."""
+"""Keys of the page's nodes for the names that a provider gives to things."""
 
 from collections.abc import Collection, Mapping, Sequence
 

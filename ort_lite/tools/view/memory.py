@@ -12,7 +12,7 @@ from ort_lite.tools.view.keys import key_of
 
 
 def arenas_of(plans: Mapping[str, Any], document: page.Document) -> list[page.Arena]:
-    """Those of each partition that states a MemoryPlan, arenas that hold nothing left out. O(tensors + steps)."""
+    """Return the arenas of each partition that states a MemoryPlan, without empty ones. O(tensors + steps)."""
     known = {found["name"]: found for found in document["partitions"]}
     nodes = document["placements"].keys()
     return [
@@ -34,7 +34,7 @@ def _arenas(plan: MemoryPlan, partition: page.Partition, nodes: Collection[str])
 
 
 def _slots(plan: MemoryPlan, role: ArenaRole, memory: MemoryType) -> list[TensorAllocation]:
-    """Of the tensors that have bytes of their own: one that shares another's is that one."""
+    """Return the slots of tensors with bytes of their own; an alias has the slot of its tensor."""
     return [
         slot
         for tensor, slot in plan.tensor_allocs.items()

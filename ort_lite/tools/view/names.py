@@ -55,7 +55,7 @@ class Names:
         return [self.values[value] for value in values]
 
     def node(self, node: Node) -> page.Node:
-        """Of a node of these graphs. O(inputs and outputs), and the size of its bodies."""
+        """Return the key of a node of these graphs. O(inputs and outputs), and the size of its bodies."""
         assert node.graph is not None
         made: page.Node = {
             "name": node.name,

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: a line for each node, or for nodes that became one, from the Kernel events of a session."""
+"""The time of a run: a line for each node, or for nodes that became one, from the Kernel events of a session."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -109,7 +109,7 @@ def medians(events: Iterable[Event], spans: Sequence[Span]) -> dict[str, float]:
 
 
 def together(events: Sequence[Event], runs: int) -> dict[str, str]:
-    """What events of one name say: operator, bytes of a run, and their shapes where they are the same in each."""
+    """Merge events of one name: operator, bytes of a run, and their shapes if each has the same."""
     args = [event.args for event in events]
     shapes = list(dict.fromkeys(one.get("shapes", "") for one in args))
     moved = sum(float(one.get("bytes", 0)) for one in args) / runs

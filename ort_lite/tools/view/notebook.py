@@ -1,4 +1,4 @@
-"""What a session shows of itself in a notebook: who runs how much of the model, and what it takes and gives."""
+"""The display of a session in a notebook: each provider's share of the model, its inputs and outputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""What ONNX says of the operators of a model: since which opset they are so, what they do, where that is written."""
+"""ONNX's documentation of a model's operators: since which opset they are so, what they do, where that is written."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ _PAGES = {
 
 
 def operators_of(nodes: Mapping[str, Node], rules: ShapeRules) -> dict[str, page.Operator]:
-    """By name; `nodes`: one of each. Imports onnx, for the texts."""
+    """Return the operators by name; `nodes`: one of each. Imports onnx, for the texts."""
     return {name: _operator(node, rules) for name, node in nodes.items()}
 
 

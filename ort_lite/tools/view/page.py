@@ -1,4 +1,4 @@
-"""From a document to one HTML file that needs no network: styles, scripts, libraries and the document are inside."""
+"""One HTML file from a document, which needs no network: styles, scripts, libraries and the document are inside."""
 
 import base64
 import gzip
@@ -68,7 +68,7 @@ def page_of(document: Document | None, script: str = "", style: str = "") -> str
 
 
 def embedded(document: Document | None) -> str:
-    """As JSON without a "<", which could end the script or begin another."""
+    """Return JSON without a "<", which could end the script or begin another."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

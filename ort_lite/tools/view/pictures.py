@@ -51,7 +51,7 @@ class Forms:
 
 
 class Picture(Record):
-    """What was left of a graph: the form of each node, by name, and what transforms say that they did. `turn`: whose it is."""
+    """The state of a graph: the form of each node, by name, and the reports of transforms. `turn`: whose it is."""
 
     turn: str
     forms: Mapping[str, Form]

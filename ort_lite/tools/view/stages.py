@@ -119,14 +119,14 @@ class _Joined:
 
 
 class Step(Record):
-    """From one moment to the next."""
+    """The step from one moment to the next."""
 
     before: Moment
     after: Moment
     keys: Keys
 
     def changes(self, made: Iterable[Change]) -> list[page.Change]:
-        """What transforms say that they did. A node that came and went meanwhile is in no stage: both changes are one."""
+        """Return the reported changes of transforms. A node that came and went meanwhile is in no stage: both changes are one."""
         joined: dict[str, _Joined] = {}  # by the name of a node that came
         every: dict[_Joined, None] = {}
         for change in made:

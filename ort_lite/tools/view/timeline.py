@@ -38,7 +38,7 @@ def _duration(event: Event) -> int:
 
 
 def _longest(events: Sequence[Event]) -> list[Event]:
-    """In their order."""
+    """Return the longest ones, in their order."""
     ranked = sorted(range(len(events)), key=lambda k: -_duration(events[k]))
     return [events[k] for k in sorted(ranked[:MOST])]
 

@@ -1,4 +1,4 @@
-"""What `InferenceSession.view()` answers: a document that can be saved as a page, and shows itself in a notebook."""
+"""The answer of `InferenceSession.view()`: a document that can be saved as a page, and shows itself in a notebook."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `InferenceSession.view()` puts together for a document of the session."""
+"""The assembly of `InferenceSession.view()`'s document."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from ort_lite.tools.view.view import View
 
 
 class Origin(Record):
-    """What a session was made from, as far as it has kept that."""
+    """The source that a session was created from, as far as it kept it."""
 
     source: ModelSource | Model | None
     given: Arguments

@@ -24,7 +24,7 @@ class Region:
 
 
 class Driver:
-    """Where the arena gets its regions: malloc and free of the card's driver."""
+    """The source of the arena's regions: malloc and free of the card's driver."""
 
     def allocate(self, nbytes: int) -> Region:
         return Region(memoryview(bytearray(nbytes)))
@@ -47,7 +47,7 @@ class Tensor:
 
 
 def on_card(x: Tensor) -> Array:
-    """What the card's kernels and its copy engine see of a value."""
+    """Return a value as the card's kernels and its copy engine see it."""
     region: Region = x.memory.data
     return np.ndarray(x.shape, x.dtype, region._bytes)
 
@@ -84,7 +84,7 @@ class CardTransfer:
 
 
 class Stream(Scratch):
-    """What a thread needs besides the inputs: scratch memory on the card, as much as its largest instruction asked for."""
+    """The state of a thread: scratch memory on the card, as much as its largest instruction asked for."""
 
     def scratch(self, shape: tuple[int, ...]) -> Array:
         """float32; the contents are anything."""

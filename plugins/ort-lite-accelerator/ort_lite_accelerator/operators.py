@@ -1,4 +1,4 @@
-"""What the card can do: why it declines a node, and which nodes one instruction does together."""
+"""Operators of the card: why it declines a node, and which nodes one instruction does together."""
 
 from collections.abc import Collection
 from math import prod

@@ -36,7 +36,7 @@ class Instruction(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What the card's compiler made of a partition; values of a run are numbered, constants are in the form that kernels want."""
+    """A partition as the card's compiler made it; values of a run are numbered, constants are in the form that kernels want."""
 
     inputs: list[int]
     outputs: list[int]
@@ -101,7 +101,7 @@ def _packed(w: Array, groups: int) -> Array:
 
 
 def _settings(node: Node) -> dict[str, Any]:
-    """Of the node's kernel, with ONNX's defaults; plain data, so that programs can be saved."""
+    """Return the settings of the node's kernel, with ONNX's defaults; plain data, so that programs can be saved."""
     found: dict[str, Any] = {"last": node.domain in (NHWC_DOMAIN, OWN)}
     if node.op_type in (*CONVOLUTIONS, "MaxPool"):
         second = node.inputs[1] if len(node.inputs) > 1 else None

@@ -46,7 +46,7 @@ def _fixed(node: Node, index: int, first: int, stop: int | None) -> Why | None:
 
 
 def _normalised(node: Node) -> Why | None:
-    """What is normalised must have an element."""
+    """Decline a normalization of values that may be empty."""
     return _fixed(node, 0, node.attr("axis", -1), None)
 
 
@@ -66,14 +66,14 @@ def _conv(node: Node) -> Why | None:
 
 
 def _conv_transpose(node: Node) -> Why | None:
-    """Of an empty volume it reads memory that is not its own."""
+    """Decline volumes that may be empty: it reads memory that is not its own."""
     value = _input(node, 0)
     flat = value is not None and value.shape is not None and len(value.shape) < 5
     return None if flat else _fixed(node, 0, 2, None)
 
 
 def _recurrent(node: Node) -> Why | None:
-    """Of nothing see recurrent.py."""
+    """Decline what may be empty: see recurrent.py."""
     if not may_be_empty(node):
         return None
     if node.version < OLDEST or node.attr("layout", 0):
@@ -146,7 +146,7 @@ def _slice(node: Node) -> Why | None:
 
 
 def _rotary_embedding(node: Node) -> Why | None:
-    """With position ids, it wants no more steps than the caches have rows, whatever the ids are."""
+    """Decline position ids with more steps than the caches have rows, whatever the ids are."""
     x, cache = _input(node, 0), _input(node, 1)
     if _input(node, 3) is None or x is None or cache is None:
         return None

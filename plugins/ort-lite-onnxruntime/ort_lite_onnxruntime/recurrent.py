@@ -15,7 +15,7 @@ _BOOL = 9
 
 
 def may_be_empty(node: Node) -> bool:
-    """Whether there may be no sequences, or sequences of no steps."""
+    """Return True if there may be no sequences, or sequences of no steps."""
     x = node.inputs[0]
     sizes = x.shape[:2] if x is not None and x.shape is not None else (0,)
     return not all(isinstance(size, int) and size for size in sizes)

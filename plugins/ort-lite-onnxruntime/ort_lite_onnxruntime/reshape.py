@@ -6,7 +6,7 @@ from ort_lite.graph import Graph, Names, Node, Value
 
 
 def settle(graph: Graph) -> None:
-    """Where one dimension of a result is open at most, that is -1 and the others are numbers. Bodies included."""
+    """Write -1 for the one open dimension of a result, and numbers for the others. Bodies included."""
     fresh = Names(graph)
     for node in list(graph.all_nodes()):
         sizes = _sizes(node)
@@ -16,7 +16,7 @@ def settle(graph: Graph) -> None:
 
 
 def _sizes(node: Node) -> list[int] | None:
-    """Of an empty dimension a number would be read as "as it was": such shapes stay as they are."""
+    """Return the sizes; shapes with an empty dimension stay as they are: 0 would be read as "as it was"."""
     shape = node.output.shape if not node.domain and node.op_type == "Reshape" else None
     if shape is None or len(node.inputs) < 2 or node.inputs[1] is None or 0 in shape:
         return None

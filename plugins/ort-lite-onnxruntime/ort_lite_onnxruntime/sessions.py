@@ -123,7 +123,7 @@ class CompiledSession:
 
 
 def _untransportable(type_: Type | None) -> str | None:
-    """What a value is that cannot be handed to onnxruntime as it is here."""
+    """Describe a value that cannot be passed to onnxruntime as it is here."""
     match type_:
         case None:
             return "of unknown type"

@@ -33,7 +33,7 @@ def through_ort_lite(model: bytes, threads: int) -> Run:
 
 
 def directly(model: bytes, threads: int) -> Run:
-    """As OpenVINO's guide has it for the least latency: one request, the input shared."""
+    """Run OpenVINO by its guide for the least latency: one request, the input shared."""
     config = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
     core = openvino.Core()
     request = core.compile_model(core.read_model(model), "CPU", config).create_infer_request()

@@ -1,4 +1,4 @@
-"""Which numbers are known to fit into 32 bits, in which OpenVINO computes int64: those that come from shapes and constants."""
+"""Numbers known to fit the 32 bits in which OpenVINO computes int64: those that come from shapes and constants."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Bounds:
 
 
 def fits(value: Value) -> bool:
-    """Whether a constant is of numbers within 32 bits. Weights are not looked at: only tensors of integers can be wide."""
+    """Return True if a constant's numbers fit 32 bits. Weights are not looked at: only tensors of integers can be wide."""
     array = value.constant
     if array is None or array.dtype.kind not in "iuf":
         return array is not None and array.dtype.kind == "b"

@@ -1,4 +1,4 @@
-"""What OpenVINO does not do, or not as ONNX says, with operators that it has: the (code, detail) of a Rejection, or None."""
+"""Limits of OpenVINO within operators that it has: the (code, detail) of a Rejection, or None."""
 
 from ort_lite.graph import Node
 from ort_lite.shapes import Dim, same
@@ -28,7 +28,7 @@ def _given(node: Node, index: int) -> bool:
 
 
 def _shape(node: Node, index: int) -> tuple[Dim, ...]:
-    """Of an input whose rank is known."""
+    """Return the shape of an input whose rank is known."""
     value = node.inputs[index]
     return (value.shape or ()) if value is not None else ()
 
@@ -61,7 +61,7 @@ def _not_zero(node: Node, *names: str) -> Why | None:
 
 
 def top_k(node: Node) -> Why | None:
-    """Of equal elements the first comes first; OpenVINO takes any."""
+    """Decline a TopK whose indices are read: ONNX puts the first of equal elements first, OpenVINO any."""
     value = node.outputs[1] if len(node.outputs) > 1 else None
     if value is not None and (value.uses or value.is_graph_output()):
         return "order", f"{value.name!r} is read; it does not keep equal elements in order"
@@ -69,7 +69,7 @@ def top_k(node: Node) -> Why | None:
 
 
 def pool(node: Node) -> Why | None:
-    """With ceil_mode a window that would begin in the padding counts; ONNX leaves it out."""
+    """Decline ceil_mode whose last window begins in the padding: OpenVINO counts it, ONNX leaves it out."""
     wrong = _outputs(node, 1)
     if wrong or not node.attr("ceil_mode", 0):
         return wrong
@@ -99,7 +99,7 @@ def weights(node: Node) -> Why | None:
 
 
 def slope(node: Node) -> Why | None:
-    """With lengths that it learns in a run OpenVINO fails, or gives nothing."""
+    """Decline a slope whose lengths only a run tells: OpenVINO fails, or returns nothing."""
     return _fixed(node, 1)
 
 
@@ -117,7 +117,7 @@ def _open_image(node: Node) -> Why | None:
 
 
 def global_max_pool(node: Node) -> Why | None:
-    """Of nothing the largest is -infinity; OpenVINO gives the smallest float."""
+    """Decline empty images: the largest of nothing is -infinity; OpenVINO gives the smallest float."""
     return _open_image(node)
 
 

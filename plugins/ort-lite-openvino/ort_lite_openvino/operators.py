@@ -1,4 +1,4 @@
-"""What OpenVINO computes as ONNX says: operators, the element types of their operands, and what it declines of each."""
+"""Operators that OpenVINO computes as ONNX says, the element types of their operands, and what it declines of each."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a tensor takes: into Ray's object store and out of it, through an actor's task and back, and through a call as stages do it.
+"""Times of moving a tensor: into Ray's object store and out, through an actor's task and back, and through a call between stages.
 
 From the repository's root: python plugins/ort-lite-ray/benchmarks/moving.py
 """

@@ -32,14 +32,14 @@ def check_ray(owner: str) -> None:
 
 
 class Worker:
-    """What runs in the actor's process: sessions by name, on the CPU."""
+    """The object in the actor's process: sessions by name, on the CPU."""
 
     def __init__(self, num_threads: int) -> None:
         self._threads, self._sessions = num_threads, dict[str, tuple[Any, Sequence[str], Sequence[str]]]()
         self._turn = threading.Lock()
 
     def where(self, memory: str | None) -> tuple[str, str | None]:
-        """What to call this process, and where `run` may be called without Ray: in the caller's memory, where it is this host's."""
+        """Return this process's name, and the place where `run` may be called without Ray: the caller's memory, if on this host."""
         path = f"{memory}/{uuid.uuid4().hex}" if memory is not None and os.path.isdir(memory) else None
         if path is not None:
             answer(self.run, path)
@@ -99,7 +99,7 @@ class Actors:
             self._wait(place, actor.handle.load.remote(name, given))
 
     def near(self, places: int) -> bool:
-        """Whether so many first actors share this host's memory."""
+        """Return True if so many first actors share this host's memory."""
         with self._lock:
             return all(self._actor(place).calls is not None for place in range(places))
 
@@ -133,7 +133,7 @@ class Actors:
         return [made] if outputs == 1 else list(made)
 
     def get(self, references: Sequence[Any], before: Sequence[Any] = ()) -> list[Any]:
-        """What they stand for. Raises as `call` does; what of `before` has not begun then does not begin."""
+        """Return what they stand for. Raises as `call` does; what of `before` has not begun then does not begin."""
         import ray
         from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 

@@ -51,7 +51,7 @@ def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryv
 
 
 def _travels(error: Exception) -> bool:
-    """Whether it can be pickled, and made again of that: some hold what no pickle does, or are made of more than their words."""
+    """Return True if it can be pickled and rebuilt: some errors hold what no pickle does, or are made of more than their words."""
     try:
         ForkingPickler.loads(ForkingPickler.dumps(error))
     except Exception:  # noqa: BLE001  # whatever its class does; its own words are told instead

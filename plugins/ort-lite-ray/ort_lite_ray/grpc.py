@@ -12,13 +12,13 @@ METHODS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMe
 
 
 def add_service(servicer: Any, server: Any) -> None:
-    """What the protocol's `add_GRPCInferenceServiceServicer_to_server` does, without reading messages: Serve would pickle them."""
+    """Add the service without reading messages, which Serve would pickle, unlike `add_GRPCInferenceServiceServicer_to_server`."""
     handlers = {name: grpc.unary_unary_rpc_method_handler(getattr(servicer, name)) for name in METHODS}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("inference.GRPCInferenceService", handlers),))
 
 
 class Called:
-    """What Serve calls in a replica: by the names of the service's methods, with a request's bytes and a context of Serve's."""
+    """The methods that Serve calls in a replica, by the service's names, with a request's bytes and a context of Serve's."""
 
     def __init__(self, server: Server) -> None:
         from open_inference.grpc import protocol

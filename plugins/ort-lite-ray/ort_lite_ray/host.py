@@ -1,4 +1,4 @@
-"""What processes of one host share: folders that go when nobody uses them any more."""
+"""Folders that processes of one host share, removed when nobody uses them any more."""
 
 import fcntl
 import os

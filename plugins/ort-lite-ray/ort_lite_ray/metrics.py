@@ -1,4 +1,4 @@
-"""What a replica tells of itself, as Ray's metrics: Ray exports them, with the deployment and the replica as tags."""
+"""Metrics of a replica, as Ray's: Ray exports them, with the deployment and the replica as tags."""
 
 from collections.abc import Callable
 

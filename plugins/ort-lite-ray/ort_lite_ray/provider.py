@@ -107,7 +107,7 @@ class Pipeline:
         return self._called(values) if self._actors.near(len(self._stages)) else self._submitted(values)
 
     def _called(self, values: dict[Value, Any]) -> list[Any]:
-        """What stages make is in files of this host's memory until the run ends; this thread waits for one after the other."""
+        """Call the stages. Results are in files of this host's memory until the run ends; this thread waits for one at a time."""
         with self._actors.memory.run() as folder:
             paths = {value: None if folder is None else f"{folder}/{k}" for k, value in enumerate(self._values)}
             values = {value: write(array, paths[value]) for value, array in values.items()}
@@ -117,7 +117,7 @@ class Pipeline:
             return [taken(values[value]) for value in self._outputs]
 
     def _submitted(self, values: dict[Value, Any]) -> list[Any]:
-        """What stages make is in Ray's object store until those that read it have it; this thread waits for the last."""
+        """Submit the stages: results are in Ray's object store until their readers have them; this thread waits for the last."""
         begun = []
         for place, (name, stage) in enumerate(zip(self._names, self._stages, strict=True)):
             made = self._actors.submit(place, name, len(stage.outputs), [values[value] for value in stage.inputs])

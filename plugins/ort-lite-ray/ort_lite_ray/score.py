@@ -87,7 +87,7 @@ def _names(kind: str, given: Any, known: list[str]) -> dict[str, str]:
 
 
 def _check_columns(dataset: "Dataset", plan: Plan) -> None:
-    """Where the data set knows them without being computed."""
+    """Check the columns, if the data set knows them without being computed."""
     schema = dataset.schema(fetch_if_missing=False)
     for name, column in plan.inputs.items():
         if schema is not None and column not in schema.names:

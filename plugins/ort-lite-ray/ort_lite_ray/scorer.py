@@ -1,4 +1,4 @@
-"""What a worker is: a session made once, and a function from batches to batches."""
+"""A worker: a session created once, and a function from batches to batches."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,8 +16,8 @@ Providers = Sequence[str | tuple[str, dict[str, Any]]]
 
 
 class Plan(Record):
-    """What workers do with a batch. `inputs` are {the model's input: the column}, `outputs` {the model's output: the column that it
-    becomes}, `pad` {the model's input: what rows are filled up with}.
+    """The work of workers on a batch. `inputs` are {the model's input: the column}, `outputs` {the model's output: the column
+    that it becomes}, `pad` {the model's input: the value that fills up rows}.
     """
 
     inputs: Mapping[str, str]
@@ -66,7 +66,7 @@ def _column(batch: Mapping[str, Array], name: str, wanted: str) -> Array:
 
 
 def _typed(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
-    """As the model wants it. Raises InvalidArgument where that would be another kind of number."""
+    """Convert to the type that the model wants. Raises InvalidArgument if that would be another kind of number."""
     if dtype.hasobject or np.can_cast(array.dtype, dtype, "same_kind"):
         return array.astype(dtype, copy=False)
     raise InvalidArgument(f"input {name!r} of the model: the column has {array.dtype}, expected {dtype}").about(

@@ -30,7 +30,7 @@ def deploy(
     batching: Batching | None = None,
     **options: Any,
 ) -> serve.Application:
-    """For `serve.run`: replicas that have these models, files and folders as `ort-lite serve` takes them, each host needs them.
+    """Return the application for `serve.run`: replicas of these models, files and folders, which each host needs.
 
     Models of one application scale together; for each to scale by itself, each has an application, whose `route_prefix` is
     /v2/models/NAME. A replica takes `num_threads` of the cluster's processors. `options` are those of `serve.deployment`:

@@ -42,7 +42,7 @@ def _seconds(nodes: Sequence[Node]) -> list[float]:
 
 
 def _crossing(partition: Partition) -> list[float]:
-    """For each place between two nodes, seconds to hand on what is made before and read behind it."""
+    """Return, for each place between two nodes, the seconds to hand on what is made before and read behind it."""
     place = {node: k for k, node in enumerate(partition.nodes)}
     size, change = sizes_for({}, FREE), np.zeros(len(place) + 2)
     for k, node in enumerate(partition.nodes):
@@ -67,7 +67,7 @@ def _weights(nodes: Sequence[Node]) -> list[int]:
 def _bounds(
     seconds: Sequence[float], crossing: Sequence[float], weights: Sequence[int], count: int, memory: int | None
 ) -> list[int] | None:
-    """Where stages begin and end: of all ways, one whose dearest stage is cheapest."""
+    """Return the bounds of stages: of all ways, one whose most expensive stage is cheapest."""
     n, time, held = len(seconds), np.concatenate([[0], np.cumsum(seconds)]), np.concatenate([[0], np.cumsum(weights)])
     between, best, came = np.array(crossing), np.full(n + 1, np.inf), []
     best[0] = 0

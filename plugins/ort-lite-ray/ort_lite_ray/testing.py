@@ -1,4 +1,4 @@
-"""For tests and the demo: a small cluster on this host, and what ends its workers in the middle of their work."""
+"""Helpers of tests and the demo: a small cluster on this host, and ways to end its workers in the middle of their work."""
 
 import logging
 import os

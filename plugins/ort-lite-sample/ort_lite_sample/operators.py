@@ -1,4 +1,4 @@
-"""What the sample computes, with NumPy: an operator, the opset version from which it is meant, and the function."""
+"""Operators of the sample, computed with NumPy: an operator, its first opset version, and the function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

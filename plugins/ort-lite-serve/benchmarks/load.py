@@ -36,7 +36,7 @@ CONNECTIONS = 8
 
 
 class Runner(Protocol):
-    """What a server is put around."""
+    """The object that a server is put around."""
 
     def open(self, path: str) -> Any:
         """A session, with `get_inputs` and `get_outputs`."""
@@ -74,7 +74,7 @@ RUNNERS: dict[str, Runner] = {"ort_lite": OrtLite(), "onnxruntime": OnnxRuntime(
 
 
 def serve(name: str, path: str, max_batch: int) -> None:
-    """In a process of its own."""
+    """Serve in a process of its own."""
     import asyncio
 
     from ort_lite_serve import Batching, Model, Server
@@ -193,7 +193,7 @@ def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
 
 
 def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
-    """What a request costs the server, its runs and the clients, and what each number of connections gets; in seconds.
+    """Measure what a request costs the server, its runs and the clients, and what each number of connections gets; in seconds.
 
     A turn is a fourth of `seconds`; the numbers of connections take turns.
     """
@@ -233,7 +233,7 @@ def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:
 
 
 def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
-    """By name, per request or run."""
+    """Return the figures by name, per request or run."""
     count, (server_cpu, client_cpu, run_seconds, runs) = len(load.times), spent
     found = {f"p{share}": load.percentile(share) for share in PERCENTILES}
     return {

@@ -34,7 +34,7 @@ class Waiting:
 
 
 class Batcher:
-    """Of one model. `start` and `stop` it in the event loop that calls `infer`."""
+    """The batcher of one model. `start` and `stop` it in the event loop that calls `infer`."""
 
     def __init__(self, model: Model, batching: Batching, limits: Limits, metrics: Metrics) -> None:
         self.model, self._limits, self._batching, self._metrics = model, limits, batching, metrics
@@ -50,7 +50,7 @@ class Batcher:
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self._batching.workers)]
 
     async def stop(self) -> None:
-        """When all that waits is answered."""
+        """Stop when every waiting request is answered."""
         await self._queue.join()
         for task in self._tasks:
             task.cancel()
@@ -129,7 +129,7 @@ class Batcher:
             _set(one, part)
 
     def _run(self, batch: Sequence[Waiting], seconds: float) -> list[Answer]:
-        """In a thread."""
+        """Run a batch in a thread."""
         if len(batch) == 1:
             return [self.model.run(batch[0].feeds, seconds)]
         joined = {name: np.concatenate([one.feeds[name] for one in batch]) for name in batch[0].feeds}
@@ -146,7 +146,10 @@ def _set(one: Waiting, answer: Answer | Exception) -> None:
 
 
 def apart(results: Answer, rows: Sequence[int]) -> list[Answer]:
-    """So many rows of each output for each. Raises ValueError where an output has not as many rows as the inputs together."""
+    """Split outputs into so many rows for each request.
+
+    Raises ValueError if an output has not as many rows as the inputs together.
+    """
     edges = [0, *np.cumsum(rows).tolist()]
     for name, array in results.items():
         if array.ndim == 0 or array.shape[0] != edges[-1]:

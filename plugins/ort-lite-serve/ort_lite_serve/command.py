@@ -1,4 +1,4 @@
-"""What `ort-lite serve` does: one process, HTTP by uvicorn and gRPC beside it, until SIGTERM or Ctrl-C. What was taken is answered."""
+"""The command `ort-lite serve`: one process, HTTP by uvicorn and gRPC, until SIGTERM or Ctrl-C. Accepted requests are answered."""
 
 import asyncio
 import signal
@@ -54,7 +54,7 @@ async def run(server: Server, host: str, port: int, grpc_port: int | None, say: 
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Of protocol TCP, by that name: asyncio sends at once over such sockets alone. Others wait 40 ms for an answer's second half."""
+    """Return a socket of protocol TCP, by that name: asyncio sends at once over such sockets alone, after 40 ms over others."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -93,7 +93,7 @@ class _Http(uvicorn.Server):
         return nullcontext()
 
     def end(self) -> None:
-        """What was taken is answered first; told twice, it is not."""
+        """Stop after accepted requests are answered; told twice, at once."""
         self._server.ready = False
         self.force_exit = self.should_exit
         self.should_exit = True

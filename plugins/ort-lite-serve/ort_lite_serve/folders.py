@@ -1,4 +1,4 @@
-"""Which models there are in files and folders."""
+"""Models in files and folders."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

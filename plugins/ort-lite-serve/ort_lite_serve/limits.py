@@ -1,4 +1,4 @@
-"""What a server takes before it says no, and the error by which it does."""
+"""Limits of a server, and the error for a request beyond them."""
 
 from ort_lite.record import Record
 
@@ -12,10 +12,10 @@ class Refused(Exception):
 
 
 class Limits(Record):
-    """Of a request: `request_bytes` of its body, `json_bytes` of its JSON, `json_memory` bytes that its JSON takes as Python's objects,
-    `elements` of a tensor, `texts` of one of strings, `batch` rows where a model's first dimension is free, `seconds` in which all of
-    it arrives, head and body, and in which it is answered. `queue` requests wait for a model, and `connections` are open at once, by
-    HTTP and by gRPC each.
+    """The limits of a request: `request_bytes` of its body, `json_bytes` of its JSON, `json_memory` bytes that its JSON takes
+    as Python's objects, `elements` of a tensor, `texts` of one of strings, `batch` rows of a model whose first dimension
+    is free, `seconds` in which all of it arrives, head and body, and in which it is answered. `queue` requests wait for a
+    model, and `connections` are open at once, by HTTP and by gRPC each.
 
     What is beyond is answered at once: bytes with 413, elements and rows with 400, a full queue and too many connections with 503;
     when the time is over, with 408 or the end of the connection where it did not arrive, and 504 where it was not answered.

@@ -1,4 +1,4 @@
-"""What happens, for Prometheus."""
+"""Metrics for Prometheus."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -10,7 +10,7 @@ SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5
 
 
 class Metrics(Protocol):
-    """What a server tells of itself."""
+    """The metrics that a server reports."""
 
     def answered(self, model: str, status: int) -> None: ...
 
@@ -20,11 +20,11 @@ class Metrics(Protocol):
     def ran(self, model: str, rows: int, requests: int, seconds: float) -> None: ...
 
     def text(self) -> bytes:
-        """What /metrics answers."""
+        """Return the text of /metrics."""
 
 
 class PrometheusMetrics:
-    """Of one server: counters are not shared with others in the process."""
+    """The metrics of one server: counters are not shared with others in the process."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()

@@ -24,7 +24,7 @@ class Side(Record):
 
     @property
     def dims(self) -> list[int]:
-        """As the protocol tells them: -1 is free."""
+        """Return the dimensions as the protocol states them: -1 is free."""
         return [d if isinstance(d, int) else -1 for d in self.shape]
 
     def takes(self, array: Array) -> bool:
@@ -49,7 +49,7 @@ class Model:
 
     @property
     def joins(self) -> bool:
-        """Whether requests can be joined: all inputs and outputs have the same free first dimension."""
+        """Return True if requests can be joined: all inputs and outputs have the same free first dimension."""
         first = {side.shape[0] if side.shape else 1 for side in (*self.inputs.values(), *self.outputs.values())}
         return bool(self.inputs) and len(first) == 1 and isinstance(first.pop(), str)
 

@@ -136,7 +136,7 @@ def encode(model: str, version: str, request: Request, results: Mapping[str, Arr
 
 
 def _told(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], bytes]:
-    """What the JSON says of an output, and what stands behind it."""
+    """Return the JSON of an output, and the bytes that follow it."""
     head = {"name": name, "datatype": datatype_of(array), "shape": [*array.shape]}
     if not binary:
         return {**head, "data": to_list(array)}, b""

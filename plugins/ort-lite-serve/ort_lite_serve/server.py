@@ -1,4 +1,4 @@
-"""What HTTP and gRPC have in common: models, whether they are ready, and one way to infer."""
+"""The common part of HTTP and gRPC: models, whether they are ready, and one way to infer."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Server:
         self.ready = True
 
     async def stop(self) -> None:
-        """Nothing new is taken; what was taken is answered."""
+        """Accept no more requests, and answer the accepted ones."""
         self.ready = False
         await self._idle.wait()
         for batcher in self._batchers.values():
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def works(self) -> bool:
-        """Whether whoever takes requests from the queues is there: False only after a mistake in this package."""
+        """Return True while the task that takes requests from the queues runs: False only after a mistake in this package."""
         return all(batcher.works for batcher in self._batchers.values())
 
     @property

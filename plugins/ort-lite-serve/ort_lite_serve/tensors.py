@@ -65,7 +65,7 @@ _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 
 def _row(name: str, data: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """What is nested is so all through, and as the shape says."""
+    """Check nested lists: nested all through, and as the shape says."""
     for length in shape[1:]:
         if list not in map(type, data):
             break
@@ -131,7 +131,7 @@ def datatype_of(array: Array) -> str:
 
 
 def to_bytes(array: Array) -> bytes:
-    """As `from_bytes` takes them."""
+    """Encode values as `from_bytes` reads them."""
     if array.dtype == object:
         texts = [str(text).encode() for text in array.flat]
         return b"".join(len(text).to_bytes(4, "little") + text for text in texts)

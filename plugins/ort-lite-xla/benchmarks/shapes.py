@@ -1,4 +1,4 @@
-"""What a new length costs, and what a run costs: `python plugins/ort-lite-xla/benchmarks/shapes.py MODEL.onnx [LENGTH ...]`.
+"""Costs of a new length and of a run: `python plugins/ort-lite-xla/benchmarks/shapes.py MODEL.onnx [LENGTH ...]`.
 
 For a model whose inputs are (batch, length) of token ids or floats. Prints, with buckets and without, the time of the first
 run of each length, of a run after it (the median of 20), and how many programs were compiled; the CPU provider beside it.

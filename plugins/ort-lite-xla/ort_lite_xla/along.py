@@ -73,7 +73,7 @@ def regrouped(dims: Dims) -> list[Mask]:
 
 
 def _before(sizes: Sizes) -> list[tuple[str, int, tuple[str, ...]]]:
-    """For each symbol the product of the dimensions in front of it: a number and sorted symbols."""
+    """Return, for each symbol, the product of the dimensions in front of it: a number and sorted symbols."""
     found, number, names = [], 1, list[str]()
     for size in sizes:
         if isinstance(size, str):
@@ -159,7 +159,7 @@ def matmul(dims: Dims) -> list[Mask]:
 
 
 def gemm(dims: Dims) -> list[Mask]:
-    """As matmul, with transposed operands; what is added is broadcast."""
+    """Follow a product with transposed operands; what is added is broadcast."""
     dims.refuse_taint()
     _broadcast(dims.operand(2), dims.results[0] or ())
     k_a, k_b = (0 if dims.node.attr("transA", 0) else 1), (1 if dims.node.attr("transB", 0) else 0)
@@ -177,7 +177,7 @@ def gathered(dims: Dims) -> list[Mask]:
 
 
 def gathered_rows(dims: Dims) -> list[Mask]:
-    """As gathered, for GatherND: column k of the indices belongs to dimension k."""
+    """Follow GatherND: column k of the indices belongs to dimension k."""
     dims.refuse_taint()
     data, index = dims.operand(0), dims.operand(1)
     if dims.node.attr("batch_dims", 0) or not isinstance(index[-1], int):
@@ -199,7 +199,7 @@ def sliced(dims: Dims) -> list[Mask]:
 
 
 def _from_zero(node: Node, axes: set[int], rank: int) -> bool:
-    """Whether the slices along `axes` begin at 0 and take every element, as far as constants tell."""
+    """Return True if the slices along `axes` begin at 0 and take every element, as far as constants tell."""
     starts, which, steps = (_constant(node, k) for k in (1, 3, 4))
     if starts is None or any(
         k < len(node.inputs) and node.inputs[k] is not None and _constant(node, k) is None for k in (3, 4)

@@ -61,6 +61,6 @@ def _open_contents(node: Node, seen: dict[Value, Value | None]) -> Rejection | N
 
 
 def takes_type(node: Node, dtype: str) -> bool:
-    """Whether the lowering of the node takes its first operand in that element type."""
+    """Return True if the lowering of the node accepts its first operand in that element type."""
     found = find(node)
     return found is not None and dtype in found.types_of(0) and dtype in dtypes.FLOATS

@@ -1,4 +1,4 @@
-"""Which values must be known while tracing, and whether they can be: shapes to reshape to, bounds of slices, ..."""
+"""Values that must be known while tracing, and whether they can be: shapes to reshape to, bounds of slices, ..."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ def wanted(node: Node) -> list[Value]:
 
 
 def open_value(value: Value, seen: dict[Value, Value | None]) -> Value | None:
-    """Where the contents of `value` come from what only running tells; None where they follow from constants and shapes.
+    """Return the value that only running tells and `value` depends on; None if it follows from constants and shapes.
 
     `seen` keeps answers between calls. O(nodes before the value), once.
     """

@@ -1,4 +1,4 @@
-"""Which dimensions of a partition may be padded to a bucket, and what must be masked for it.
+"""Padding to buckets: dimensions of a partition that may be padded, and what must be masked for it.
 
 A new length must not cost a compilation. An open dimension n is rounded up to a bucket: 1, 2, 3, 4, 6, 8, 12, 16, 24, ... The
 inputs are padded, the program runs at the bucket's size, the results are cut back. That is the same only where every node
@@ -37,7 +37,7 @@ def _smallest(top: int) -> int:
 
 
 class Padding(Record):
-    """What is padded: symbols with their buckets, Guards of nodes, and for each output which dimension has which symbol."""
+    """The padded parts: symbols with their buckets, Guards of nodes, and for each output which dimension has which symbol."""
 
     buckets: Mapping[str, int]
     guards: Mapping[Node, Sequence[Guard]]
@@ -58,7 +58,7 @@ def input_sizes(inputs: Sequence[Value], shapes: Sequence[tuple[int, ...]]) -> d
 
 
 def size_contents(partition: Partition) -> dict[Value, frozenset[str]]:
-    """For values whose contents are known in terms of sizes: the symbols that occur there. O(nodes)."""
+    """Return, for values whose contents are known in terms of sizes, the symbols that occur there. O(nodes)."""
     inference = Inference(partition.rules, {value: Info(value.type) for value in partition.inputs})
     found = {}
     for node in partition.nodes:
@@ -144,7 +144,7 @@ class _Analysis:
     def _tells_sizes(
         self, node: Node, operands: Sequence[Sizes | None], results: Sequence[Sizes | None], taints: Sequence[frozenset[str]]
     ) -> bool:
-        """Whether the results are no more than arithmetic with sizes: then their contents depend on the padding."""
+        """Return True if the results are no more than arithmetic with sizes: then their contents depend on the padding."""
         if not node.domain and node.op_type in SIZES:
             names = frozenset(size for size in operands[0] or () if isinstance(size, str))
         elif any(isinstance(size, str) for sizes in results for size in sizes or ()):

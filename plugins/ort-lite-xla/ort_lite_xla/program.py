@@ -85,7 +85,7 @@ class Executable(Record):
 
 
 class Bound(Record):
-    """How one set of shapes is served: by which Executable, padded to what shapes, its outputs cut to what sizes.
+    """The treatment of one set of shapes: its Executable, the padded shapes, the sizes that outputs are cut to.
 
     `sizes` has the true sizes, on the device.
     """
@@ -118,7 +118,7 @@ class Program:
         return self._run(executable, bound, inputs)
 
     def facts(self) -> dict[str, int | str]:
-        """What `explain()` shows; "python_steps" counts none, since a run is one call of XLA."""
+        """Return the facts for `explain()`; "python_steps" counts none, since a run is one call of XLA."""
         return {
             "device": str(self._settings.device),
             "executables": len(self._executables),

@@ -1,4 +1,4 @@
-"""Which operators there are lowerings for. A lowering is a function of a node and its operands:
+"""The registry of lowerings. A lowering is a function of a node and its operands:
 
     @lowering("Softmax", since=13, types=FLOATS, along=except_axis(-1, fill="lowest"))
     def softmax(op: Op, x: Array) -> Array:
@@ -41,7 +41,7 @@ class Mask(NamedTuple):
 
 
 class Lowering(Record, eq=False):
-    """How one operator is lowered from an opset version on.
+    """The lowering of one operator from an opset version on.
 
     `types` has the element types of each operand, the last one standing for those that follow. The contents of operands
     in `contents` must be known while tracing. A `host` lowering uses `op.xp` alone, so that it computes known contents
@@ -110,7 +110,7 @@ class Op:
         return self.node.attr(name, default)
 
     def wants(self, index: int) -> bool:
-        """Whether somebody may read output `index`."""
+        """Return True if somebody may read output `index`."""
         return index < len(self.node.outputs) and self.node.outputs[index] is not None
 
     def known(self, index: int) -> Any:
@@ -118,7 +118,7 @@ class Op:
         return self._known.get(index)
 
     def numbers(self, index: int) -> list[int] | None:
-        """As `known`, as a flat list of integers."""
+        """Return the contents as a flat list of integers."""
         found = self._known.get(index)
         return None if found is None else [int(x) for x in np.ravel(found)]
 

@@ -23,7 +23,7 @@ class Guard(NamedTuple):
 
 
 class Values:
-    """What is computed so far. `known` has contents, `data` tracers; a value may have both."""
+    """The values computed so far. `known` has contents, `data` tracers; a value may have both."""
 
     def __init__(self, known: Known, data: dict[Value, Array], sizes: Mapping[str, Array]) -> None:
         self.known, self.data, self.sizes = known, data, sizes

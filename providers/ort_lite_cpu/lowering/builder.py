@@ -185,7 +185,7 @@ class Builder:
 
     # --- instructions
     def on_behalf(self, node: Node) -> Emitter:
-        """For what a node needs whose operator is not at hand, or no node asked for."""
+        """Return a builder for what a node needs without its operator at hand, or for no node."""
         return _OnBehalf(self, node)
 
     def emit(
@@ -233,7 +233,7 @@ class Builder:
             self.result.items.append(Requirement(node, condition, message, numbers))
 
     def look_at(self, tensor: Tensor | None) -> None:
-        """What a step made is about to be read by native code."""
+        """Note that native code is about to read the result of a step."""
         if tensor is not None and tensor.buffer in self._unseen:
             self._require_shape(*self._unseen.pop(tensor.buffer))
 

@@ -1,4 +1,4 @@
-"""What cannot be lowered before the run: the nodes after a value whose shape, or whose elements, only the run tells.
+"""Nodes that cannot be lowered before the run: those after a value whose shape, or whose elements, only the run tells.
 
 A deferred suffix is one step at the end of a program. It makes a Program of the remaining nodes for the ranks that came (and for the
 exact shape, or the very elements, of the value that was open), and keeps it for the next run that brings the same.
@@ -67,7 +67,7 @@ class DeferredSuffix:
         return array.copy() if value is self._open and isinstance(array, np.ndarray) else array
 
     def _key(self, value: Value, array: Any) -> Any:
-        """What a program depends on: ranks, and of the open value its shape or its elements."""
+        """Return the key of a program: ranks, and of the open value its shape or its elements."""
         if not isinstance(array, np.ndarray):
             return tuple((item.dtype, item.shape) for item in array or ()) if value is self._open else None
         if value is not self._open:
@@ -80,7 +80,7 @@ class DeferredSuffix:
         return self._program(self._nodes, inputs, self._wanted)
 
     def _info(self, value: Value, info: Info, array: Any) -> Info:
-        """What was known before, and what the run has told since."""
+        """Return the earlier facts, and those that the run has told since."""
         if not isinstance(array, np.ndarray):
             return _sequence_info(value, info, array or ()) if value is self._open else info
         optional = isinstance(info.type, OptionalType)  # one that has an element comes as the element

@@ -1,4 +1,4 @@
-"""What helpers ask of whoever calls them, for annotations: an `NodeLowering`, or a `Builder` on behalf of a node."""
+"""The interface that helpers need, for annotations: a `NodeLowering`, or a `Builder` on behalf of a node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

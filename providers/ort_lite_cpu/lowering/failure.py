@@ -26,7 +26,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Call(Protocol):
-    """What is looked at of a `lowered.Instruction`."""
+    """The members of a `lowered.Instruction` that are checked."""
 
     @property
     def node(self) -> Node: ...
@@ -47,7 +47,7 @@ class Failure:
         self._code, self.at = status & 255, status >> 8
 
     def given(self, operand: int) -> bool:
-        """Whether the operand is more than a null pointer."""
+        """Return True if the operand is more than a null pointer."""
         return self._instruction.operands[operand] is not None
 
     def element(self, operand: int, at: int | None = None) -> Any:
@@ -65,7 +65,7 @@ class Failure:
         return int(self._descriptor[2 * len(self._instruction.operands) + number])
 
     def name(self, index: int) -> str:
-        """Of the node's input."""
+        """Return the name of the node's input."""
         value = self._instruction.node.inputs[index]
         return "" if value is None else value.name
 

@@ -1,4 +1,4 @@
-"""Which convolutions of dequantised bytes stay in floating point: those that are faster there.
+"""Convolutions of dequantised bytes that stay in floating point because they are faster there.
 
 Integers win by instructions that multiply bytes four by four. Where there are none, 16 bits are multiplied, and Winograd's convolution,
 with a quarter of the multiplications, is faster; so is a wide vector of floats where each tap is gathered, and a narrow one where
@@ -48,7 +48,7 @@ def _convolve(
 
 
 def _is_faster(conv: Node, shape: tuple[int, ...], winograd: bool, vector: int) -> bool:
-    """As in `Geometry`: Winograd's serves kernels 3x3 without strides, dilations and groups, for whole vectors of channels."""
+    """Return True if Winograd's kernels serve it: kernels 3x3 without strides, dilations and groups, whole vectors of channels."""
     groups, taps, lanes = conv.attr("group", 1), math.prod(shape[2:]), vector // 4
     plain = (
         shape[2:] == (3, 3) and groups == 1 and all(n == 1 for name in ("strides", "dilations") for n in conv.attr(name) or ())
@@ -60,7 +60,7 @@ def _is_faster(conv: Node, shape: tuple[int, ...], winograd: bool, vector: int) 
 
 
 def _dequantised(rewriter: Rewriter, node: Node) -> Array | None:
-    """What a DequantizeLinear of constants computes: (x - zero) * scale, one of each or one for each index of axis 0."""
+    """Compute a DequantizeLinear of constants: (x - zero) * scale, one of each or one for each index of axis 0."""
     arrays: list[Any] = [rewriter.array(value) for value in node.inputs]
     if node.op_type != "DequantizeLinear" or any(array is None for array in arrays):
         return None

@@ -49,7 +49,7 @@ class _Text(Record, frozen=False):
 
 
 def leaves_in_memory(tensor: Tensor) -> list[Tensor]:
-    """What the loop of a pending tensor reads: its leaves, but for those that it is given as scalars."""
+    """Return the leaves that the loop of a pending tensor reads from memory, not those that are its scalars."""
     return [leaf for leaf in leaves_of(tensor) if scalar_constant(leaf) is None]
 
 
@@ -69,7 +69,7 @@ def fused(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], ou
 
 # --- One operator alone, whatever is broadcast
 def generic_spec(tensor: Tensor) -> Spec:
-    """Of the one loop that computes the last operation of a pending tensor for operands of all shapes, once they are `spread`.
+    """Return the spec of the loop for the last operation of a pending tensor, for operands of all shapes that are `spread`.
 
     Its text depends on the formula, the element types, and which operands have one element: there are as many as formulas.
     """
@@ -114,7 +114,7 @@ def read_before(leaves: Sequence[Tensor]) -> set[int]:
 
 
 def spread_strides(leaf: Tensor, out: Tensor) -> list[Dim] | None:
-    """Of an operand along the storage axes of `out`, to copy it there; None where a generic loop can read it as it lies."""
+    """Return an operand's strides along the storage axes of `out`; None if a generic loop can read it in place."""
     whole = same_shape(leaf.shape, out.shape) and leaf.perm == out.perm
     return None if whole or same(out.size, 1) else _leaf_strides(out, leaf, out.perm or tuple(range(len(out.shape))))
 
@@ -125,7 +125,7 @@ def _spec(source: str, tensors: Sequence[Tensor]) -> Spec:
 
 
 def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
-    """What the loops touch of a leaf. What does not move in the innermost loop is read before it, however often that turns."""
+    """Return what the loops touch of a leaf. What does not move in the innermost loop is read before it."""
     loops = list(zip(dims, strides, strict=True))
     if loops and same(strides[-1], 0):
         loops.pop()

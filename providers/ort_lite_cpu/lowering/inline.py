@@ -45,7 +45,7 @@ class Inlined(Record, frozen=False):
     results: list[Known]
 
     def owns(self, tensor: Tensor) -> bool:
-        """Whether its instructions make it."""
+        """Return True if its instructions make it."""
         return tensor.buffer in self.primary
 
     @property
@@ -129,7 +129,7 @@ def _lowered(values: Values, source: Source, inputs: Sequence[Known], made: Inli
 
 
 def _numbers(items: Iterable[Instruction | Requirement], tensors: Iterable[Tensor]) -> Iterator[Dim]:
-    """All that has to have a value when the instructions run."""
+    """Return everything that needs a value when the instructions run."""
     for tensor in tensors:
         yield from tensor.shape
     for item in items:
@@ -196,7 +196,7 @@ def jump(builder: Builder, kernel: Any, operands: Sequence[Tensor], work: Dim = 
 
 
 def count(builder: Builder) -> int:
-    """How many instructions there are by now: the number of the next."""
+    """Return the number of instructions so far, which is the number of the next."""
     return sum(isinstance(item, Instruction) for item in builder.result.items)
 
 

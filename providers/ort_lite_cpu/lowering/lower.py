@@ -126,7 +126,7 @@ class Lowering:
                 self.builder.require(node, equal(equal(element, 0), 0), message, ())
 
     def _infer(self, node: Node) -> list[Info]:
-        """What is known of the node's outputs, once enough is known of its inputs: each question is asked once."""
+        """Infer the node's outputs once enough is known of its inputs: each question is asked once."""
         asked: set[int] = set()
         while True:
             try:
@@ -144,7 +144,7 @@ class Lowering:
                 self.values.contents(value, node)
 
     def _is_exact(self, value: Value, unknown: ContentsUnknown | RankUnknown) -> bool:
-        """Whether a tail has already been told what the rule asks for."""
+        """Return True if a deferred suffix already has what the rule asks for."""
         info = self.inference.of(value)
         if isinstance(unknown, RankUnknown):
             return info.shape is not None and all(isinstance(dim, int) for dim in info.shape)

@@ -1,4 +1,7 @@
-"""What lowering leaves: instructions and steps over buffers, in order, with symbolic sizes. `segment.assemble` goes on from here."""
+"""The result of lowering: instructions and steps over buffers, in order, with symbolic sizes.
+
+`segment.assemble` goes on from here.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ place and check of each result that is wanted.
 
 
 class SymbolSource(Record):
-    """Where a symbol's value comes from at run time: dimension `index`, or element `index` in flat order, of a buffer's array."""
+    """The source of a symbol's value at run time: dimension `index`, or element `index` in flat order, of a buffer's array."""
 
     buffer: Buffer
     index: int
@@ -60,7 +63,7 @@ class Instruction(Record, frozen=False):
 
 
 class Source(Record, frozen=False, eq=False):
-    """What a program was lowered from: it may be lowered again, inside of another one."""
+    """The nodes that a program was lowered from: it may be lowered again, inside of another one."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[Value, ...]
@@ -89,7 +92,7 @@ class HostStep(Record, frozen=False):
 
 
 class Region(Record):
-    """What a kernel makes, as the rows of an operand: for an activation that it does in its epilogue, and another kernel may do."""
+    """The result of a kernel, as the rows of an operand, for an activation in its epilogue or by another kernel."""
 
     tensor: Tensor
     rows: Dim
@@ -136,7 +139,7 @@ class Lowered(Record, frozen=False):
 
     @property
     def target(self) -> Target:
-        """What kernels are compiled for."""
+        """The target of kernels."""
         return self.kernels.target
 
 

@@ -1,4 +1,4 @@
-"""What the author of an operator works with: the node being lowered, its inputs as Tensors, and `emit`."""
+"""The interface for authors of operators: the node being lowered, its inputs as Tensors, and `emit`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class NodeLowering:
 
     @property
     def target(self) -> Target:
-        """What kernels are compiled for: tiles are chosen for it."""
+        """Return the target of kernels, for which tiles are chosen."""
         return self.builder.result.target
 
     @property
     def kernels(self) -> Kernels:
-        """Where kernels that run at once come from."""
+        """Return the source of kernels that run at once."""
         return self.builder.kernels
 
     @property
@@ -55,26 +55,26 @@ class NodeLowering:
 
     @property
     def pace(self) -> Pace:
-        """How a Python step of the node goes through its elements."""
+        """Return the pace at which a Python step of the node goes through its elements."""
         return Pace(self.node)
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.node.attr(name, default)
 
     def has(self, index: int) -> bool:
-        """Whether the optional input is given."""
+        """Return True if the optional input is present."""
         return index < len(self.node.inputs) and self.node.inputs[index] is not None
 
     def wants(self, index: int) -> bool:
-        """Whether the optional output is asked for."""
+        """Return True if the optional output is used."""
         return index < len(self.node.outputs) and self.node.outputs[index] is not None
 
     def info(self, index: int = 0) -> Info:
-        """What inference found out about output `index`."""
+        """Return what inference knows of output `index`."""
         return self._infos[index]
 
     def reject(self, message: str) -> NotSupported:
-        """For `raise op.reject(...)`: something about the node that no kernel serves."""
+        """Return the error for a node that no kernel serves: `raise op.reject(...)`."""
         return NotSupported(f"{self.node} (CPUExecutionProvider): {message}").about(self.node)
 
     # --- inputs
@@ -122,7 +122,7 @@ class NodeLowering:
         return self.values.contents(value, self.node)
 
     def scalar(self, index: int) -> Dim:
-        """As `contents`, of an input that should have one element. Raises NodeFailure for more or none."""
+        """Return the one element of an input. Raises NodeFailure for more or none."""
         value, contents = self.node.inputs[index], self.contents(index)
         if len(contents) != 1:
             name = "" if value is None else value.name
@@ -131,7 +131,7 @@ class NodeLowering:
         return contents[0]
 
     def numbers(self, index: int) -> list[int]:
-        """As `contents`, as numbers; otherwise as `known`."""
+        """Return the contents as numbers; otherwise like `known`."""
         value = self.node.inputs[index]
         assert value is not None
         contents = self.values.inference.of(value).contents
@@ -264,7 +264,7 @@ class NodeLowering:
     def _activates_apart(
         self, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
     ) -> bool:
-        """Whether an activation is an instruction of its own, since the kernel that has it in its epilogue is missing."""
+        """Return True if an activation is an instruction of its own, since the kernel that has it in its epilogue is missing."""
         if self.builder.all_come:
             return False
         from ort_lite_cpu.lowering.unfused import activates_apart
@@ -279,7 +279,7 @@ class NodeLowering:
         self.builder.require(self.node, condition, message, numbers)
 
     def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
-        """As `require`, for two shapes that must be equal. Raises NodeFailure for shapes of two ranks."""
+        """Require two shapes to be equal. Raises NodeFailure for shapes of two ranks."""
         if len(a) != len(b):
             raise NodeFailure(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}").about(self.node)
         for x, y in zip(a, b, strict=True):

@@ -1,4 +1,4 @@
-"""What stands between a program and memory that is not its own: every kernel call is compared with its operands when lowered.
+"""Checks that keep a program inside its own memory: every kernel call is compared with its operands when lowered.
 
 A call that does not fit its kernel (scalars missing or of the wrong kind, an operand of another element type than the kernel
 reads) is a TypeError: a mistake of the operator's author, whatever the model. What a kernel may touch of each operand
@@ -28,7 +28,7 @@ def native_types(operands: Sequence[Tensor | None]) -> list[str]:
 
 
 class OperandCheck:
-    """Of one program."""
+    """The operand checks of one program."""
 
     def __init__(self, parts: int) -> None:
         """`parts`: into how many a call is cut at most."""
@@ -44,7 +44,7 @@ class OperandCheck:
         scalars: Sequence[Dim | float],
         touched: Mapping[str, Extent],
     ) -> Sequence[Requirement]:
-        """What is left to be required of the call, for `node`. Raises TypeError, or InvalidArgument that names the node.
+        """Return what the call still requires, for `node`. Raises TypeError, or InvalidArgument that names the node.
 
         The same call of the same kernel over as many bytes, as in a network's next layer, is not looked at twice.
         """

@@ -99,7 +99,7 @@ def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> 
 
 
 def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:
-    """Whether the loops transpose the two innermost dimensions of contiguous tensors."""
+    """Return True if the loops transpose the two innermost dimensions of contiguous tensors."""
     if len(loops) not in (2, 3):
         return False
     (n, s, t), (m, s2, t2) = loops[-2], loops[-1]

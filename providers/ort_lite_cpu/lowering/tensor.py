@@ -1,4 +1,4 @@
-"""What a value is inside a program that is being lowered: a Tensor over a Buffer, or an Expression that has none yet."""
+"""Values inside a program that is being lowered: a Tensor over a Buffer, or an Expression that has none yet."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def as_channels_last(x: Tensor) -> Tensor:
 
 # --- What an expression reads
 def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """For all values of symbols."""
+    """Return True if the shapes are equal for all values of symbols."""
     return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -147,7 +147,7 @@ def leaves_of(tensor: Tensor) -> list[Tensor]:
 
 
 def narrow_operands(tensor: Tensor, size: int) -> list[Tensor]:
-    """What the expression makes on its way, of its own shape, with elements of fewer than `size` bytes."""
+    """Return the intermediate values of the expression, of its own shape, with elements of fewer than `size` bytes."""
     found = []
     for operand in () if tensor.pending is None else tensor.pending.operands:
         if operand.pending is not None and same_shape(operand.shape, tensor.shape):

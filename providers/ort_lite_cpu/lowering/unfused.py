@@ -1,4 +1,4 @@
-"""Where a fused kernel is missing and nothing may be compiled: the same through kernels that are there, with the same bits.
+"""Replacements of fused kernels that are missing and may not be compiled. Results are bit-identical.
 
 A fused loop rounds what each operation makes, and fuses no product with the sum of another one, so that a loop for each gives what it
 gives. An activation does in memory what the epilogue of a product does there.
@@ -25,7 +25,7 @@ from ort_lite_cpu.run.kernels import Kernels
 
 
 class Computing(Protocol):
-    """Of a `Builder`, what is asked here."""
+    """The members of a `Builder` that are needed here."""
 
     kernels: Kernels
     result: Lowered
@@ -88,7 +88,7 @@ def _spread(builder: Computing, node: Node, tensor: Tensor, out: Tensor) -> Tens
 def activates_apart(
     builder: Computing, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
 ) -> bool:
-    """Whether a kernel with an activation is missing, and both are there: the one without, and the activation alone."""
+    """Return True if a kernel with an activation is missing, but the one without and the activation alone are available."""
     statics = contract(kernel).arranged(named)[1]
     types, kind = native_types(operands), {"kind": named["kind"]}
     spec = Spec(kernel, types, statics)

@@ -134,7 +134,7 @@ class Values:
         self.tensors[result] = tensor
 
     def open(self, value: Value, numbers: bool = False) -> Exception:
-        """For `raise op.values.open(value)`: the node is lowered during the run, when the value's shape (elements) is known."""
+        """Return the exception that defers the node until its shape (elements) is known: `raise op.values.open(value)`."""
         return Open(value, numbers)
 
     # --- to and from the outside
@@ -146,7 +146,7 @@ class Values:
         captures: Sequence[Value] = (),
         shared: Collection[int] = (),
     ) -> None:
-        """As `step`, with the node's inputs and then `captures`; its outputs are the node's."""
+        """Add a step with the node's inputs and then `captures`; its outputs are the node's."""
         inputs = [None if value is None else self.tensor(value) for value in (*node.inputs, *captures)]
         infos = [None if value is None else self.inference.of(value) for value in node.outputs]
         for value, tensor in zip(node.outputs, self.builder.step(node, function, inputs, infos, python, shared), strict=True):

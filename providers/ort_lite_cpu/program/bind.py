@@ -58,7 +58,7 @@ class Bound(Record, frozen=False):
 
     @property
     def nbytes(self) -> int:
-        """What keeping it costs."""
+        """The bytes that caching it takes."""
         return sum(array.nbytes for array in (self.table, self.descriptors, self.offsets, self.sizes))
 
 

@@ -53,7 +53,7 @@ class BodyProgram:
         return (self._made or self.program())(inputs)
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:
-        """As of `Program`, for a body that is looked at by itself."""
+        """Return the image of a body that is looked at by itself."""
         return self.program().machine_image(inputs, order)
 
     # What it says of itself lowers nothing.

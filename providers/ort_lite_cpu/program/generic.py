@@ -107,7 +107,7 @@ class Unfused(Kernels):
 
 
 class UnfusedOptions(CPUOptions):
-    """Of programs without fused loops."""
+    """The options of programs without fused loops."""
 
     @property
     def kernels(self) -> Kernels:
@@ -115,7 +115,10 @@ class UnfusedOptions(CPUOptions):
 
 
 def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
-    """Of a target by its name, each once. `rules`: those for shapes, of ONNX's operators (`ort_lite.plugins.shape_rules`)."""
+    """Return the generic specs of a named target, each once.
+
+    `rules`: those for shapes, of ONNX's operators (`ort_lite.plugins.shape_rules`).
+    """
     options = UnfusedOptions(target=target)
     found = dict.fromkeys(_running())
     found.update(dict.fromkeys((*_moving(), *_activations())))
@@ -125,7 +128,7 @@ def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
 
 
 def _running() -> Iterator[Spec]:
-    """What every program is run by, and what plans its memory."""
+    """Return the specs that run every program, and those that plan its memory."""
     yield from (*machinery(threads=2), NOTHING, EXPECT, REFUSE)
     for kernel in (search.improve, wide.count_listed, wide.first_fit_wide):
         yield planning_spec(kernel)
@@ -135,7 +138,7 @@ def _running() -> Iterator[Spec]:
 
 
 def _moving() -> Iterator[Spec]:
-    """What copies, and changes the order in memory, by the size of an element."""
+    """Return the specs that copy and reorder memory, by the size of an element."""
     for size in _SIZES:
         two = (size, size)
         yield Spec(primitives.copy, two)
@@ -152,14 +155,14 @@ def _moving() -> Iterator[Spec]:
 
 
 def _activations() -> Iterator[Spec]:
-    """What epilogues of products and convolutions end with, alone."""
+    """Return the specs of activations that end epilogues of products and convolutions, alone."""
     for kind in (*KINDS, *KINDS_OF_HALVES):
         for element in ("f32", "f64") if kind in KINDS else ("f32",):
             yield Spec(activate_rows, [element], {"kind": kind})
 
 
 def specs_of(node: Node, rules: ShapeRules, options: CPUOptions) -> Iterator[Spec]:
-    """What one node is computed with; nothing is compiled."""
+    """Return the specs that compute one node; nothing is compiled."""
     inputs = [(value, Info(value.type)) for value in dict.fromkeys(node.inputs) if value is not None and value.constant is None]
     lowering = Lowering(Values(inputs, rules, options, {}, Program))
     try:
@@ -208,7 +211,7 @@ def _node(
 
 
 def _others() -> Iterator[Node]:
-    """Of one form each: what else their attributes and sizes ask for, models tell."""
+    """Yield nodes of one form each: other attributes and sizes need other kernels, as models show."""
     for name, (forms, ways) in _OTHERS.items():
         op_type = name.partition(" ")[0]
         registration = find(_node(op_type, [None], {}))
@@ -238,7 +241,7 @@ def _casts() -> Iterator[Node]:
 
 
 def _clips_before_11() -> Iterator[Node]:
-    """Whose bounds are attributes."""
+    """Yield Clips whose bounds are attributes."""
     for dtype in sorted(REAL):
         yield _node("Clip", [_operand("x", 0, dtype)], {}, version=6)
 
@@ -257,7 +260,7 @@ def _constant(number: float, dtype: DType) -> Value:
 
 
 def _quantized() -> Iterator[Node]:
-    """Of and to the types that models have; scale and zero point are constants, computed, or one an element of an axis."""
+    """Yield nodes of the quantized types in use; scale and zero point are constant, computed, or one per element of an axis."""
     for scale in (_constant(0.25, "float32"), _operand("s", 1, "float32"), _operand("x", 1, "float32")):
         for integer in ("uint8", "int8", "uint16", "int16"):
             kind = "s" if scale is None or not scale.shape else "x"

@@ -31,7 +31,7 @@ from ort_lite_cpu.run.run_context import RunContext
 
 
 class Runnable(Protocol):
-    """What is looked at of a Program."""
+    """The members of a Program that an image needs."""
 
     lowered: Lowered
     steps: list[SegmentRun | HostStep]
@@ -152,7 +152,7 @@ class ProgramImage:
                 self.table[name] = TableEntry(offset, tensor.dtype, shape)
 
     def _enter_fixed(self, buffer: Buffer) -> bool:
-        """Of a constant, or of an array of its own; False for scratch."""
+        """Enter a constant, or a value with an array of its own; False for scratch."""
         if buffer in self._names:
             return True
         tensor = self._program.lowered.primary.get(buffer)
@@ -256,7 +256,7 @@ class ProgramImage:
 
 
 def _units(instructions: Sequence[Instruction]) -> list[range]:
-    """What is one instruction of the machine: each alone, and a branch or a loop with all that is in it."""
+    """Group instructions into those of the machine: each alone, and a branch or a loop with all that is in it."""
     joined = [False] * (len(instructions) + 1)
     for k, each in enumerate(instructions):
         first, last = (k, k + each.jump - 1) if each.jump >= 0 else (k + each.jump, k)

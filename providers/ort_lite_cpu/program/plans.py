@@ -34,7 +34,7 @@ def memory_plan(bound: Runs, planner: str, shapes: Mapping[str, Sequence[int | s
 
 
 def shapes_of(inputs: Sequence[Value], infos: Sequence[Info], bound: Runs) -> dict[str, list[int | str]]:
-    """Of the inputs, in the shapes that the segments were bound to; dimensions that none of them asks for have their names."""
+    """Return the shapes of the inputs that segments were bound to; dimensions that none needs have their names."""
     sizes = {
         symbol.name: value for segment, made in bound for (symbol, _), value in zip(segment.leaves, made.values, strict=True)
     }

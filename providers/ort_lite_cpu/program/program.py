@@ -54,7 +54,7 @@ ALIGNMENT = 16
 
 
 def machinery(threads: int) -> tuple[Spec, ...]:
-    """What runs programs, on this machine, whatever they are compiled for."""
+    """Return the kernels that run programs on this machine, whatever target these are compiled for."""
     return EXECUTE, *bind.SPECS, *team.specs(threads)
 
 
@@ -118,7 +118,7 @@ class Program:
         return self._restorers[value]
 
     def facts(self) -> dict[str, int | str]:
-        """What `InferenceSession.explain` prints of a partition.
+        """Return the facts of a partition that `InferenceSession.explain` prints.
 
         python_steps: nodes that run in Python: strings, sequences, maps, optionals.
         """
@@ -133,7 +133,7 @@ class Program:
         }
 
     def memory_plan(self) -> MemoryPlan:
-        """Of the shapes bound last, by segment; empty before the first run."""
+        """Return the memory plan of the shapes bound last, by segment; empty before the first run."""
         from ort_lite_cpu.program.plans import memory_plan, shapes_of
 
         runs = [(step.segment, step.cache.values()) for step in self.steps if isinstance(step, SegmentRun)]
@@ -144,7 +144,7 @@ class Program:
         return memory_plan(bound, self.planner.name, shapes_of(self.source.inputs, self.lowered.input_infos, bound))
 
     def memory(self) -> Holdings:
-        """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape.
+        """Return the figures for `InferenceSession.memory`: constants that instructions read, and caches by shape.
 
         With those of the programs that were lowered for shapes that this one does not serve, and of its tail.
         """
@@ -175,7 +175,7 @@ class Program:
         return made
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:
-        """What `ort_lite.tools.machine` steps through."""
+        """Return the image that `ort_lite.tools.machine` steps through."""
         from ort_lite_cpu.program.image import machine_image
 
         special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))
@@ -185,7 +185,7 @@ class Program:
             return machine_image(self._with_calls(), inputs, order)
 
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
-        """As a call. Outputs that a program of one segment allocates are computed in their `targets` instead."""
+        """Run as a call does; outputs that a program of one segment allocates are computed in their `targets` instead."""
         return self(inputs, targets)
 
     def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
@@ -227,7 +227,7 @@ class Program:
                 places[place] = target
 
     def _counted(self, inputs: Sequence[Any]) -> list[Any]:
-        """As `_steps`; the strings that its steps make count towards the session's memory limit."""
+        """Run `_steps`; the strings that its steps make count towards the session's memory limit."""
         with counted(self.pool):
             return self._steps(inputs)
 
@@ -280,13 +280,13 @@ class Program:
         return list(map(places.__getitem__, self.output_places))
 
     def _record(self, run: SegmentRun, bound: Bound, places: list[Any], lease: RunContext) -> None:
-        """As `SegmentRun.run`, in a run whose events somebody subscribed to."""
+        """Run as `SegmentRun.run` does, in a run whose events somebody subscribed to."""
         from ort_lite_cpu.program.recording import record_segment
 
         record_segment(run, bound, places, lease, self.lowered.primary)
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:
-        """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""
+        """Return None if the shapes fit what lowering assumed; else a program lowered for just these shapes."""
         program = self._checked.get(shapes, self)
         if program is not self:
             return program
@@ -324,13 +324,13 @@ class Program:
 
 
 def _of_any_rank(nodes: Sequence[Node]) -> bool:
-    """Whether what the nodes compute depends on no rank, so that what is declared a scalar may be anything, as in onnxruntime."""
+    """Return True if the results depend on no rank, so that a declared scalar may be anything, as in onnxruntime."""
     families = (FAMILIES.get((node.domain, node.op_type)) for node in nodes if node.op_type != "Identity")
     return all(family in ("elementwise", "cast") for family in families)
 
 
 def _may_share(lowered: Lowered) -> bool:
-    """Whether an instruction is, or is for some shapes, large enough for several threads."""
+    """Return True if an instruction is, for some shapes at least, large enough for several threads."""
     works = (item.work for item in lowered.items if isinstance(item, Instruction))
     return any(not isinstance(work, int) or work >= GRAIN for work in works)
 
@@ -338,7 +338,7 @@ def _may_share(lowered: Lowered) -> bool:
 def _restorers(
     nodes: Sequence[Node], lowered: Lowered, steps: Sequence[SegmentRun | HostStep]
 ) -> dict[Value, Callable[[], Any]]:
-    """What makes large constants again that no instruction and no step reads as they came."""
+    """Return functions that rebuild large constants which no instruction and no step reads in their original form."""
     if not lowered.restorers:
         return {}
     read: set[int] = set()
@@ -392,7 +392,7 @@ def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
 
 
 def _fits(lowered: Lowered, shapes: Sequence[Any]) -> bool:
-    """Whether concrete input shapes agree with the symbolic ones: one value a symbol, expressions and assumptions come out right."""
+    """Return True if concrete input shapes agree with the symbolic ones: one value a symbol, and assumptions hold."""
     values: dict[str, Dim] = {}
     infos = lowered.input_infos
     pairs = [

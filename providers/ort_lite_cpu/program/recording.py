@@ -26,7 +26,7 @@ from ort_lite_cpu.run.run_context import RunContext
 
 
 def record_host_step(step: HostStep, places: list[Any], events: StepEvents) -> None:
-    """As `run_host_step`. Its event is emitted also where it fails."""
+    """Run a host step as `run_host_step` does, and emit its event, even if it fails."""
     begin = perf_counter_ns()
     try:
         run_host_step(step, places)
@@ -39,7 +39,7 @@ def record_host_step(step: HostStep, places: list[Any], events: StepEvents) -> N
 def record_segment(
     run: SegmentRun, bound: Bound, places: list[Any], lease: RunContext, primary: Mapping[Buffer, Tensor]
 ) -> None:
-    """As `SegmentRun.run`. What it takes says nothing of other runs, so the bound program is not timed. `primary`: see `Lowered`."""
+    """Run a segment and time it; that says nothing of other runs, so the bound program is not timed. `primary`: see `Lowered`."""
     events, options = CURRENT.events, CURRENT.options
     assert events is not None
     if bound.about is None:
@@ -55,7 +55,7 @@ def record_segment(
 def _run_one_by_one(
     job: Job, segment: Segment, about: Sequence[Mapping[str, str]], events: StepEvents, start: int, stop: int
 ) -> int:
-    """As `Job.run`."""
+    """Run a job as `Job.run` does, one instruction at a time."""
     index, thread = start, get_native_id()
     while start <= index < stop:
         begin = perf_counter_ns()
@@ -69,7 +69,7 @@ def _run_one_by_one(
 
 
 def _args(segment: Segment, primary: Mapping[Buffer, Tensor], bound: Bound, index: int) -> Mapping[str, str]:
-    """What the event of an instruction says of it."""
+    """Return the arguments of an instruction's event."""
     instruction = segment.instructions[index]
     sizes = {symbol.name: value for (symbol, _), value in zip(segment.leaves, bound.values, strict=True)}
     return {

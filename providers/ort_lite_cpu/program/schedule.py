@@ -67,7 +67,7 @@ def _added(own: Sequence[Tensor], sizes: Mapping[Any, int], alive: set[Tensor], 
 
 
 def _dependencies(uses: Sequence[Sequence[Tensor]]) -> tuple[list[list[int]], list[int]]:
-    """Who follows each operator, and how many each one follows."""
+    """Return the followers of each operator, and how many operators each one follows."""
     after: list[list[int]] = [[] for _ in uses]
     waits = [0] * len(uses)
     before: dict[Tensor, int] = {}

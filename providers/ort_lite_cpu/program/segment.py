@@ -166,7 +166,7 @@ def _groups(lowered: Lowered) -> list[_Group | HostStep]:
 
 
 def _scheduled(group: _Group) -> _Group:
-    """In an order that keeps fewer bytes alive, where all sizes are numbers and there is one."""
+    """Order instructions so that fewer bytes are in use, if all sizes are numbers and there is such an order."""
     instructions = [item for item in group if isinstance(item, Instruction)]
     if any(instruction.jump for instruction in instructions):
         return group
@@ -291,7 +291,7 @@ class _Assembler:
         return [(self.code.slot(dim), node) for dim, node in found.items()]
 
     def _names(self, buffers: Sequence[Buffer]) -> list[str]:
-        """What the buffers hold, each name once."""
+        """Return what the buffers hold, each name once."""
         names: dict[str, None] = {}
         for number, buffer in enumerate(buffers):
             tensor = self.lowered.primary.get(buffer)
@@ -324,7 +324,7 @@ class _Assembler:
         return sum(found, start=0) if found else 1
 
     def _outlive_loops(self, instructions: Sequence[Instruction]) -> None:
-        """What is in use on both sides of a loop's border has its memory during the whole loop: turns come again."""
+        """Extend lifetimes across loops: what is in use on both sides of a loop's border needs its memory in every turn."""
         for end, instruction in enumerate(instructions):
             if instruction.jump >= 0:
                 continue
@@ -386,7 +386,7 @@ def _table(instructions: Sequence[Instruction], addresses: Mapping[Spec, int]) -
 
 
 def _bits(value: float) -> int:
-    """Of a double, as the integer that a slot holds."""
+    """Return the bits of a double as the integer that a slot holds."""
     found: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return found
 

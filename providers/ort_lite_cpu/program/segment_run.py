@@ -59,7 +59,7 @@ class SegmentRun:
         return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
 
     def values(self, places: Sequence[Any]) -> tuple[int, ...]:
-        """What the symbols are, for the arrays that are there."""
+        """Return the values of the symbols for the arrays at hand."""
         found = []
         for at, k, element in self.leaves:
             found.append(int(places[at].reshape(-1)[k]) if element else places[at].shape[k])

@@ -1,1 +1,1 @@
-"""What runs: the program loop, the team of threads, and what runs share and lease."""
+"""Execution: the program loop, the team of threads, and what runs share and lease."""

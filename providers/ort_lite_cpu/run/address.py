@@ -1,4 +1,4 @@
-"""Where an array's first element lies. NumPy's own ways take 1.5 us, which counts when a run has ten arrays.
+"""Addresses of arrays. NumPy's own ways take 1.5 us, which counts when a run has ten arrays.
 
 A PyArrayObject begins with the object header and then its data pointer; NumPy's C API promises that. It is checked once
 against NumPy's answer for a probe, and everything goes NumPy's way where that does not hold (another Python implementation).
@@ -43,7 +43,7 @@ LISTS = _PLAIN and _has_lists()
 
 
 def wanted(first: int, numbers: Sequence[int]) -> Array:
-    """What `copy_addresses` is told: the type of arrays, how long a list is at least, `first`, and the numbers, ascending."""
+    """Return the arguments of `copy_addresses`: the arrays' type, the least length of a list, `first`, ascending numbers."""
     return np.array([id(np.ndarray), max(numbers, default=-1) + 1, first, *numbers, -1], np.int64)
 
 
@@ -69,7 +69,7 @@ def copy_addresses(wanted: int, items: int, table: int) -> int:
 
 
 def address_of(array: Any) -> int:
-    """Of an array's first element; 0 for values that are no arrays (strings, sequences), which kernels never touch."""
+    """Return the address of an array's first element; 0 for other values (strings, sequences), which kernels never touch."""
     if not isinstance(array, np.ndarray):
         return 0
     if _PLAIN:

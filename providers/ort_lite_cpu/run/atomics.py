@@ -96,7 +96,7 @@ def pause(builder: Any) -> None:
 
 @emitted(*(f"i64({','.join(['i64'] * count)})" for count in range(1, 9)))
 def call(builder: Any, function: Any, *arguments: Any) -> Any:
-    """What the function at an address returns for integer arguments. Of an `int` result the low half holds."""
+    """Call the function at an address with integer arguments. Of an `int` result, the low half holds."""
     from llvmlite import ir
 
     kind = ir.FunctionType(ir.IntType(64), [value.type for value in arguments])

@@ -1,4 +1,4 @@
-"""What runs keep for the next one: bound shapes, programs lowered for shapes, deferred suffixes. Runs of many threads share it."""
+"""A cache for the next runs: bound shapes, programs lowered for shapes, deferred suffixes. Runs of many threads share it."""
 
 from typing import Generic, TypeVar
 
@@ -24,7 +24,10 @@ class BoundedCache(Generic[K, V]):
         self.get = self._values.get  # of this dict for ever: `clear` empties it
 
     def keep(self, key: K, value: V, limit: int | None = None) -> V:
-        """What is kept for the key from now on: `value`, unless another thread was faster. The oldest give way before it comes."""
+        """Store `value` for the key, unless another thread was faster, and return what is stored.
+
+        The oldest entries give way first.
+        """
         most = self._limit if limit is None else min(limit, self._limit)
         with self._lock:
             if key in self._values:

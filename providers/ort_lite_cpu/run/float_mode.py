@@ -1,4 +1,4 @@
-"""How the calling thread rounds and treats subnormals: one word, so that a worker can compute as its leader does."""
+"""The rounding mode and the treatment of subnormals of a thread: one word, so that a worker can compute as its leader does."""
 
 from typing import Any
 

@@ -55,7 +55,7 @@ def _long_jump(builder: Any, registers: Any) -> None:
 
 @emitted("i64()")
 def this_thread(builder: Any) -> Any:
-    """What the C library calls it."""
+    """Return the C library's handle of this thread."""
     from llvmlite import ir
 
     return declared(builder, "pthread_self", ir.IntType(64))

@@ -1,4 +1,4 @@
-"""Where a session's kernels come from: for which target, and whether those that are missing may be compiled."""
+"""The source of a session's kernels: their target, and whether missing ones may be compiled."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,14 +10,14 @@ from ort_lite.record import Record
 
 
 class Kernels(Record):
-    """Of one program, or of one call. `compile`: see `missing.OPTION`."""
+    """The kernels of one program, or of one call. `compile`: see `missing.OPTION`."""
 
     target: Target
     compile: str = WAIT
 
     @property
     def all_come(self) -> bool:
-        """Whether no kernel need be done without: what is missing is compiled, and waited for."""
+        """Return True if every kernel will be available: missing ones are compiled, and waited for."""
         return self.compile == WAIT and not compiler_lacks()
 
     def load(self, specs: Sequence[Spec]) -> list[int]:
@@ -25,11 +25,11 @@ class Kernels(Record):
         return loader.load(specs, self.target, self.compile)
 
     def held(self, spec: Spec) -> bool:
-        """Whether it is there without compiling."""
+        """Return True if it is available without compiling."""
         return loader.held(spec, self.target)
 
     def hold(self, generic: Iterable[Spec]) -> bool:
-        """Whether all of these are, in the place of one that is not."""
+        """Return True if all of these are available, as replacements of one that is not."""
         return all(map(self.held, generic))
 
     def leave(self, spec: Spec) -> None:

@@ -97,7 +97,7 @@ EXECUTE = Spec.plain(execute, "i64(i64,i64)")
 
 @cache
 def _entries() -> tuple[Any, Any]:
-    """What runs a job: with the GIL released, and with the GIL held."""
+    """Return the two functions that run a job: with the GIL released, and with the GIL held."""
     [address] = load([EXECUTE])
     # c_void_p converts an int in a third of c_int64's time.
     signature = ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
@@ -131,7 +131,7 @@ class Halt:
 
 
 class Job:
-    """What one run at a time hands to native code. A lease of scratch memory owns one; creating it costs 3 us.
+    """The job that one run at a time hands to native code. A lease of scratch memory owns one; creating it costs 3 us.
 
         job = Job(threads=4)
         job.attach(table.ctypes.data, memory.ctypes.data, cost_us=900)   # once a binding
@@ -184,7 +184,7 @@ class Job:
         return failed
 
     def again(self, arrays: list[Any]) -> int:
-        """As the last `run`, of what is attached, with the addresses of other arrays. Returns what `run` returns, or MISSED.
+        """Repeat the last `run` with the addresses of other arrays. Returns what `run` returns, or MISSED.
 
         The caller looked whether these are lists that native code can read (`address.LISTS`).
         """

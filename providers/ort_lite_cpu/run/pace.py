@@ -1,4 +1,4 @@
-"""How Python steps go through their elements: in slices, between which a cancelled run ends, and within the session's memory limit."""
+"""Slices of Python steps: between two, a cancelled run ends, and the session's memory limit is checked."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Pace:
             raise OutOfMemory(f"{self._node} (CPUExecutionProvider): {said(error)}").about(self._node) from None
 
     def take_texts(self, texts: Sequence[str]) -> None:
-        """As `take`, the bytes of new texts and of a reference to each. Of single characters Python has one for all."""
+        """Account for new strings as `take` does: their bytes and a reference to each. Python shares single characters."""
         if _CURRENT.tally is not None:
             self.take(_REFERENCE * len(texts) + sum(sys.getsizeof(text) for text in texts if len(text) > 1 or text > "\xff"))
 
@@ -292,7 +292,7 @@ def _nbytes(value: Any, seen: set[int]) -> int:
 
 
 def step_error(node: Node, error: Exception) -> OrtLiteError:
-    """What a run raises for what a Python step has raised."""
+    """Return the error that a run raises for an exception of a Python step."""
     text = said(error) or type(error).__name__
     if isinstance(error, MemoryError):
         return OutOfMemory(f"{node} (CPUExecutionProvider): its results do not fit into memory: {text}").about(node)

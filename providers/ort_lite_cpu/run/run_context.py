@@ -1,4 +1,4 @@
-"""What one run holds while it is in flight: scratch memory, a memory table and a job record."""
+"""The context of a run in flight: scratch memory, a memory table and a job record."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # struct sched_attr: size, policy, fla
 
 
 def specs(threads: int) -> tuple[Spec, ...]:
-    """What a run of so many threads needs beside its kernels: loaded with them, it does not hold the first run up."""
+    """Return the specs that a run of so many threads needs besides its kernels: loaded together, for a fast first run."""
     return SPECS if threads > 1 and os.name == "posix" else ()
 
 

@@ -198,7 +198,7 @@ def dismiss(control: int) -> int:
 
 # --- Native: a worker
 def serve(slot: int) -> int:
-    """What a worker does, from pthread_create to dismiss()."""
+    """Serve as a worker, from pthread_create to dismiss()."""
     control = load64(slot + CONTROL)
     number, frame = load64(slot + NUMBER), load64(slot + FRAME)
     if load64(control + FUTEX) != 0:

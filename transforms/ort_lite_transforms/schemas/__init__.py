@@ -1,4 +1,4 @@
-"""What ONNX and onnxruntime say of their operators, as text: all versions of each, read when a model needs it.
+"""Schemas of ONNX's and onnxruntime's operators, as text: all versions of each, read when a model needs it.
 
 `onnx.txt` is written by `generate.py`; `onnxruntime.txt` by hand. `ort_lite.inference.schema_text` says what a line means.
 """

@@ -1,4 +1,6 @@
-"""What values attributes may have: ONNX's documents say it, the schemas of its package do not. `generate` writes them into the text.
+"""Allowed values of attributes: ONNX's documents state them, the schemas of its package do not.
+
+`generate` writes them into the text.
 
 A limit is spelled as `ort_lite.inference.schema_text` reads it. What onnxruntime runs and defines is not ruled out: sizes of 0,
 an empty `auto_pad`, pads of a convolution that cut.
@@ -93,7 +95,7 @@ BY_OPERATOR = {
 
 
 def limit(op_type: str, attribute: str, kind: str) -> str:
-    """What is written behind the kind of an attribute; "" where any value is good. Names of types are STRING before opset 6."""
+    """Return the limit behind the kind of an attribute; "" if any value is good. Names of types are STRING before opset 6."""
     found = BY_OPERATOR.get(op_type, {}).get(attribute)
     found = BY_NAME.get(attribute, "") if found is None else found
     number = found.startswith((">=", "=type")) or found.replace("/", "")[1:].isdigit()

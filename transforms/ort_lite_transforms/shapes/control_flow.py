@@ -1,4 +1,4 @@
-"""If, Loop, Scan: shapes through bodies. What differs from branch to branch or from turn to turn becomes a fresh dim."""
+"""Shapes through the bodies of If, Loop and Scan. What differs by branch or turn becomes a fresh dim."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ class _Joining:
         self._open_dims: set[Dim] = set()
 
     def infos(self, a: Info, b: Info) -> Info:
-        """What holds for both. `a` itself where `b` adds no other case."""
+        """Return what holds for both; `a` itself if `b` adds no other case."""
         if a.type is None or b.type is None:
             return UNKNOWN
         contents = a.contents if a.contents == b.contents else None
@@ -76,8 +76,8 @@ def _closed_type(op: Op, type_: Type | None, scope: int) -> Type | None:
 
 @shape_rule("If", types=())
 def if_(op: Op) -> list[Info]:
-    """What both branches give; one of them alone where the condition is known. Shapes that do not fit in a branch that may not
-    be taken leave its outputs open. Spec: ONNX If-21.
+    """Infer what both branches give; one of them alone if the condition is known. Shapes that do not fit in a branch that may
+    not be taken leave its outputs open. Spec: ONNX If-21.
     """
     condition = op.known(0)
     scope = op.scope()

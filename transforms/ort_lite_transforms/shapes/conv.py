@@ -34,7 +34,7 @@ def extent(kernel: Dim, dilation: int) -> Dim:
 
 
 def windows(op: Op, dims: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
-    """How many windows fit along each spatial axis. Raises ShapeInferenceError where none does."""
+    """Return the number of windows along each spatial axis. Raises ShapeInferenceError if there is none."""
     rank = len(dims)
     if len(kernel) != rank:
         raise op.error(f"kernel_shape {list(kernel)} should be {rank} numbers")
@@ -94,7 +94,7 @@ def conv_integer(op: Op) -> list[Info]:
 
 @shape_rule("QLinearConv", types=(7,))
 def qlinear_conv(op: Op) -> list[Info]:
-    """Of the type of y's zero point. Spec: ONNX QLinearConv-10."""
+    """Infer the convolution in the type of y's zero point. Spec: ONNX QLinearConv-10."""
     return [op.tensor(op.dtype(7), convolved(op, op.shape(0), op.shape(3)))]
 
 

@@ -88,7 +88,7 @@ def arithmetic(op: Op) -> list[Info]:
 
 
 def _unless_undefined(function: Callable[..., Dim], *operands: Contents) -> Contents | None:
-    """None where an element is divided by zero: the run will tell, if it comes to that."""
+    """Return None if an element is divided by zero: the run will tell, if it comes to that."""
     try:
         return combined(function, *operands)
     except ZeroDivisionError:
@@ -170,13 +170,13 @@ def _target(op: Op) -> DType:
 
 @shape_rule("Cast", types=(_target,))
 def cast(op: Op) -> list[Info]:
-    """Of type `to`, shaped like x. Spec: ONNX Cast-19."""
+    """Infer type `to`, and the shape of x. Spec: ONNX Cast-19."""
     return [_converted(op, _target(op))]
 
 
 @shape_rule("CastLike", types=(1,))
 def cast_like(op: Op) -> list[Info]:
-    """Of the second input's type, shaped like the first. Spec: ONNX CastLike-19."""
+    """Infer the second input's type, and the first's shape. Spec: ONNX CastLike-19."""
     return [_converted(op, op.dtype(1))]
 
 
@@ -192,7 +192,7 @@ def _converted(op: Op, dtype: DType) -> Info:
 
 @shape_rule("BitCast", types=(_target,))
 def bit_cast(op: Op) -> list[Info]:
-    """Of type `to`, as wide as x's, and shaped like x. Spec: ONNX BitCast-26."""
+    """Infer type `to`, as wide as x's, and the shape of x. Spec: ONNX BitCast-26."""
     return [op.tensor(_target(op), op.shape(0))]
 
 

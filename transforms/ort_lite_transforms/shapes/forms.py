@@ -1,4 +1,4 @@
-"""Which shapes the inputs of an operator have together, as ONNX's documents say it in words: one line an operator.
+"""Shapes that the inputs of an operator have together, as ONNX's documents say it in words: one line an operator.
 
     RoiAlign | N C H W, R 4, R
 
@@ -102,7 +102,7 @@ Unsqueeze | ..., _?
 
 
 class Wanted(Record):
-    """What an input should be: the tokens; `whole`, where one of them says it all, or the dims that have names."""
+    """The expected shape of an input: the tokens; `whole`, if one of them says it all, or the dims that have names."""
 
     tokens: tuple[str, ...]
     whole: str
@@ -123,7 +123,7 @@ class Form(Record):
 
 @cache
 def _forms() -> dict[str, list[tuple[int, Form]]]:
-    """By operator, newest version first."""
+    """Return the forms by operator, newest version first."""
     found: dict[str, list[tuple[int, Form]]] = {}
     for line in _TEXT.strip().splitlines():
         head, inputs, *axes = (part.strip() for part in line.split("|"))
@@ -205,7 +205,7 @@ _SAID = {
 
 
 def _fits(shape: Shape, other: Shape | None, same: bool) -> bool:
-    """Whether the shapes are the same, or the first broadcasts to the other."""
+    """Return True if the shapes are the same, or the first broadcasts to the other."""
     if other is None:
         return True
     if len(shape) > len(other) or (same and len(shape) < len(other)):
@@ -247,7 +247,7 @@ def _check_dim(op: Op, place: tuple[int, int], dim: int, token: str, factors: Se
 
 
 def _number(op: Op, factor: str, sizes: dict[str, _Size]) -> _Size | None:
-    """What a name stands for; None: not known yet."""
+    """Return the value of a name; None: not known yet."""
     if factor in sizes:
         return sizes[factor]
     if factor.isdigit():

@@ -57,7 +57,7 @@ def _check_along(op: Op) -> None:
 
 @shape_rule("GatherElements")
 def gather_elements(op: Op) -> list[Info]:
-    """Of data's type, shaped like indices. Spec: ONNX GatherElements-13."""
+    """Infer data's type and the shape of indices. Spec: ONNX GatherElements-13."""
     op.shape(1)
     _check_along(op)
     return [op.tensor(op.dtype(0), op.shape(1))]

@@ -27,7 +27,7 @@ def matmul_integer(op: Op) -> list[Info]:
 
 @shape_rule("QLinearMatMul", types=(7,))
 def qlinear_matmul(op: Op) -> list[Info]:
-    """Of the type of y's zero point. Spec: ONNX QLinearMatMul-21."""
+    """Infer the product in the type of y's zero point. Spec: ONNX QLinearMatMul-21."""
     return [op.tensor(op.dtype(7), product_shape(op, op.shape(0), op.shape(3)))]
 
 
@@ -56,7 +56,7 @@ def gemm(op: Op) -> list[Info]:
 
 
 def _becomes(one: Dim, dim: Dim) -> bool:
-    """Whether a dim may be broadcast to another."""
+    """Return True if a dim may be broadcast to another."""
     return not isinstance(one, int) or one == 1 or not isinstance(dim, int) or one == dim
 
 

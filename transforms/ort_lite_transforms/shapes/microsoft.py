@@ -56,7 +56,7 @@ def skip_layer_normalization(op: Op) -> list[Info]:
 
 @microsoft_rule("FusedMatMul", "TransposeMatMul", "SparseToDenseMatMul")
 def fused_matmul(op: Op) -> list[Info]:
-    """As MatMul, after what `transA`, `transB` and `transBatchA`, `transBatchB` do."""
+    """Infer a MatMul after `transA`, `transB` and `transBatchA`, `transBatchB`."""
     a, b = _turned(op, op.shape(0), "A"), _turned(op, op.shape(1), "B")
     return [op.tensor(op.dtype(1), product_shape(op, a, b))]
 
@@ -72,7 +72,7 @@ def _turned(op: Op, shape: Shape, side: str) -> Shape:
 
 @microsoft_rule("GemmFastGelu")
 def gemm_fast_gelu(op: Op) -> list[Info]:
-    """As MatMul."""
+    """Infer as MatMul."""
     return [op.tensor(op.dtype(0), product_shape(op, op.shape(0), op.shape(1)))]
 
 
@@ -91,7 +91,7 @@ def c_dist(op: Op) -> list[Info]:
 
 @microsoft_rule("ConvTransposeWithDynamicPads")
 def conv_transpose_with_dynamic_pads(op: Op) -> list[Info]:
-    """As ConvTranspose, pads being an input."""
+    """Infer a ConvTranspose whose pads are an input."""
     x = op.shape(0)
     rank = len(x) - 2
     pads = op.contents(2) if op.has(2) else (0,) * (2 * rank)
@@ -180,7 +180,7 @@ def is_all_finite(op: Op) -> list[Info]:
 
 @microsoft_rule("MatMulFpQ4")
 def matmul_fp_q4(op: Op) -> list[Info]:
-    """As MatMul; the weight is a blob whose shape is an input."""
+    """Infer a MatMul; the weight is a blob whose shape is an input."""
     columns: Dim = op.contents(2)[-1]
     return [op.tensor(op.dtype(0), [*op.shape(0)[:-1], columns])]
 

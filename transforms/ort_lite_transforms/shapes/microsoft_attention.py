@@ -22,7 +22,7 @@ def attention(op: Op) -> list[Info]:
 
 @microsoft_rule("QAttention", types=(3,))
 def q_attention(op: Op) -> list[Info]:
-    """As Attention, of the scale's type."""
+    """Infer as Attention, in the scale's type."""
     batch, steps, _ = op.shape(0)
     hidden = floordiv(op.shape(1)[1], 3)
     present = _present(op, 8, batch, steps, hidden)
@@ -59,7 +59,7 @@ def multi_head_attention(op: Op) -> list[Info]:
 
 @microsoft_rule("DecoderMaskedMultiHeadAttention")
 def decoder_masked_multi_head_attention(op: Op) -> list[Info]:
-    """As MultiHeadAttention, of one query; keys and values (B, 1, H), or (B, heads, L, size) of cross attention."""
+    """Infer MultiHeadAttention of one query; keys and values (B, 1, H), or (B, heads, L, size) of cross attention."""
     (batch, steps, hidden), heads = op.shape(0), op.attr("num_heads")
     size = floordiv(hidden, heads)
     length = op.shape(1)[2] if op.has(1) and len(op.shape(1)) == 4 else steps
@@ -149,7 +149,7 @@ def embed_layer_normalization(op: Op) -> list[Info]:
 
 @microsoft_rule("QEmbedLayerNormalization", types=("float32", "int32"))
 def q_embed_layer_normalization(op: Op) -> list[Info]:
-    """As EmbedLayerNormalization, float32."""
+    """Infer as EmbedLayerNormalization, in float32."""
     batch, steps = op.shape(0)
     return [op.tensor("float32", (batch, steps, op.shape(2)[1])), op.tensor("int32", (batch,))]
 

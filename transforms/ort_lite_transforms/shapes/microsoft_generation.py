@@ -32,7 +32,7 @@ def _number(op: Op, index: int, default: int) -> Dim:
 
 
 def _vocabulary(op: Op) -> Dim:
-    """How many tokens there are to choose from."""
+    """Return the number of tokens to choose from."""
     decoder: Graph = op.attr("decoder")
     logits = decoder.outputs[0].type if decoder.outputs else None
     width = logits.shape[-1] if isinstance(logits, TensorType) and logits.shape else op.fresh()
@@ -50,7 +50,7 @@ def greedy_search(op: Op) -> list[Info]:
 
 @microsoft_rule("Sampling", types=(0, "float32"))
 def sampling(op: Op) -> list[Info]:
-    """As GreedySearch; and scores (B, V)."""
+    """Infer as GreedySearch; and scores (B, V)."""
     return [*greedy_search[0].function(op), op.tensor("float32", (op.shape(0)[0], _vocabulary(op)))]
 
 

@@ -54,14 +54,14 @@ def _channels_last(op: Op, dims: Shape) -> Shape:
 
 @microsoft_rule("QLinearConv", types=(7,))
 def qlinear_conv(op: Op) -> list[Info]:
-    """As the standard one, also with channels in the last place."""
+    """Infer as the standard one, also with channels in the last place."""
     dims = convolved(op, _channels_first(op, op.shape(0)), op.shape(3))
     return [op.tensor(op.dtype(7), _channels_last(op, tuple(dims)))]
 
 
 @microsoft_rule("QLinearAveragePool")
 def qlinear_average_pool(op: Op) -> list[Info]:
-    """As AveragePool, also with channels in the last place."""
+    """Infer as AveragePool, also with channels in the last place."""
     dims = pooled(op, _channels_first(op, op.shape(0)))
     return [op.tensor(op.dtype(0), _channels_last(op, tuple(dims)))]
 
@@ -100,7 +100,7 @@ def matmul_integer_to_float(op: Op) -> list[Info]:
 
 @microsoft_rule("DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(op: Op) -> list[Info]:
-    """As MatMul, of a's type."""
+    """Infer as MatMul, in a's type."""
     return [op.tensor(op.dtype(0), product_shape(op, op.shape(0), op.shape(1)))]
 
 
@@ -113,19 +113,19 @@ def q_gemm(op: Op) -> list[Info]:
 
 @microsoft_rule("DynamicQuantizeLSTM")
 def dynamic_quantize_lstm(op: Op) -> list[Info]:
-    """As LSTM; the weights are (D, I, 4 * H) and (D, H, 4 * H)."""
+    """Infer as LSTM; the weights are (D, I, 4 * H) and (D, H, 4 * H)."""
     return recurrent_infos(op, op.attr("hidden_size", op.shape(2)[1]))
 
 
 @microsoft_rule("AttnLSTM")
 def attn_lstm(op: Op) -> list[Info]:
-    """As LSTM."""
+    """Infer as LSTM."""
     return recurrent_infos(op, op.attr("hidden_size", op.shape(2)[-1]))
 
 
 @microsoft_rule("GatherBlockQuantized", types=(2,))
 def gather_block_quantized(op: Op) -> list[Info]:
-    """As Gather, of the scales' type; uint8 holds several elements along the last axis when they are narrower."""
+    """Infer as Gather, in the scales' type; uint8 holds several elements along the last axis when they are narrower."""
     data, indices = op.shape(0), op.shape(1)
     axis = op.axis(op.attr("gather_axis", 0), len(data))
     if op.dtype(0) == "uint8":

@@ -18,12 +18,12 @@ def _rows(op: Op) -> Dim:
 
 
 def _labels(op: Op) -> DType:
-    """Of the class labels: whichever of the two attributes is given."""
+    """Return the class labels: whichever of the two attributes is present."""
     return "string" if op.attr("classlabels_strings") else "int64"
 
 
 def _classes(op: Op) -> int:
-    """How many class labels there are."""
+    """Return the number of class labels."""
     for name in ("classlabels_strings", "classlabels_ints", "classlabels_int64s"):
         if op.attr(name):
             return len(op.attr(name))

@@ -42,7 +42,7 @@ def batch_normalization(op: Op) -> list[Info]:
 
 
 def _scale_type(op: Op) -> str:
-    """Of LayerNormalization's result: onnxruntime's own form, which ONNX's took over in opset 17, has that of the scale."""
+    """Return the type of LayerNormalization's result: in onnxruntime's own form, which opset 17 adopted, that of the scale."""
     return op.dtype(0 if op.node.op_type == "LayerNormalization" and op.version >= 17 else 1)
 
 

@@ -18,7 +18,7 @@ def operand(op: Op, name: str, index: int | None) -> tuple[Dim, ...] | None:
 
 
 def integers(op: Op, name: str, index: int | None) -> list[int] | None:
-    """As `operand`, as numbers. Raises NumbersUnknown."""
+    """Return the operand as numbers. Raises NumbersUnknown."""
     given = op.attr(name)
     if given is not None:
         return list(given)

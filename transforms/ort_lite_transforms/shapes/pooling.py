@@ -53,7 +53,7 @@ def pool(op: Op) -> list[Info]:
 
 @shape_rule("MaxPool", types=(0, "int64"))
 def max_pool(op: Op) -> list[Info]:
-    """With the positions of the maxima, int64. Spec: ONNX MaxPool-22."""
+    """Infer the maxima and their positions, int64. Spec: ONNX MaxPool-22."""
     shape = pooled(op, op.shape(0))
     return [op.tensor(op.dtype(0), shape), op.tensor("int64", shape)]
 

@@ -48,7 +48,7 @@ def _quantized(op: Op) -> DType:
 
 @shape_rule("QuantizeLinear", types=(_quantized,))
 def quantize_linear(op: Op) -> list[Info]:
-    """Of the zero point's type, else `output_dtype`, else uint8. Spec: ONNX QuantizeLinear-23."""
+    """Infer the zero point's type, else `output_dtype`, else uint8. Spec: ONNX QuantizeLinear-23."""
     _check_scale(op)
     return [op.tensor(_quantized(op), op.shape(0))]
 
@@ -60,7 +60,7 @@ def _dequantized(op: Op) -> DType:
 
 @shape_rule("DequantizeLinear", types=(_dequantized,))
 def dequantize_linear(op: Op) -> list[Info]:
-    """Of the scale's type, unless `output_dtype` says otherwise. Spec: ONNX DequantizeLinear-23."""
+    """Infer the scale's type, unless `output_dtype` says otherwise. Spec: ONNX DequantizeLinear-23."""
     _check_scale(op)
     return [op.tensor(_dequantized(op), op.shape(0))]
 

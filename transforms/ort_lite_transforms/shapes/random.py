@@ -15,7 +15,7 @@ def _asked_or_same(op: Op) -> DType:
 
 @shape_rule("RandomNormal", "RandomUniform", types=(_asked,))
 def random_(op: Op) -> list[Info]:
-    """Of the attribute `shape`. Spec: ONNX RandomNormal-22, RandomUniform-22."""
+    """Infer the shape of the attribute `shape`. Spec: ONNX RandomNormal-22, RandomUniform-22."""
     low, high = op.attr("low", 0.0), op.attr("high", 1.0)
     if op.node.op_type == "RandomUniform" and not low <= high:
         raise op.error(f"low {low} should not be above high {high}")

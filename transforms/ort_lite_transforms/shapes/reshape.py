@@ -64,7 +64,7 @@ def _rest(op: Op, shape: Shape, given: list[Dim], target: tuple[Dim, ...], marks
 
 
 def _may_be_a_mark(dim: Dim) -> bool:
-    """Whether 0 or -1 may be meant. Expressions over sizes are sizes, unless they choose between values."""
+    """Return True if 0 or -1 may be meant. Expressions over sizes are sizes, unless they choose between values."""
     low = least(dim)
     if low is not None and low >= 0:
         return False

@@ -52,7 +52,7 @@ def resize(op: Op) -> list[Info]:
 
 
 def _is_given(op: Op, index: int) -> bool:
-    """Whether an input has elements: an empty one is as good as none."""
+    """Return True if an input has elements: an empty one counts as absent."""
     shape = op.info(index).shape if op.has(index) else (0,)
     return shape is not None and all(isinstance(dim, int) and dim > 0 for dim in shape)
 

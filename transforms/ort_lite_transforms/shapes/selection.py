@@ -98,7 +98,7 @@ def unique(op: Op) -> list[Info]:
 
 @shape_rule("Compress")
 def compress(op: Op) -> list[Info]:
-    """As many as the condition has ones, along the axis or of all elements. Spec: ONNX Compress-11."""
+    """Infer as many slices or elements as the condition has ones. Spec: ONNX Compress-11."""
     shape, condition = op.shape(0), op.known(1)
     axis = op.attr("axis")
     known = condition is not None and all(isinstance(element, int) for element in condition)

@@ -47,7 +47,7 @@ def sequence_construct(op: Op) -> list[Info]:
 
 @shape_rule("SequenceEmpty", types=())
 def sequence_empty(op: Op) -> list[Info]:
-    """Nothing is known of elements to come. Spec: ONNX SequenceEmpty-11."""
+    """Infer an empty sequence: nothing is known of elements to come. Spec: ONNX SequenceEmpty-11."""
     from ort_lite.dtypes import from_onnx
 
     return [Info(SequenceType(TensorType(from_onnx(op.attr("dtype", 1)))))]
@@ -136,7 +136,7 @@ def optional(op: Op) -> list[Info]:
 
 @shape_rule("OptionalGetElement", types=())
 def optional_get_element(op: Op) -> list[Info]:
-    """What the optional holds; anything else is handed on. Spec: ONNX OptionalGetElement-18."""
+    """Infer the element of the optional; anything else is handed on. Spec: ONNX OptionalGetElement-18."""
     info = op.info(0)
     return [Info(info.type.element) if isinstance(info.type, OptionalType) else info]
 

@@ -144,7 +144,7 @@ def split(op: Op) -> list[Info]:
 
 
 def _split_sizes(op: Op) -> tuple[Dim, ...] | None:
-    """As `operand`; in version 1 an input of sizes has the type of the data. Raises ContentsUnknown."""
+    """Return the sizes; in version 1 an input of sizes has the type of the data. Raises ContentsUnknown."""
     if op.version > 1 or not op.has(1):
         return operand(op, "split", 1)
     sizes = op.constant(1)

@@ -2,5 +2,5 @@
 
 
 def find_cudart_versions(build_env: bool = False, build_cuda_version: str | None = None) -> list[str]:
-    """None: ort_lite's own providers use no CUDA."""
+    """Return nothing: ort_lite's own providers use no CUDA."""
     return []

@@ -40,7 +40,7 @@ _SPARSE = ("SparseBlockSparseView", "SparseCooView", "SparseCsrView")
 
 
 class ArenaExtendStrategy(NamedNumber):
-    """How an arena grows."""
+    """The growth strategy of an arena."""
 
     kNextPowerOfTwo = 0  # noqa: N815  onnxruntime's name
     kSameAsRequested = 1  # noqa: N815  onnxruntime's name

@@ -1,4 +1,4 @@
-"""What onnxruntime asks of the system that it is imported on."""
+"""Checks of the system that onnxruntime makes when it is imported."""
 
 from ort_lite.compat.release import RELEASE
 
@@ -13,5 +13,5 @@ def get_package_name_and_version_info() -> tuple[str, str, str]:
 
 
 def check_training_module() -> tuple[bool, str, str, str]:
-    """Whether there is an ORTModule, and what `get_package_name_and_version_info` says. There is none."""
+    """Report that there is no ORTModule, with what `get_package_name_and_version_info` says."""
     return False, *get_package_name_and_version_info()

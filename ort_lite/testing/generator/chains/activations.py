@@ -31,7 +31,7 @@ def hard_swish(chain: Chain) -> None:
 
 @chain_for("compose_gated_hard_swish")
 def gated_hard_swish(chain: Chain) -> None:
-    """At times with the default of HardSigmoid, 0.2, which is near 1/6."""
+    """Draft a gated hard swish, at times with the default of HardSigmoid, 0.2, which is near 1/6."""
     x = chain.value(1)
     slope = {"alpha": 1 / 6} if chain.chance(0.7) else {}
     chain.either_way("Mul", x, chain.node("HardSigmoid", x, beta=0.5, **slope))

@@ -134,7 +134,7 @@ def same_shape(chain: Chain) -> None:
 
 @chain_for("remove_neutral_operand")
 def neutral(chain: Chain) -> None:
-    """At times the operand adds an axis to the result, or is on the side where it is not neutral."""
+    """Draft a neutral operand; at times it adds an axis to the result, or is on the side where it is not neutral."""
     x = chain.node("Relu", chain.value(1))
     op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
     wide = (1,) * (len(chain.shape(x)) + 1)

@@ -1,4 +1,4 @@
-"""If, Loop and Scan. Their bodies are drafts that the generator extends by a few nodes."""
+"""Recipes of If, Loop and Scan. Their bodies are drafts that the generator extends by a few nodes."""
 
 from collections.abc import Sequence
 

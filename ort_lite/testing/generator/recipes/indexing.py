@@ -47,7 +47,7 @@ def distinct(draw: Draw, shape: Shape, axis: int, size: int, negative: bool) -> 
 
 
 def reduction(draw: Draw) -> str | None:
-    """How an update is combined with what is there. max and min come with version 18; texts and bools know no arithmetic."""
+    """Draw how an update is combined with the data. max and min come with version 18; strings and bools have no arithmetic."""
     if not draw.has_attribute("reduction"):
         return None
     kind = draw.kind(0)

@@ -85,7 +85,7 @@ def _by_id(draw: Draw, trees: list[Branch], prefix: str) -> dict[str, Any]:
 
 
 def _as_tensors(draw: Draw, attributes: dict[str, Any]) -> dict[str, Any]:
-    """From version 3 on the floats of rows of doubles may be tensors of doubles."""
+    """Return the floats of rows of doubles as tensors of doubles, which version 3 allows."""
     if draw.version < 3 or draw.kind(0) != "float64" or draw.chance(0.2):
         return attributes
     names = ("nodes_values", "nodes_hitrates", "base_values", "class_weights", "target_weights")

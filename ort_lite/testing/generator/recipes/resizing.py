@@ -67,7 +67,7 @@ def resize(draw: Draw) -> Call:
 
 
 def _modes(draw: Draw, rank: int) -> Sequence[str]:
-    """Only numbers can be interpolated; cubic ones over two axes."""
+    """Return the possible modes: only numbers can be interpolated; cubic ones over two axes."""
     if draw.kind(0) not in (*FLOATS, "int8", "uint8", "int32"):
         return MODES[:1]
     return MODES if rank == 4 else MODES[:2]

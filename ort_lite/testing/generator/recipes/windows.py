@@ -12,7 +12,7 @@ SAME = ("SAME_UPPER", "SAME_LOWER")
 
 
 class Window(Record):
-    """How a kernel walks over axes. `pads` are those before each axis, then those behind each."""
+    """The walk of a kernel over axes. `pads` are those before each axis, then those behind each."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]

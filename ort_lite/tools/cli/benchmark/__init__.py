@@ -1,1 +1,1 @@
-"""What `ort-lite bench` is made of: blocks of runs, rivals, comparisons, and a profile beside what the machine can do."""
+"""The parts of `ort-lite bench`: blocks of runs, rivals, comparisons, and a profile with the machine's peaks."""

@@ -68,7 +68,7 @@ def differences(outputs: Sequence[str], ours: Sequence[Any], theirs: Sequence[An
 
 
 def geometric_mean(results: Iterable[Result]) -> float | None:
-    """Of the ratios, without those whose results differ: what computes something else is not faster or slower."""
+    """Return the geometric mean of the ratios, without those whose results differ: they computed something else."""
     ratios = [math.log(result.ratio) for result in results if result.ratio and not result.differences]
     return math.exp(sum(ratios) / len(ratios)) if ratios else None
 

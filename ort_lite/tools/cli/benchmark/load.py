@@ -41,7 +41,7 @@ class Load(Record):
 
 
 def loaded(runs: Sequence[Run], callers: int, seconds: float) -> list[Load]:
-    """What each of `runs` shows under `callers` threads for `seconds` in all, in turns."""
+    """Measure each of `runs` under `callers` threads for `seconds` in all, in turns."""
     every: list[list[Load]] = [[] for _ in runs]
     for _ in range(ROUNDS):
         for run, found in zip(runs, every, strict=True):

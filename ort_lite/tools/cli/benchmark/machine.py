@@ -1,4 +1,4 @@
-"""What this machine is called, and what it can do at most."""
+"""The name and the peaks of this machine."""
 
 import os
 import platform
@@ -39,7 +39,7 @@ COPIED = 1 << 26
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Return the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -58,13 +58,15 @@ def cpu(text: str | None = None) -> tuple[str, tuple[str, ...]]:
 
 
 class Peaks(Record):
-    """Of one core: operations a second, a multiplication and an addition being two, and bytes read and written a second by a copy."""
+    """The peaks of one core: operations a second, a multiplication and an addition being two, and bytes read and written a
+    second by a copy.
+    """
 
     operations: float
     bandwidth: float
 
     def share(self, operations: float | None, nbytes: float, seconds: float, threads: int) -> tuple[float, str]:
-        """How much of the nearer limit was reached, and which one that is.
+        """Return the share of the nearer limit that was reached, and which one that is.
 
         Above 1 is possible: operands that are in a cache, Winograd's convolutions and products of small integers.
         """

@@ -1,4 +1,4 @@
-"""Where the time of a session's runs goes, by node."""
+"""The time of a session's runs, by node."""
 
 from collections.abc import Mapping
 from typing import Any

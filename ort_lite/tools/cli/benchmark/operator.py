@@ -58,7 +58,7 @@ def operator_model(
 
 
 def shape_of(text: str) -> tuple[int, ...]:
-    """Of "512x64" (512, 64); an empty text is a scalar's."""
+    """Parse a shape: (512, 64) from "512x64"; an empty text is a scalar's."""
     sizes = text.split("x") if text else []
     if not all(size.isdecimal() for size in sizes):
         raise InvalidArgument(f"--shape {text}: expected sizes with x between them, such as 512x512")
@@ -66,7 +66,7 @@ def shape_of(text: str) -> tuple[int, ...]:
 
 
 def attribute_of(text: str) -> tuple[str, Any]:
-    """Of "axis=1", "pads=1,1,1,1" or "mode=edge" name and value: numbers and lists as in JSON, the rest is text."""
+    """Parse "axis=1", "pads=1,1,1,1" or "mode=edge": numbers and lists as in JSON, anything else as text."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise InvalidArgument(f"--attribute {text}: expected NAME=VALUE")

@@ -1,4 +1,4 @@
-"""What nodes take, as a table: of `ort-lite bench --nodes` and `ort-lite profile`."""
+"""Tables of the time of nodes, for `ort-lite bench --nodes` and `ort-lite profile`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,7 +51,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _rate(amount: float | None, seconds: float) -> str:
-    """Of operations or bytes, in thousands of millions a second."""
+    """Format a rate of operations or bytes, in billions a second."""
     return "" if amount is None or not seconds else f"{amount / seconds / 1e9:.1f}"
 
 

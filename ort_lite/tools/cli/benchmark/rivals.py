@@ -26,7 +26,7 @@ class Rival(Record):
 
     @property
     def version(self) -> str:
-        """Of the module: distributions of it have several names."""
+        """Return the version of the module: distributions of it have several names."""
         return str(self.module.__version__)
 
 
@@ -48,7 +48,10 @@ def _onnxruntime(onnxruntime: Any, model: Model, threads: int, feeds: Mapping[st
 
 
 def _openvino(openvino: Any, model: Model, threads: int, feeds: Mapping[str, Any]) -> Run:
-    """As its guide has it for the least latency: one request, inputs shared. In float32: by default it takes bfloat16 where it can."""
+    """Set OpenVINO up by its guide for the least latency: one request, shared inputs.
+
+    In float32: by default it may use bfloat16.
+    """
     config = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
     core = openvino.Core()
     compiled = core.compile_model(core.read_model(model), "CPU", config)

@@ -132,6 +132,6 @@ def clip(op: Op, x: Array, low: Array = None, high: Array = None) -> Array:
 
 @lowering("Clip", since=6, types=FLOATS, along=pointwise)
 def clip_by_attributes(op: Op, x: Array) -> Array:
-    """As Clip-11, with the limits as attributes. Spec: ONNX Clip-6."""
+    """Clip with the limits as attributes. Spec: ONNX Clip-6."""
     limit = float(np.finfo(np.float32).max)
     return jnp.clip(x, op.attr("min", -limit), op.attr("max", limit))

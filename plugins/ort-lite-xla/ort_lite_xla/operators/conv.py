@@ -18,7 +18,7 @@ LETTERS = "DHW"
 
 
 def numbers(rank: int) -> tuple[str, str, str]:
-    """What the dimensions mean: (N, C, spatial...), (out, in, spatial...)."""
+    """Return the meaning of the dimensions: (N, C, spatial...), (out, in, spatial...)."""
     spatial = LETTERS[-rank:] if rank <= len(LETTERS) else "".join(map(chr, range(ord("a"), ord("a") + rank)))
     return "NC" + spatial, "OI" + spatial, "NC" + spatial
 
@@ -95,7 +95,7 @@ def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
 
 
 def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:
-    """From `pads`, or from the output shape that is asked for."""
+    """Return the pads from `pads`, or from the requested output shape."""
     rank = len(sizes)
     strides, dilations = strides_of(op, rank), dilations_of(op, rank)
     auto, wanted = op.attr("auto_pad", "NOTSET"), op.attr("output_shape")

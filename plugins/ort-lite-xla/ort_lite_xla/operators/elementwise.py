@@ -103,13 +103,13 @@ def identity(op: Op, x: Array) -> Array:
 
 @lowering("IsNaN", since=9, types=FLOATS, along=pointwise)
 def is_nan(op: Op, x: Array) -> Array:
-    """Whether x is no number. Spec: ONNX IsNaN-20."""
+    """Test for NaN. Spec: ONNX IsNaN-20."""
     return jnp.isnan(x)
 
 
 @lowering("IsInf", since=10, types=FLOATS, along=pointwise)
 def is_inf(op: Op, x: Array) -> Array:
-    """Whether x is an infinity of a sign that the attributes ask for. Spec: ONNX IsInf-20."""
+    """Test for infinities of the signs that the attributes ask for. Spec: ONNX IsInf-20."""
     up = jnp.isposinf(x) if op.attr("detect_positive", 1) else jnp.zeros(x.shape, bool)
     return up | jnp.isneginf(x) if op.attr("detect_negative", 1) else up
 

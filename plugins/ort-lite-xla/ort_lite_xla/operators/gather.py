@@ -41,7 +41,7 @@ def gather_nd(op: Op, x: Array, index: Array) -> Array:
 
 
 def _places(index: Array, axis: int) -> tuple[Array, ...]:
-    """For each element of `index` its place in the operand: its own place, but `index` along the axis."""
+    """Return, for each element of `index`, its place in the operand: its own place, but `index` along the axis."""
     own = np.indices(index.shape, sparse=True)
     return tuple(index if k == axis else place for k, place in enumerate(own))
 

@@ -46,7 +46,7 @@ def slice_(op: Op, x: Array, *operands: Array) -> Array:
 
 @lowering("Slice", since=1, host=True)
 def slice_by_attributes(op: Op, x: Array) -> Array:
-    """As Slice-10, without steps. Spec: ONNX Slice-1."""
+    """Slice without steps. Spec: ONNX Slice-1."""
     return _slice(x, op.attr("starts"), op.attr("ends"), op.attr("axes"), None)
 
 
@@ -64,7 +64,7 @@ def _slice(x: Array, starts: list[int], ends: list[int], axes: list[int] | None,
 
 
 def _no_negative_copies(node: Node) -> str | None:
-    """Whether a part that is cut off comes back at the other end, the specification does not say."""
+    """Decline negative pads with copies: the specification does not say if a part that is cut off returns at the other end."""
     mode = node.attr("mode", "constant")
     pads = node.inputs[1] if len(node.inputs) > 1 else None
     plain = pads is not None and pads.constant is not None and bool((pads.constant >= 0).all())
@@ -79,7 +79,7 @@ def pad(op: Op, x: Array, pads: Array, value: Array = None, axes: Array = None) 
 
 @lowering("Pad", since=2, types=FLOATS)
 def pad_by_attributes(op: Op, x: Array) -> Array:
-    """As Pad-11. Spec: ONNX Pad-2."""
+    """Pad by attributes. Spec: ONNX Pad-2."""
     return _padded(op, x, op.attr("pads"), np.array(op.attr("value", 0.0)).astype(x.dtype), None)
 
 

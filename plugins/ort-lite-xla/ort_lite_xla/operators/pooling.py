@@ -64,7 +64,7 @@ def average_pool(op: Op, x: Array) -> Array:
 
 
 def _counts(op: Op, axis: int, size: int, pad: tuple[int, int], wide: tuple[int, int]) -> Array:
-    """How many elements of one dimension count for each window along it."""
+    """Count the elements of one dimension for each window along it."""
     kernel = op.attr("kernel_shape")
     k, stride, dilation = kernel[axis], strides_of(op, len(kernel))[axis], dilations_of(op, len(kernel))[axis]
     counts = np.zeros(size + sum(wide))

@@ -19,7 +19,7 @@ def _no_blocks(node: Node) -> str | None:
 
 
 def _along(dims: Dims) -> list[Mask]:
-    """By element where there is one scale, else along all dimensions but one."""
+    """Spread a scale: by element if there is one, else along all dimensions but one."""
     scale = dims.operand(1)
     return except_axis(1)(dims) if scale and scale != (1,) else pointwise(dims)
 

@@ -84,7 +84,7 @@ def _recurrent(
 
 
 def _weighted(w: Array, b: Array, hidden: int, gates: int) -> Callable[[Array, int], Array]:
-    """What the input contributes to all gates, for the whole sequence at once: (T, N, gates * hidden)."""
+    """Return the contribution of the input to all gates, for the whole sequence at once: (T, N, gates * hidden)."""
 
     def parts(x: Array, way: int) -> Array:
         product = jnp.matmul(x, w[way].T)

@@ -35,7 +35,7 @@ REDUCTIONS: dict[str, tuple[frozenset[str], str | None, bool, Function]] = {
 
 
 def _extreme(xp: Array, name: str, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Of nothing, what is neutral."""
+    """Reduce to the extreme; of nothing, to the neutral element."""
     kind = x.dtype
     if kind == np.bool_:
         return getattr(xp, "any" if name == "max" else "all")(x, axis=axes, keepdims=keepdims)
@@ -83,7 +83,7 @@ for _name, (_types, _fill, _host, _function) in REDUCTIONS.items():
 @lowering("ArgMax", types=NUMBERS, along=except_axis(0, "lowest"))
 @lowering("ArgMin", types=NUMBERS, along=except_axis(0))
 def arg_extreme(op: Op, x: Array) -> Array:
-    """Where the largest or smallest element is, the first or the last of equal ones. Spec: ONNX ArgMax-13."""
+    """Return the position of the largest or smallest element, the first or the last of equal ones. Spec: ONNX ArgMax-13."""
     if x.ndim == 0:
         return jnp.zeros((), np.int64)
     axis, keep = op.attr("axis", 0), bool(op.attr("keepdims", 1))

@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 
 def _places(op: Op, line: Line, mode: str) -> Numbers:
-    """For each element of the result its place among those of the operand.
+    """Return, for each element of the result, its place among those of the operand.
 
     In float32 for the nearest, with corners at the size that there is, as in ort_lite's CPU provider (decision 0076).
     """

@@ -35,7 +35,7 @@ def reshape(op: Op, x: Array, shape: Array) -> Array:
 
 
 def _left(shape: Sequence[int], wanted: Sequence[int]) -> int:
-    """What -1 stands for where there is no element: an empty dimension that stays in its place tells nothing of the others."""
+    """Return the size for -1 if there is no element: an empty dimension that stays in its place tells nothing of the others."""
     stay = [k for k, (size, there) in enumerate(zip(wanted, shape, strict=False)) if size == there == 0]
     whole = prod(size for k, size in enumerate(shape) if k not in stay)
     rest = prod(size for k, size in enumerate(wanted) if k not in stay and size != -1)
@@ -60,7 +60,7 @@ def squeeze(op: Op, x: Array, axes: Array = None) -> Array:
 
 @lowering("Unsqueeze", since=1, types=(ALL, INDICES), contents=(1,), host=True, along=regrouped)
 def unsqueeze(op: Op, x: Array, axes: Array = None) -> Array:
-    """With dimensions of size 1 at `axes` of the result. Spec: ONNX Unsqueeze-25."""
+    """Add dimensions of size 1 at `axes` of the result. Spec: ONNX Unsqueeze-25."""
     return op.xp.expand_dims(x, tuple((op.attr("axes") if axes is None else op.numbers(1)) or ()))
 
 

@@ -33,7 +33,7 @@ def pads_of(op: Op, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
 
 
 def rounded_up(op: Op, sizes: Sequence[int], kernel: Sequence[int], pads: Pads) -> list[int]:
-    """What `ceil_mode` adds behind each spatial dimension. A window that begins in that part or in the padding is dropped."""
+    """Return what `ceil_mode` adds behind each spatial dimension. A window that begins there or in the padding is dropped."""
     rank = len(sizes)
     if not op.attr("ceil_mode", 0) or op.attr("auto_pad", "NOTSET").startswith("SAME"):
         return [0] * rank

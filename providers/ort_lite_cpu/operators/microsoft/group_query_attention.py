@@ -95,7 +95,10 @@ def _operands(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads
 
 
 def _rotated(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
-    """As (B, heads, S, D). Positions are given, of a prompt the first one alone, or follow from the lengths, in a prompt 0, 1, ..."""
+    """Rotate (B, heads, S, D). Positions are given, of a prompt the first alone, or follow from the lengths: 0, 1, ...
+
+    in a prompt.
+    """
     rows = x.shape[2]
     y = heads_of(op, op.temporary(x.tensor.dtype, x.shape), x.shape[1])
     caches, interleaved = (op.input(7), op.input(8)), bool(op.attr("rotary_interleaved", 0))

@@ -145,7 +145,7 @@ def _points(zeros: Array, n: int, blocks: int) -> Array:
 
 
 def _check_sizes(op: NodeLowering, bits: int, size: int, n: int, k: int) -> None:
-    """That each operand has as many elements as `unpack_weights` has it, and that zero points are bits or float32."""
+    """Require as many elements of each operand as `unpack_weights` reads, and zero points that are bits or float32."""
     blocks = -(-k // size)
     zeros = blocks if op.has(3) and op.raw(3).dtype == "float32" else -(-blocks * bits // 8)
     if op.has(3) and op.raw(3).dtype not in ("uint8", "float32"):
@@ -165,7 +165,7 @@ def _no_block(failure: "Failure") -> str:
 def _unpacked(
     b: Array, scales: Array, zeros: Array | None, groups: Array | None, bits: int, size: int, n: int, k: int
 ) -> Array:
-    """As `unpack_weights`."""
+    """Unpack as `unpack_weights`."""
     blocks = -(-k // size)
     index = np.arange(k) // size if groups is None else groups.reshape(-1)
     middle: Array = np.full((n, blocks), 1 << (bits - 1), np.float32)

@@ -16,7 +16,7 @@ _FIRST, _SECOND = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 @operator("MurmurHash3", domain="com.microsoft", types=STRING, python=True)
 @operator("MurmurHash3", domain="com.microsoft", types=NUMBERS)
 def murmur_hash(op: NodeLowering) -> None:
-    """Of the bytes of numbers, and of texts as UTF-8. O(bytes). Spec: onnxruntime MurmurHash3-1, MurmurHash3_x86_32."""
+    """Hash the bytes of numbers, and of texts as UTF-8. O(bytes). Spec: onnxruntime MurmurHash3-1, MurmurHash3_x86_32."""
     seed = np.uint32(op.attr("seed", 0) % 2**32)
     dtype, pace = op.info().dtype, op.pace
     assert dtype is not None
@@ -38,7 +38,7 @@ def murmur_hash(op: NodeLowering) -> None:
 
 
 def _of_texts(pace: Pace, texts: list[str], seed: np.uint32) -> Array:
-    """Of texts of any lengths: those of one length are the rows of a matrix."""
+    """Hash texts of any lengths: those of one length are the rows of a matrix."""
     coded = [text.encode() for text in texts]
     lengths = np.array([len(text) for text in coded], np.int64)
     order = np.argsort(lengths, kind="stable")
@@ -51,7 +51,7 @@ def _of_texts(pace: Pace, texts: list[str], seed: np.uint32) -> Array:
 
 
 def _of_rows(pace: Pace, rows: Array, seed: np.uint32) -> Array:
-    """Of each row of bytes (n, length), uint32; sums and products are taken modulo 2**32."""
+    """Hash each row of bytes (n, length), uint32; sums and products are taken modulo 2**32."""
     count, length = rows.shape
     whole = length // 4 * 4
     h = np.full(count, seed, np.uint32)

@@ -229,7 +229,7 @@ def _require_embeddings(op: NodeLowering) -> None:
 
 
 def _no_embedding(failure: "Failure") -> str:
-    """Of the three ids of a row the first that has no place in its table."""
+    """Return the first of a row's three ids that has no place in its table."""
     steps, words, places, kinds, rows = map(
         failure.scalar, ("steps", "word_count", "place_count", "kind_count", "position_rows")
     )

@@ -102,8 +102,8 @@ def dynamic_lstm(
     part: int,
     parts: int,
 ) -> int:
-    """As `lstm`, all steps in one round, with xw (steps, batch, 4, size), r (size, 4 size) as `pairs` makes it and its scales in factor
-    (4 size); h (batch, size) is start and end state.
+    """Compute `lstm` with all steps in one round: xw (steps, batch, 4, size), r (size, 4 size) as `pairs` makes it and its
+    scales in factor (4 size); h (batch, size) is start and end state.
 
     held (size, even) and sums (4 size) are scratch for a quantised hidden state and its product with r. Rows of the batch that one of
     `threads` computes in onnxruntime are quantised by one scale; those that have ended count in it only where y is left
@@ -148,7 +148,7 @@ class QuantizedLayer(Layer):
         self.held = op.stored(quantized(op, self.x, self.scale, self.zero, "uint8").tensor("uint8"))
 
     def _check_quantized(self) -> None:
-        """That weights, scales and zero points are as many as the layer has."""
+        """Require as many weights, scales and zero points as the layer has."""
         op, columns = self.op, self.gates * self.size
         for index, scale, zero, rows in ((W, W_SCALE, W_ZERO, self.x.shape[2]), (R, R_SCALE, R_ZERO, self.size)):
             op.agree(op.raw(index).shape, (self.directions, rows, columns), f"dimensions of weights {'WR'[index == R]}")

@@ -19,7 +19,7 @@ Tokenize = Callable[[list[str]], list[list[str]]]
 
 
 def _patterns(node: Node) -> list[Pattern]:
-    """Those of the separators, that of the expression, or none where characters are the tokens."""
+    """Return the patterns of the separators, that of the expression, or none if characters are the tokens."""
     separators, expression = node.attr("separators"), node.attr("tokenexp")
     if separators == [""] or (not separators and expression == "."):
         return []
@@ -58,7 +58,7 @@ class _Split(Streamed):
         return tokens, (*shape, most)
 
     def _rows(self, texts: list[str]) -> list[list[str]]:
-        """Where no text has a token, no row is marked."""
+        """Mark rows; if no text has a token, no row is marked."""
         rows: list[list[str]] = []
         for block in self._pace.texts(texts):
             made = self._tokenize(block)
@@ -115,7 +115,7 @@ class _Letters:
 
 
 class _Between:
-    """What is left of a text between the separators, one kind after the other."""
+    """The texts between the separators, one kind of separator after the other."""
 
     def __init__(self, separators: Sequence[str], patterns: Sequence[Pattern], least: int, pace: Pace) -> None:
         """`patterns` are the separators, compiled."""
@@ -195,7 +195,7 @@ class _Runs:
         return found if self.least == 1 else [[token for token in row if len(token) >= self.least] for row in found]
 
     def stream(self, texts: list[str]) -> bytes | None:
-        """None where a text has a character that a stream cannot hold. Words that are too short are in it."""
+        """Return the stream; None if a text has a character that it cannot hold. Words that are too short are in it."""
         parts = []
         for block in self._pace.texts(texts):
             part = self._translated(block, self._streamed)

@@ -106,7 +106,7 @@ def _no_category(failure: "Failure") -> str:
 
 @operator("OneHotEncoder", domain=ML, types=STRING, python=True)
 def one_hot_encoder_of_strings(op: NodeLowering) -> None:
-    """As for numbers. Spec: ONNX-ML OneHotEncoder-1."""
+    """Encode strings as numbers are encoded. Spec: ONNX-ML OneHotEncoder-1."""
     one_of(op, "cats_strings", "cats_int64s")
     places = {text: k for k, text in enumerate(op.attr("cats_strings") or ())}
     if not places or len(places) != len(op.attr("cats_strings")):

@@ -18,7 +18,7 @@ DEFAULTS: dict[str, Any] = {"string": "_Unused", "int64": -1, "float": -0.0}
 
 @native
 def find_key(keys: Ptr, count: int, key: int) -> int:
-    """Where `key` is in the sorted keys, NaN last; `count` where it is not."""
+    """Return the position of `key` in the sorted keys, NaN last; `count` if it is absent."""
     if key != key:  # NaN is what differs from itself
         last = count - 1
         return last if count > 0 and keys[last] != keys[last] else count
@@ -101,7 +101,7 @@ def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
 
 @operator("CategoryMapper", "LabelEncoder", domain=ML, types=STRING, python=True)
 def label_encoder_of_strings(op: NodeLowering) -> None:
-    """From or to strings. Spec: ONNX-ML LabelEncoder-4, CategoryMapper-1."""
+    """Encode labels from or to strings. Spec: ONNX-ML LabelEncoder-4, CategoryMapper-1."""
     keys, values, default = _checked(op)
     target = op.info().dtype
     assert target is not None

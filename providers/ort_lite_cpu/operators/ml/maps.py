@@ -53,7 +53,9 @@ def _rows_to_dicts(keys: list[Any]) -> Callable[[list[list[float]]], list[dict[A
 
 @cache
 def _writer(count: int) -> Any:
-    """What makes that function of as many keys. The text depends on their number alone, and takes a quarter of a millisecond."""
+    """Return a function that makes dicts of so many keys. Compiling its text, which depends on their number alone, takes 0.25
+    ms.
+    """
     numbers = range(count)
     items, values = ", ".join(f"k{k}: v{k}" for k in numbers), ", ".join(f"v{k}" for k in numbers)
     text = f"lambda {', '.join(f'k{k}' for k in numbers)}: lambda rows: [{{{items}}} for ({values},) in rows]"

@@ -47,7 +47,7 @@ def _rows(op: NodeLowering) -> Tensor:
 
 
 def _require_features(op: NodeLowering, x: Tensor, count: int) -> None:
-    """Of an attribute that has one value for all features, or one for each."""
+    """Require an attribute to have one value for all features, or one for each."""
     features = x.shape[-1] if x.shape else 1
     if count != 1:
         op.require(equal(features, count), "rows have {0} features, the attributes are for {1}", features, count)

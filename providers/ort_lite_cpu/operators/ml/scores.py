@@ -1,4 +1,4 @@
-"""What classifiers and regressors of ai.onnx.ml do with their scores; not operators themselves.
+"""Post-transforms of scores by classifiers and regressors of ai.onnx.ml; not operators themselves.
 
 The formulas are onnxruntime's, which computes them in float32 whatever the type of the scores.
 """
@@ -115,11 +115,11 @@ class Labels:
 
     @property
     def table(self) -> Tensor:
-        """What a kernel writes for class k, as an operand."""
+        """Return what a kernel writes for class k, as an operand."""
         return self._op.array(np.array(self.numbers, np.int64))
 
     def output(self, rows: Dim) -> Tensor:
-        """What a kernel writes to."""
+        """Return the operand that a kernel writes to."""
         own = self._op.wants(0) and not self.strings
         return self._op.output(0) if own else self._op.temporary("int64", (rows,))
 

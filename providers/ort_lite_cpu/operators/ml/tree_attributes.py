@@ -97,7 +97,7 @@ class _Ids:
         self.count = top + 1 if self._known is None else len(self._known)
 
     def rank(self, ids: Array) -> Array:
-        """Of one that is not known: any from 0 to `count`."""
+        """Return the rank of a tree that is not known: any from 0 to `count`."""
         return np.clip(ids, 0, self.count) if self._known is None else np.searchsorted(self._known, ids)
 
     def has(self, ids: Array) -> Array:
@@ -105,7 +105,7 @@ class _Ids:
 
 
 class _Finder:
-    """Where the nodes of given trees and numbers are."""
+    """The positions of nodes by tree and number."""
 
     def __init__(self, trees: Array, nodes: Array) -> None:
         self._trees, self._nodes = _Ids(trees), _Ids(nodes)

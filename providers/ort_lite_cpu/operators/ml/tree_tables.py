@@ -40,7 +40,7 @@ class Trees(Record, eq=False):
 
 
 class Forest(Record, eq=False):
-    """What the kernel reads. nodes (inner + leaves, 4): feature, threshold, next where key <= threshold, next elsewhere.
+    """The tables that the kernel reads. nodes (inner + leaves, 4): feature, threshold, next where key <= threshold, next elsewhere.
 
     A feature of ~f instead of f says that NaN counts as low. A leaf is its own successor, always by the low side, so that all
     trees of a group can go on until the last one is there; where each leaf has one weight, its bits take the other side.
@@ -73,7 +73,7 @@ def order_keys(values: Array) -> Array:
 
 
 def forest(trees: Trees, outputs: int, multiple: int = 1) -> Forest:
-    """With roots that are leaves up to a `multiple` of trees. `outputs`: how many targets there are.
+    """Build the tables, with roots that are leaves up to a `multiple` of trees. `outputs`: how many targets there are.
 
     Raises ValueError for trees that are none: children that do not exist, cycles, features below zero or beyond int32.
     """

@@ -68,7 +68,7 @@ def descend(x: Ptr, nodes: Ptr, at: Ptr, begin: Ptr, inner: int, levels: int, na
 
 @native
 def trees_in_step(trees: int, rows: int) -> int:
-    """How many of the trees that are left go in step: GROUP, FEW or one."""
+    """Return how many of the remaining trees go in step: GROUP, FEW or one."""
     if trees > GROUP // 2 or (rows < GROUP // FEW and trees > FEW):
         return GROUP
     return FEW if trees > 1 else 1

@@ -40,7 +40,7 @@ class Hypotheses:
 
 
 class Step(NamedTuple):
-    """What becomes of each beam: (rows,) the score, the next token, and the row that it goes on from."""
+    """The fate of each beam: (rows,) the score, the next token, and the row that it continues from."""
 
     scores: Array
     tokens: Array
@@ -58,7 +58,7 @@ def best(settings: Settings, scores: Array, batch: int) -> tuple[Array, Array, A
 
 
 def _largest(settings: Settings, row: Array, count: int) -> Array:
-    """Where the `count` largest are, the larger and then the earlier first. O(n), in slices, between which a cancelled run ends."""
+    """Return the positions of the `count` largest, the larger and then the earlier first. O(n), in slices that can be cancelled."""
     if row.size <= max(SLICE, count):
         least = np.partition(row, row.size - count)[row.size - count]
         places = np.flatnonzero(row >= least)

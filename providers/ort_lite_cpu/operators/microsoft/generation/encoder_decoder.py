@@ -31,7 +31,7 @@ class _Layout(NamedTuple):
 
 
 def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -> Form:
-    """Of [decoder, encoder]."""
+    """Build the search of [decoder, encoder]."""
     layout = _layout(op, *graphs)
     decoder, encoder = bodies
 

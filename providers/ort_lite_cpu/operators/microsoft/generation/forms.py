@@ -60,7 +60,7 @@ def named(node: Node, graph: Graph, inputs: Sequence[str], outputs: Sequence[str
 
 
 class Cache(NamedTuple):
-    """What an input that remembers tokens, (..., rows, heads, tokens, size), is like."""
+    """The form of an input that remembers tokens, (..., rows, heads, tokens, size)."""
 
     heads: int
     size: int
@@ -69,7 +69,7 @@ class Cache(NamedTuple):
 
 
 def cache_of(node: Node, graph: Graph, index: int, rank: int) -> Cache:
-    """Of a body's input. Raises InvalidGraph where the graph does not say it."""
+    """Return the form of a body's input. Raises InvalidGraph if the graph does not state it."""
     type_ = graph.inputs[index].type
     shape = type_.shape if isinstance(type_, TensorType) else None
     if not isinstance(type_, TensorType) or shape is None or len(shape) != rank:

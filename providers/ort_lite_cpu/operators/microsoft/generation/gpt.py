@@ -17,7 +17,7 @@ FIRST_PAST = 3
 
 
 def gpt(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -> Form:
-    """Of [decoder] or [decoder, init_decoder], which is for the first call."""
+    """Build the search of [decoder] or [decoder, init_decoder], which is for the first call."""
     kinds = {(len(graph.inputs) - FIRST_PAST, _checked(op, graph)) for graph in graphs}
     if len(kinds) > 1:
         raise InvalidGraph(
@@ -33,7 +33,7 @@ def gpt(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -
 
 
 def _checked(op: NodeLowering, graph: Graph) -> Cache:
-    """What past_0 is like. Raises InvalidGraph for a body that is no decoder, NotImplemented for `SHARED`."""
+    """Return the form of past_0. Raises InvalidGraph for a body that is no decoder, NotImplemented for `SHARED`."""
     named(op.node, graph, ["input_ids", "position_ids", "attention_mask", "past_0"], ["logits", "present_0"])
     more = len(graph.inputs) - len(graph.outputs) - 2
     if more in (1, 2, 3):

@@ -56,7 +56,7 @@ def _graphs(op: NodeLowering, kinds: Sequence[int]) -> list[Graph]:
 
 
 def _vocabulary(op: NodeLowering, decoder: Graph) -> int:
-    """How many of the logits count: `vocab_size`; a model may have more, which make its rows longer."""
+    """Return how many of the logits count: `vocab_size`; a model may have more, which make its rows longer."""
     width, wanted = width_of(op.node, decoder), op.attr("vocab_size", -1)
     if wanted > width:
         raise InvalidGraph(f"{op.node}: vocab_size is {wanted}; its body {decoder.name!r} gives {width} logits")

@@ -20,7 +20,7 @@ STEPS = MODULUS - 1
 
 
 class Nucleus(Record):
-    """Which tokens stay: those that together have the probability `top_p`."""
+    """The tokens that stay: those that together have the probability `top_p`."""
 
     top_p: float
     filter_value: float
@@ -68,7 +68,7 @@ class Generator:
         self._state = seed % MODULUS or 1
 
     def uniform(self) -> float:
-        """In [0, 1), of two numbers, as std::uniform_real_distribution<double> makes it."""
+        """Draw a number in [0, 1), from two numbers, as std::uniform_real_distribution<double> makes it."""
         low, high = self._next() - 1, self._next() - 1
         return (low + high * float(STEPS)) / (float(STEPS) * float(STEPS))
 

@@ -1,4 +1,4 @@
-"""From logits to the scores that tokens are chosen by: what is forbidden, what costs. Rows are sequences, columns tokens."""
+"""Scores of tokens from logits: what is forbidden, what costs. Rows are sequences, columns tokens."""
 
 import numpy as np
 

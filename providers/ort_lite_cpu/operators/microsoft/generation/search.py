@@ -75,7 +75,7 @@ def beam_search(op: NodeLowering) -> None:
 
 
 def beamed(settings: Settings, run: Run, batch: int, keep: bool) -> tuple[Array, Array, Array]:
-    """What the operator gives; without `keep` nothing of the last one."""
+    """Return the operator's outputs; without `keep` nothing of the last one."""
     sequences, logits = run.begin()
     found = [Hypotheses(settings) for _ in range(batch)]
     totals = np.tile(np.where(np.arange(settings.beams) > 0, np.float32(-1e9), np.float32(0)), batch)

@@ -1,4 +1,4 @@
-"""What a search is told: attributes and inputs, looked at before the first call of a body."""
+"""Settings of a search: attributes and inputs, checked before the first call of a body."""
 
 from collections.abc import Sequence
 from typing import Any
