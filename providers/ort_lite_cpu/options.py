@@ -34,5 +34,5 @@ class CPUOptions(Record):
 
     @property
     def kernels(self) -> Kernels:
-        """Return the source of kernels."""
+        """The source of compiled kernels."""
         return Kernels(runnable(self.target), self.compile)

@@ -91,12 +91,14 @@ class CPUExecutionProvider(ExecutionProvider):
             ahead((*machinery(threads), NOTHING))
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield one capability for each node with a kernel, and a rejection for each of the others."""
         for node in graph:
             registration = find(node)
             rejection = _no_kernel(node) if registration is None else _wrong_type(node, registration, self.options.steps)
             yield Capability((node,)) if rejection is None else rejection
 
     def supports_type(self, node: Node, dtype: str) -> bool:
+        """Return True if the node's kernel accepts the element type, or no kernel is registered for the node."""
         registration = find(node)
         return registration is None or dtype in registration.types
 
@@ -110,9 +112,11 @@ class CPUExecutionProvider(ExecutionProvider):
         return (*float_filters(self.options, target), "all")
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
+        """Compile the partitions."""
         return [_compile(partition, self.options) for partition in partitions]
 
     def get_options(self) -> dict[str, Any]:
+        """Return the provider's options by name."""
         options = self.options
         return {"threads": options.threads, "fusion": options.fusion, "winograd": options.winograd, "target": options.target}
 

@@ -1,4 +1,4 @@
-"""The registry of functions that lower operators: one decorator line per operator and version range; files load when needed.
+"""The registry of operators: one decorator line per operator and version range. Families are imported when first needed.
 
     @operator("Gather", since=1, types=ANY)
     def gather(op: NodeLowering) -> None:
@@ -148,7 +148,7 @@ def find(node: "Node") -> OperatorRegistration | None:
 
 
 def find_native(node: "Node") -> OperatorRegistration | None:
-    """Find a function whatever the types are."""
+    """Find the node's registration regardless of types."""
     key = (node.domain, node.op_type)
     return _registered(_REGISTERED, FAMILIES[key], key, node.version) if key in FAMILIES else None
 

@@ -30,12 +30,12 @@ class Heads(Record):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Return the sizes by the names of the kernels' parameters, as `named`."""
+        """Return the tensor's dimensions, keyed by the kernels' parameter names."""
         batch, heads, rows, size = self.shape
         return {"batch": batch, "heads": heads, "rows": rows, "size": size}
 
     def named(self, prefix: str) -> dict[str, Any]:
-        """Return the positions by the names of the kernels' parameters."""
+        """Return the tensor's offset and strides, keyed by the kernels' parameter names."""
         return {f"{prefix}_at": self.at, **steps_named(prefix, self.steps)}
 
 
@@ -46,7 +46,7 @@ def steps_named(prefix: str, steps: Sequence[Dim]) -> dict[str, Any]:
 
 
 def heads_of(op: NodeLowering, tensor: Tensor, count: Dim) -> Heads:
-    """Return the heads of (batch, heads, rows, size), or of (batch, rows, heads * size) with `count` heads."""
+    """Return the heads of a (batch, heads, rows, size) tensor, or of (batch, rows, heads * size) with `count` heads."""
     if len(tensor.shape) == 4:
         _, heads, rows, size = tensor.shape
         return Heads(tensor, tensor.shape, (heads * rows * size, rows * size, size))
@@ -66,7 +66,7 @@ def columns_of(op: NodeLowering, x: Tensor, heads: Dim, start: Dim, width: Dim) 
 
 
 class Mask(Record):
-    """The mask, which is added to the scores or, if bool, decides which ones count; columns beyond its own are masked."""
+    """The attention mask: values added to the scores, or bools that select them. Columns beyond its width are masked."""
 
     tensor: Tensor | None = None
     steps: Sequence[Dim] = (0, 0, 0)
@@ -74,10 +74,12 @@ class Mask(Record):
 
     @property
     def kind(self) -> str:
+        """The mask's kind: "add", "bool", or "" without a mask."""
         return "" if self.tensor is None else "bool" if self.tensor.dtype == "bool" else "add"
 
     @property
     def named(self) -> dict[str, Any]:
+        """The mask's strides, width and kind, keyed by the kernels' parameter names."""
         return {**steps_named("m", self.steps), "columns": self.columns, "masked": self.kind}
 
 
@@ -95,7 +97,7 @@ def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
 
 
 class Rules(Record):
-    """The rules of attention, operands apart. Fields are parameters of the kernel `gemm.attention.attend`."""
+    """The options of attention, apart from its operands. Fields are parameters of the kernel `gemm.attention.attend`."""
 
     scale: float = 0.0
     """0: 1 / sqrt(head size)."""
@@ -169,7 +171,7 @@ def _packed_heads(op: NodeLowering, k: Heads, v: Heads, given: dict[str, Any], t
 
 
 def agree(op: NodeLowering, q: Heads, k: Heads, v: Heads) -> None:
-    """Require that queries, keys and values fit, each head of keys and values with as many of queries."""
+    """Require that queries, keys and values match, and that the key heads divide the query heads evenly."""
     pairs = [("batches", q.shape[0], k.shape[0]), ("batches", q.shape[0], v.shape[0]), ("head sizes", q.shape[3], k.shape[3])]
     pairs += [("heads of keys and values", k.shape[1], v.shape[1]), ("keys and values", k.shape[2], v.shape[2])]
     for what, a, b in pairs:
@@ -181,7 +183,7 @@ def agree(op: NodeLowering, q: Heads, k: Heads, v: Heads) -> None:
 
 
 def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: Rules, scores: Tensor | None) -> None:
-    """Require as many lengths, sinks and scores as batches, heads and scores."""
+    """Require that lengths, sinks and scores match the batch, the heads and the score matrix."""
     batch, heads, rows, _ = q.shape
     if rules.lengths is not None:
         op.require(equal(rules.lengths.size, batch), "{0} lengths of keys for a batch of {1}", rules.lengths.size, batch)
@@ -268,7 +270,7 @@ def _lengths(op: NodeLowering, batch: Dim, total: Dim) -> Tensor | None:
 
 
 def _rules(op: NodeLowering, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> Rules:
-    """Return the rules; with `half`, queries and keys come scaled."""
+    """Return the node's options. If `half` is set, queries and keys are already scaled."""
     return Rules(
         scale=1.0 if half else float(op.attr("scale", 0.0)),
         softcap=float(op.attr("softcap", 0.0)),

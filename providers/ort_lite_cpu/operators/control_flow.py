@@ -1,4 +1,4 @@
-"""Control flow by steps between two segments that call the compiled bodies of If, Loop and Scan. State passes as arrays."""
+"""The If, Loop and Scan operators as steps that call compiled bodies between two segments. Arrays carry state between iterations."""
 
 from collections.abc import Sequence
 from typing import Any

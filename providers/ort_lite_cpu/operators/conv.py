@@ -56,7 +56,7 @@ def fused_conv(op: NodeLowering) -> None:
 
 
 def _conv(op: NodeLowering, act: Activation) -> None:
-    """Emit a Conv with the roundings behind it (`rounded`)."""
+    """Emit a convolution together with the rounding Casts that follow it (see `rounded`)."""
     act, behind = rounding_behind(op, act)
     _convolve(op, act)
     value = op.node.outputs[0]
@@ -65,7 +65,7 @@ def _conv(op: NodeLowering, act: Activation) -> None:
 
 
 def _convolve(op: NodeLowering, act: Activation) -> None:
-    """Emit a convolution and add input 3, if there is one."""
+    """Emit a convolution, and add input 3 if the node has one."""
     x, w, y = op.raw(0).shape, op.raw(1).shape, op.info().shape
     assert y is not None
     sizes = geometry(op, x, w, y)
@@ -98,12 +98,12 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
 
 
 def _result(sizes: Geometry, y: Tensor, lies: Mapping[str, Dim]) -> Region:
-    """Return the result, whose layout is that of `laid`."""
+    """Return the result as rows of pixels, at the offset and stride that `laid` returned."""
     return Region(y, sizes.pixels, sizes.outputs, lies["at"], lies["ldy"])
 
 
 def _is_product(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
-    """Return True if pixels are multiplied by matrices, one a group, and groups are not joined."""
+    """Return True if the convolution is one matrix product per group, with no groups joined."""
     least = tile_for(x.native, op.target).least_columns
     return sizes.sees_one_pixel and not sizes.is_depthwise and (sizes.groups == 1 or _joined_groups(sizes, least) == 1)
 
@@ -127,7 +127,7 @@ def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
 
 
 def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
-    """Return True if a convolution of input 0 by a constant weight is emitted by `emit_pixels`, in ONNX's own order."""
+    """Return True if `emit_pixels` computes the convolution of input 0 by a constant weight, in ONNX's own layout."""
     x = op.raw(0)
     if sizes.is_pointwise or sizes.is_depthwise or _winograd_edge(op, sizes, x):
         return False
@@ -160,7 +160,7 @@ def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
 
 
 def _joined_groups(sizes: Geometry, width: int) -> int:
-    """Return how many groups become one, with zeros between: as many as fill a panel, whose columns are computed anyway."""
+    """Return how many groups to merge into one, padded with zeros: as many as fill a panel, which is computed in full anyway."""
     if not isinstance(sizes.outputs, int):
         return 1
     outputs = sizes.outputs // sizes.groups
@@ -276,7 +276,7 @@ def sizes_of(
     dilations: Sequence[Dim],
     groups: int,
 ) -> Geometry:
-    """Return the sizes of a value with one number a spatial axis."""
+    """Return the geometry for a kernel, strides, pads and dilations with one number per spatial axis."""
     return Geometry(
         batch=x[0],
         channels=x[1],
@@ -321,7 +321,7 @@ def _pads(
 
 
 def _require(op: NodeLowering, sizes: Geometry, x: Shape, w: Shape, y: Shape, residual: Tensor | None) -> None:
-    """Require what the kernels rely on beyond what shape inference knows."""
+    """Check the shapes that the kernels rely on and that shape inference does not verify."""
     pairs: list[tuple[Dim, Dim, str]] = [(w[1] * sizes.groups, x[1], "channels of input and weight")]
     pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(sizes.kernel[5 - len(w) :], w[2:], strict=True)]
     if op.has(2):

@@ -31,7 +31,7 @@ AHEAD = 4
 
 # --- The choice
 class Numbers(NamedTuple):
-    """The part of a Geometry that decides: channels and outputs of one group, and a row of the result, -1 if it is open."""
+    """The sizes that determine the cost: channels and outputs per group, and the row length of the result (-1 if unknown)."""
 
     groups: int
     channels: int
@@ -45,7 +45,7 @@ class Numbers(NamedTuple):
 
 
 def suits_pixels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> bool:
-    """Return True if vectors of pixels cost less than channels last, by `tile` and joined groups; changes of order count.
+    """Return True if vectors of pixels cost less than channels last with this `tile` and this many joined groups; layout changes count.
 
     Costs are products of vectors for each output pixel. What comes close stays channels last, as most of a model is.
     """
@@ -66,7 +66,7 @@ def suits_pixels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> 
 
 
 def _numbers(sizes: Geometry) -> Numbers | None:
-    """Return the numbers; None if only the run knows them, so that no code can be made for them."""
+    """Return the sizes, or None if some are known only at run time, since code cannot be generated for those."""
     given = [sizes.channels, sizes.outputs, *sizes.kernel, *sizes.strides, *sizes.dilations]
     known = [number for number in given if isinstance(number, int)]
     if len(known) < len(given):

@@ -24,7 +24,7 @@ _OWN_ORDER = frozenset(("Conv", "FusedConv"))
 
 
 def suits_planes(op: NodeLowering, sizes: Geometry) -> bool:
-    """Return True if a kernel of planes serves the Conv, and saves a change of order."""
+    """Return True if a kernel of planes can compute the Conv and saves a layout change."""
     if sizes.is_pointwise:
         pixels = product(sizes.size)
         fits = op.constant(1) is not None and (not op.has(2) or op.constant(2) is not None)
@@ -50,6 +50,7 @@ class Plane(Record):
 
     @property
     def statics(self) -> dict[str, Any]:
+        """The constants that the kernel is compiled with, keyed by its parameter names."""
         made = {"lines": self.lines, "taps": self.taps, "down": self.down, "across": self.across, "held": self.held}
         behind = self.ow + self.taps - 1 - self.ahead - self.iw
         in_place = self.across == 1 and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
@@ -68,7 +69,7 @@ class Plane(Record):
 
 
 def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
-    """Return the plane; None if something is no number, or no kernel serves it: rows have half a vector at least."""
+    """Return the plane, or None if a size is unknown or no kernel supports it. Rows need at least half a vector."""
     numbers = [*sizes.kernel[1:], *sizes.strides[1:], *sizes.pads[1:], *sizes.size[1:], *sizes.result[1:]]
     own, lanes = [number for number in numbers if isinstance(number, int)], tile_for(op.raw(0).native, op.target).lanes
     if len(own) < len(numbers):
@@ -83,14 +84,14 @@ def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
 
 
 def _lie_in_planes(op: NodeLowering) -> bool:
-    """Return True if the images, and those that are added, have ONNX's order, and no copy in the other one exists yet."""
+    """Return True if the images and the residual are in ONNX's layout and have no channels-last copy yet."""
     images = [op.raw(index) for index in (0, 3) if op.has(index)]
     last = channels_last(len(images[0].shape))
     return all(storage_order(image) is None and last not in image.layouts for image in images)
 
 
 def _goes_on_channels_last(op: NodeLowering, sizes: Geometry) -> bool:
-    """Return True if a change of order behind the node replaces one in front of it, and moves more."""
+    """Return True if a layout change after the node would replace the one before it and move more data."""
     value = result_of(op)
     assert value is not None
     more = less(sizes.channels * product(sizes.size), sizes.outputs * product(sizes.result))
@@ -98,7 +99,7 @@ def _goes_on_channels_last(op: NodeLowering, sizes: Geometry) -> bool:
 
 
 def _reads_channels_last(node: Node, value: Value) -> bool:
-    """Return True if the node reads channels last: Conv reads planes if its kernel is a pixel or a channel's own."""
+    """Return True if the node reads channels last. Conv reads planes if it is pointwise or depthwise."""
     if node.op_type not in _OWN_ORDER:
         return takes_channels_last(node)
     weight = node.inputs[1]
@@ -165,7 +166,7 @@ class Depthwise(Record, eq=False):
 
     @property
     def can_wait(self) -> bool:
-        """Return True if its only reader is a pointwise Conv, and a few rows fit what the two hand over."""
+        """Return True if its only reader is a pointwise Conv, and a few rows fit the buffer between the two."""
         op, value = self.op, self.op.node.outputs[0]
         assert value is not None
         if op.values.remaining.get(value) != 1 or self.epilogue.residual is not None or self.epilogue.activation.kind:
@@ -175,14 +176,16 @@ class Depthwise(Record, eq=False):
 
     @property
     def named(self) -> dict[str, Any]:
-        """Return the numbers by the kernels' parameters, except those that depend on how many rows are computed at one place."""
+        """The sizes, keyed by the kernels' parameter names, except for those that depend on how many rows are computed at once."""
         return {name: self.sizes.named[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
 
     @property
     def weights(self) -> Tensor:
+        """The filter weights, packed as planes if they are constant."""
         return self.weight.tensor or self.weight.packed(self.op, "planes", lambda array: array)
 
     def emit(self, y: Tensor) -> None:
+        """Emit the depthwise convolution into `y`."""
         op, plane, epilogue, x = self.op, self.plane, self.epilogue, self.op.input(0)
         band = plane.band(plane.copied, planes.BAND)
         scratch = op.temporary(x.dtype, (op.options.threads, plane.copied(band)))
@@ -205,7 +208,7 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
 
 
 def _is_pointwise(node: Node, value: Value) -> bool:
-    """Return True if a node is a plain product over the value's channels, by a constant, and reads it nowhere else."""
+    """Return True if the node is a pointwise Conv of the value by a constant, and reads the value only as its input."""
     if node.op_type not in _OWN_ORDER or node.inputs[0] is not value or node.attr("group", 1) != 1:
         return False
     weight = node.inputs[1]

@@ -199,7 +199,7 @@ def _pads(
 
 
 def _require(op: NodeLowering, x: Shape, w: Shape, kernel: Sequence[Dim], groups: int) -> None:
-    """Require what the kernels rely on beyond what shape inference knows."""
+    """Check the shapes that the kernels rely on and that shape inference does not verify."""
     check_groups(op, w[0], groups)
     pairs: list[tuple[Dim, Dim, str]] = [(w[0], x[1], "channels of input and weight")]
     pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(kernel, w[2:], strict=True)]

@@ -1,4 +1,4 @@
-"""The parts of a convolution, whichever kernel computes it: its sizes, its weight, and what is done to its sums."""
+"""The parts of a convolution that all its kernels share: sizes, weight, and epilogue."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Geometry(Record):
 
     @property
     def named(self) -> dict[str, Any]:
-        """Return the sizes by the names of the kernels' `convolution.Sizes`; the pixels of the result lie side by side."""
+        """The sizes, keyed by the fields of the kernels' `convolution.Sizes`. Pixels of the result are adjacent."""
         triples = (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations)
         along = zip(_AXES, (number for triple in triples for number in triple), strict=True)
         each = {"channels": self.channels // self.groups, "outputs": self.outputs // self.groups}
@@ -61,25 +61,29 @@ class Geometry(Record):
 
     @property
     def pixels(self) -> Dim:
+        """The number of pixels in the result, over the whole batch."""
         return self.batch * product(self.result)
 
     @property
     def work(self) -> Dim:
+        """The estimated work of the convolution."""
         depth = product(self.kernel) * (self.channels // self.groups)
         return self.pixels * self.outputs * depth // 40
 
     @property
     def is_pointwise(self) -> bool:
-        """Return True if all pixels are multiplied by one matrix."""
+        """Return True if every pixel is multiplied by the same matrix."""
         return self.groups == 1 and self.sees_one_pixel
 
     @property
     def sees_one_pixel(self) -> bool:
+        """Return True if each output pixel reads exactly one input pixel."""
         plain = self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0)
         return plain and all(same(a, b) for a, b in zip(self.size, self.result, strict=True))
 
     @property
     def is_depthwise(self) -> bool:
+        """Return True if each group has one channel and one output, within the depthwise kernels' limits."""
         flat = self.size[0] == self.result[0] == self.kernel[0] == 1
         narrow = isinstance(self.kernel[2], int) and self.kernel[2] <= depthwise.MAX_TAPS
         narrow = narrow and isinstance(self.strides[2], int) and self.strides[2] <= depthwise.MAX_STRIDE
@@ -87,7 +91,7 @@ class Geometry(Record):
 
     @property
     def axes(self) -> int:
-        """Return the number of image axes that the kernel walks along: 1 if the image has one line."""
+        """The number of axes that the kernel spans: 1 if it has one line, 2 otherwise."""
         return 1 if self.kernel[1] == 1 else 2
 
     @property
@@ -134,7 +138,7 @@ class Geometry(Record):
         return min(costs, key=costs.__getitem__)
 
     def tiles(self, edge: int) -> Dim:
-        """Return the number of tiles of edge x edge outputs, or of `edge` along one axis."""
+        """Return the number of tiles of edge x edge outputs, or of `edge` outputs along one axis."""
         lines = self.result[1] if self.axes == 1 else ceildiv(self.result[1], edge)
         return self.batch * lines * ceildiv(self.result[2], edge)
 
@@ -151,13 +155,14 @@ class Weight(Record):
     form: str = ""
 
     def packed(self, op: NodeLowering, form: str, make: Callable[[Array], Array]) -> Tensor:
+        """Return the constant weight, converted by `make` and cached under `form`."""
         array, source = self.array, self.source
         assert array is not None and source is not None
         return op.packed(source, f"{form} {self.form}", lambda: make(array))
 
 
 class Epilogue(Record):
-    """The operands added to a convolution, and the activation applied to it."""
+    """The bias, residual and activation applied to the result of a convolution."""
 
     bias: Tensor | None = None
     residual: Tensor | None = None
@@ -166,9 +171,10 @@ class Epilogue(Record):
 
 # --- What reads images
 def family_of(node: Node) -> str:
+    """Return the operator family of the node, or "" if there is none."""
     return FAMILIES.get((node.domain, node.op_type), "")
 
 
 def takes_channels_last(node: Node) -> bool:
-    """Return True for operators besides Conv whose kernels read images channels last."""
+    """Return True if an operator other than Conv has a kernel that reads images channels last."""
     return node.op_type == "LRN" or family_of(node) in ("pooling", "conv_transpose", "resize")

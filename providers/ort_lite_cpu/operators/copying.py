@@ -39,7 +39,7 @@ def contiguous(node: Node, x: Array) -> Array:
 
 
 def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
-    """Concatenate as np.concatenate, which raises ValueError for shapes that do not fit."""
+    """Return the arrays concatenated along an axis. Raises ValueError if their shapes do not match."""
     if _are_few(arrays):
         return np.concatenate(arrays, axis=axis)
     first = arrays[0]
@@ -60,7 +60,7 @@ def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
 
 
 def stacked(node: Node, arrays: Sequence[Array], axis: int) -> Array:
-    """Stack as np.stack, which raises ValueError for shapes that differ."""
+    """Return the arrays stacked along a new axis. Raises ValueError if their shapes differ."""
     if _are_few(arrays):
         return np.stack(arrays, axis=axis)
     first = arrays[0]

@@ -144,7 +144,7 @@ def distinct(
     part: int,
     parts: int,
 ) -> int:
-    """Find the different rows of x (n, inner): `first` occurrence and `counts`, (n,), of which total[0] are in use; inverse (n,).
+    """Find the distinct rows of x (n, inner): `first` occurrence and `counts`, (n,) of which total[0] are in use; inverse (n,).
 
     in_order: as they first occur, else the least first. order, number: (n,) of scratch. One part.
     """
@@ -177,7 +177,7 @@ def distinct(
 @operator("Unique", since=11, types=REAL | INTEGERS | COMPLEX | {"bool"})
 @operator("Unique", domain="com.microsoft", types=REAL | INTEGERS | COMPLEX | {"bool"})
 def unique(op: NodeLowering) -> None:
-    """Sort by merging, O(n log n) comparisons of elements or slices; NaN occurs once. Spec: ONNX Unique-11.
+    """Emit Unique by merge sort, in O(n log n) comparisons of elements or slices; NaN occurs once. Spec: ONNX Unique-11.
 
     com.microsoft's keeps the order, and does not tell first occurrences.
     """

@@ -75,7 +75,7 @@ def suppress(
 
 
 def overlaps(boxes: Ptr, a: int, b: int, overlap: Ptr, centred: Static) -> bool:
-    """Return True if the intersection of two boxes is more than overlap[0] (0 if omitted) of their union."""
+    """Return True if the intersection of two boxes is more than overlap[0] (0 by default) of their union."""
     limit = like(boxes, 0) if null(overlap) else overlap[0]
     tall = common(boxes, a, b, 0, centred)
     wide = common(boxes, a, b, 1, centred)
@@ -96,17 +96,19 @@ def low(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
 
 
 def high(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
+    """Return the upper bound of a box along an axis."""
     if centred:
         return boxes[at + 1 - axis] + boxes[at + 3 - axis] / like(boxes, 2)
     return max(boxes[at + axis], boxes[at + axis + 2])
 
 
 def extent(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
+    """Return the length of a box along an axis."""
     return high(boxes, at, axis, centred) - low(boxes, at, axis, centred)
 
 
 def common(boxes: Ptr, a: int, b: int, axis: int, centred: Static) -> Any:
-    """Return the length of the overlap of two boxes along an axis; negative if they do not meet."""
+    """Return the length of two boxes' overlap along an axis; negative if they are disjoint."""
     return min(high(boxes, a, axis, centred), high(boxes, b, axis, centred)) - max(
         low(boxes, a, axis, centred), low(boxes, b, axis, centred)
     )
@@ -129,7 +131,7 @@ def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: in
 
 @operator("NonMaxSuppression", since=10, types=FLOAT)
 def non_max_suppression(op: NodeLowering) -> None:
-    """Select at most max_output_boxes_per_class, 0 if omitted, of each class. Spec: ONNX NonMaxSuppression-11."""
+    """Emit NonMaxSuppression with at most max_output_boxes_per_class boxes (default 0) per class. Spec: ONNX NonMaxSuppression-11."""
     boxes, scores = op.input(0), op.input(1)
     if len(scores.shape) != 3:
         raise op.reject(f"scores of rank {len(scores.shape)}; they should be (batches, classes, boxes)")

@@ -47,7 +47,7 @@ def eliminate_panel(work: Ptr, base: int, n: int, first: int, last: int, result:
 
 
 def subtract_rows(work: Ptr, row: int, base: int, n: int, first: int, last: int, start: int, end: int) -> None:
-    """Subtract from the row at `row`, in columns start to end - 1, its factors times rows first to last - 1, four at a time."""
+    """Subtract rows first to last - 1, times their factors, from the row at `row`, in columns start to end - 1, four rows at a time."""
     k = first
     while k + 4 <= last:
         a, b, c, d = work[row + k], work[row + k + 1], work[row + k + 2], work[row + k + 3]
@@ -103,7 +103,7 @@ def lower_determinant(op: NodeLowering) -> None:
 
 
 def _rows(op: NodeLowering, x: Tensor) -> Dim:
-    """Return the number of rows of the matrices, which must be square."""
+    """Return the number of rows of the matrices, which have to be square."""
     if len(x.shape) < 2:
         raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
     rows, columns = x.shape[-2:]

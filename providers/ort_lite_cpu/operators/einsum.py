@@ -115,11 +115,11 @@ class _Contraction:
         return product(self.dims(labels))
 
     def ordered(self, labels: Collection[str]) -> list[str]:
-        """Order the letters as in the result, those that are not in it last."""
+        """Return the labels in the result's order, followed by those that are not in the result."""
         return sorted(labels, key=lambda label: self.result.index(label) if label in self.result else len(self.result))
 
     def lies(self, term: Term, labels: Sequence[str]) -> bool:
-        """Return True if the term is contiguous in this order already."""
+        """Return True if the term is already contiguous in this order."""
         steps = contiguous(self.dims(labels))
         return all(
             same(term.strides[label], step) or same(self.sizes[label], 1) for label, step in zip(labels, steps, strict=True)

@@ -68,24 +68,27 @@ def operands(op: NodeLowering, count: int | None = None) -> list[Tensor]:
 
 
 def is_float(op: NodeLowering, index: int = 0) -> bool:
+    """Return True if the input has a floating-point type."""
     return op.raw(index).dtype in REAL
 
 
 @operator(*_FLOAT_UNARY, types=REAL)
 def unary(op: NodeLowering) -> None:
+    """Emit a floating-point function of one operand."""
     formula, cost = _FLOAT_UNARY[op.node.op_type]
     define(op, formula, operands(op), cost=cost)
 
 
 @operator(*_FLOAT_ATTRIBUTES, types=REAL)
 def with_attributes(op: NodeLowering) -> None:
+    """Emit a floating-point function of one operand and the node's attributes."""
     formula, attributes = _FLOAT_ATTRIBUTES[op.node.op_type]
     define(op, formula, operands(op), [float(op.attr(name, default)) for name, default in attributes], 0.8)
 
 
 @operator("Erf", since=9, types=REAL_OR_INTEGER)
 def erf(op: NodeLowering) -> None:
-    """Compute erf; of integers truncated: 1 where float32 gives it, from 4 on. Spec: ONNX Erf-9."""
+    """Emit Erf. Integers are truncated: the result is 1 from 4 on, as float32 rounds it. Spec: ONNX Erf-9."""
     x = op.raw(0)
     formula = "erf({0})" if is_float(op) else f'cast(cast(erf(cast({{0}}, "f64")), "f32"), "{x.native}")'
     define(op, formula, [x], cost=1.0)
@@ -126,11 +129,13 @@ _GELU = {
 
 @operator("Gelu", since=20, types=REAL)
 def gelu(op: NodeLowering) -> None:
+    """Emit Gelu, exact or by the tanh approximation."""
     define(op, _GELU[op.attr("approximate", "none")], operands(op), cost=1.5)
 
 
 @operator("Gelu", domain="com.microsoft", types=REAL)
 def gelu_microsoft(op: NodeLowering) -> None:
+    """Emit com.microsoft's Gelu, which is exact."""
     define(op, _GELU["none"], operands(op), cost=1.5)
 
 
@@ -217,6 +222,7 @@ def power(op: NodeLowering) -> None:
 
 @operator("Neg", "Abs", "Sign", types=REAL_OR_INTEGER)
 def signs(op: NodeLowering) -> None:
+    """Emit Neg, Abs or Sign for integers and floats."""
     dtype, real = op.raw(0).dtype, is_float(op)
     formulas = {
         "Neg": "-{0}" if real else "wneg({0})",
@@ -228,6 +234,7 @@ def signs(op: NodeLowering) -> None:
 
 @operator("Relu", types=REAL_OR_INTEGER)
 def relu(op: NodeLowering) -> None:
+    """Emit Relu for integers and floats."""
     define(op, "fmax({0}, like({0}, 0))" if is_float(op) else "imax({0}, like({0}, 0))", operands(op))
 
 
@@ -242,17 +249,19 @@ def prelu(op: NodeLowering) -> None:
 
 @operator("Min", "Max", types=REAL_OR_INTEGER)
 def extremes(op: NodeLowering) -> None:
-    """Take the minimum or maximum of any number of tensors; NaN wins, as in numpy.minimum."""
+    """Emit Min or Max of any number of tensors; NaN wins, as in numpy.minimum."""
     _chain(op, f"{'f' if is_float(op) else 'i'}{op.node.op_type.lower()}({{0}}, {{1}})")
 
 
 @operator("Sum", types=REAL)
 def total(op: NodeLowering) -> None:
+    """Emit Sum of any number of tensors."""
     _chain(op, "{0} + {1}")
 
 
 @operator("Mean", types=REAL)
 def mean(op: NodeLowering) -> None:
+    """Emit Mean of any number of tensors."""
     _chain(op, "{0} + {1}", scale=1 / len(op.node.inputs))
 
 
@@ -296,31 +305,37 @@ def _scalar(op: NodeLowering, tensor: Tensor) -> Tensor:
 
 @operator(*_COMPARE, types=REAL_OR_INTEGER | BOOL)
 def compare(op: NodeLowering) -> None:
+    """Emit a comparison of two tensors."""
     define(op, f"{{0}} {_COMPARE[op.node.op_type]} {{1}}", _aligned(op))
 
 
 @operator(*_LOGICAL, types=BOOL)
 def logical(op: NodeLowering) -> None:
+    """Emit And, Or or Xor of bools."""
     define(op, _LOGICAL[op.node.op_type], _aligned(op))
 
 
 @operator("Not", types=BOOL)
 def negation(op: NodeLowering) -> None:
+    """Emit Not of bools."""
     define(op, "not {0}", operands(op))
 
 
 @operator(*_BITWISE, since=18, types=INTEGERS)
 def bitwise(op: NodeLowering) -> None:
+    """Emit a bitwise operator of two tensors."""
     define(op, f"like({{0}}, {_BITWISE[op.node.op_type]})", operands(op))
 
 
 @operator("BitwiseNot", since=18, types=INTEGERS)
 def bitwise_not(op: NodeLowering) -> None:
+    """Emit BitwiseNot."""
     define(op, "like({0}, ~{0})", operands(op))
 
 
 @operator("BitShift", since=11, types=INTEGERS)
 def bit_shift(op: NodeLowering) -> None:
+    """Emit BitShift to the left or the right."""
     define(op, f"{'shl' if op.attr('direction') == 'LEFT' else 'shr'}({{0}}, {{1}})", operands(op))
 
 
@@ -336,11 +351,13 @@ def _widened(op: NodeLowering) -> Tensor:
 
 @operator("IsNaN", since=9, types=REAL | NARROW_FLOATS.keys())
 def is_nan(op: NodeLowering) -> None:
+    """Emit IsNaN."""
     define(op, "isnan({0})", [_widened(op)])
 
 
 @operator("IsInf", since=10, types=REAL | NARROW_FLOATS.keys())
 def is_inf(op: NodeLowering) -> None:
+    """Emit IsInf for both signs or one."""
     positive, negative = op.attr("detect_positive", 1), op.attr("detect_negative", 1)
     formula = "isinf({0})"
     if not positive:
@@ -352,6 +369,7 @@ def is_inf(op: NodeLowering) -> None:
 
 @operator("Where", since=9, types=BOOL, moves=True)
 def where(op: NodeLowering) -> None:
+    """Emit Where."""
     x = op.raw(1)
     if x.dtype not in NATIVE:
         raise op.reject(f"{x.dtype}, takes {', '.join(sorted(NATIVE))}")

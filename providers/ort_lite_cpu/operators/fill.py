@@ -32,6 +32,7 @@ def constant(op: NodeLowering) -> None:
 
 @operator("ConstantOfShape", since=9, types=INTEGERS)
 def constant_of_shape(op: NodeLowering) -> None:
+    """Emit ConstantOfShape; the value is float 0 by default."""
     value = op.attr("value")
     if value is not None and value.size != 1:
         raise op.reject(f"value has {value.size} elements, expected 1")

@@ -140,7 +140,7 @@ def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, n: Dim,
 
 
 def _strides(name: str, outer: Dim, inner: Dim, step: Dim, parts: Dim) -> dict[str, Any]:
-    """Return the strides of `fourier`'s x or y, by signal and by number, and the parts of a number."""
+    """Return the strides of `fourier`'s x or y between signals and between numbers, and the number of parts of each number."""
     return {f"{name}_outer": outer, f"{name}_inner": inner, f"{name}_step": step, f"{name}_parts": parts}
 
 

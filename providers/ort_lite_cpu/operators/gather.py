@@ -46,7 +46,7 @@ def index_along(operand: int) -> Callable[["Failure"], str]:
 
 
 def index_nd(operand: int) -> Callable[["Failure"], str]:
-    """Index as `index_along`, with the first elements of operand 2 as limits, as many as the scalar `depth` says."""
+    """Return the message for an index outside limits that are the first `depth` elements of operand 2 (see `index_along`)."""
 
     def message(failure: "Failure") -> str:
         limit = failure.element(2, failure.at % failure.scalar("depth"))
@@ -116,7 +116,7 @@ def gather_elements(
 
 
 def _row_start(table: Ptr, row: int, rank: int) -> int:
-    """Return the start of row number `row` of a tensor whose dims and strides are in the table."""
+    """Return the offset of row number `row` of a tensor whose dims and strides are in the table."""
     base, rest = 0, row
     for k in range(rank - 2, -1, -1):
         base += (rest % table[k]) * table[rank + k]
@@ -141,6 +141,7 @@ def _along(op: NodeLowering, index: Tensor, x: Tensor) -> tuple[Tensor, Sizes, E
 
 @operator("GatherElements", types=MOVABLE, moves=True)
 def lower_gather_elements(op: NodeLowering) -> None:
+    """Emit GatherElements."""
     x, index, y = op.input(0), op.input(1), op.output(0)
     table, sizes, reached = _along(op, index, x)
     touched = {"x": reached, "index": index.size, "y": index.size}
@@ -172,6 +173,7 @@ def gather_nd(
 @operator("GatherND", types=MOVABLE, moves=True)
 @operator("GatherND", domain="com.microsoft", types=MOVABLE, moves=True)
 def lower_gather_nd(op: NodeLowering) -> None:
+    """Emit GatherND."""
     depth, batches = op.dim(1, -1), op.attr("batch_dims", 0)
     x, index, y = op.input(0), op.input(1), op.output(0)
     op.agree(x.shape[:batches], index.shape[:batches], "batch dimensions differ")
@@ -210,7 +212,7 @@ def _write(y: Ptr, at: int, updates: Ptr, k: int, how: Static) -> None:
 
 
 def _reduced(old: object, new: object, how: Static) -> object:
-    """Return the element at an index after `new` is written there. Works in the elements' own type."""
+    """Combine the old and the new element in their own type."""
     if how == "add":
         return wadd(old, new)
     if how == "mul":
@@ -331,5 +333,5 @@ def _scatter_complex(
 
 
 def _doubled(extent: Extent) -> Extent:
-    """Double an extent, for pairs."""
+    """Return the extent of pairs."""
     return Reach(extent.low * 2, extent.high * 2, extent.turns) if isinstance(extent, Reach) else extent * 2

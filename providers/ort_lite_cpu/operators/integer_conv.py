@@ -99,7 +99,7 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
 
 
 def _has_lines(op: NodeLowering, sizes: Geometry, centred: Array | None) -> bool:
-    """Return True if `dot_conv_lines` serves it: bytes without zero points, one group, two axes, adjacent taps, full lines."""
+    """Return True if `dot_conv_lines` can compute it: centred bytes, one group, two axes, adjacent taps, lines that fill a tile."""
     if centred is None or byte_dots.dot_tile(op.target) is None or sizes.groups != 1 or sizes.is_pointwise:
         return False
     flat = sizes.size[0] == sizes.result[0] == sizes.kernel[0] == 1 and sizes.dilations[2] == 1 and sizes.pads[0] == 0
@@ -135,7 +135,7 @@ def _emit_lines(
 
 
 def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
-    """Return the sizes as `geometry`, which trusts the attributes and the weight."""
+    """Return the geometry after checking the attributes and the weight, which `geometry` trusts."""
     check_windows(op, len(x) - 2)
     groups = op.attr("group", 1)
     check_groups(op, w[0], groups)

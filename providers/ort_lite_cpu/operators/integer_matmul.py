@@ -55,7 +55,7 @@ def qlinear_matmul(op: NodeLowering) -> None:
 
 
 def _float_qlinear_matmul(op: NodeLowering) -> None:
-    """Lower `qlinear_matmul` if one of the operands or the result is an 8-bit float."""
+    """Emit QLinearMatMul if an operand or the result is an 8-bit float."""
     shape, dtype = op.info().shape, op.raw(7).dtype
     assert shape is not None
     away = [zero_point(op, 2, 1 if len(op.raw(2).shape) == 1 and len(op.raw(0).shape) > 1 else 0), zero_point(op, 5)]
@@ -183,7 +183,7 @@ def integer_product(
 
 
 def _check_columns(op: NodeLowering, zeros: Shape, b: Shape, n: Dim) -> None:
-    """Require one zero point for all of b, or one for each of its n columns, of each matrix or of all."""
+    """Require one zero point for all of b, or one for each of its n columns, per matrix or for all."""
     rank = len(zeros)
     if rank > max(len(b), 1):
         raise op.reject(f"zero points of rank {rank} for a matrix of rank {len(b)}")
@@ -206,7 +206,7 @@ class Packed(NamedTuple):
 
 
 class Matrices(NamedTuple):
-    """The number of products of (m, k) and (k, n) matrices, and the steps between them: of a in elements, of b."""
+    """The number of (m, k) by (k, n) products, and the steps from one to the next: a's in elements, and b's."""
 
     batch: Dim
     m: Dim

@@ -25,7 +25,7 @@ class Part(Record, eq=False):
 
 
 def is_part(x: Tensor, whole: Tensor) -> bool:
-    """Return True if x lies in `whole`."""
+    """Return True if x is a part of `whole`."""
     return isinstance(x.later, Part) and x.later.whole is whole
 
 

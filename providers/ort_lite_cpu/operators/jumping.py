@@ -1,4 +1,4 @@
-"""Jumps for If, Loop and Scan whose bodies can be inlined: no Python between the turns.
+"""The If, Loop and Scan operators as jump instructions, for bodies that can be inlined: no Python runs between iterations.
 
 A state has memory of its own, which a turn reads and then overwrites. What is scanned is copied row by row.
 """
@@ -64,7 +64,7 @@ def _surely(op: NodeLowering, values: Values, branch: Inlined | None) -> bool:
 
 
 def _alike(a: Inlined, b: Inlined) -> bool:
-    """Return True if the results have the same types and shapes, for all values of symbols."""
+    """Return True if the results have the same types and shapes for all values of symbols."""
     pairs = zip(a.results, b.results, strict=True)
     return all(x.dtype == y.dtype and same_shape(x.shape, y.shape) for (x, _), (y, _) in pairs)
 
@@ -86,7 +86,7 @@ def _either(op: NodeLowering, values: Values, condition: Tensor, then: Inlined, 
 
 
 def _readable(builder: Builder, branch: Inlined, tensor: Tensor) -> Tensor:
-    """Return the tensor in memory, in logical order, stored before the branch unless it is a result of the branch."""
+    """Return the tensor, stored in memory in logical order unless the branch owns it."""
     return tensor if branch.owns(tensor) else builder.stored(tensor)
 
 
@@ -105,7 +105,7 @@ def _land(values: Values, branch: Inlined, outs: Sequence[Tensor]) -> None:
 
 
 def _fits(branch: Inlined, tensor: Tensor, out: Tensor) -> bool:
-    """Return True if the branch may make it in the memory of `out`."""
+    """Return True if the branch may compute the tensor in the memory of `out`."""
     assert out.buffer is not None
     return branch.owns(tensor) and tensor.buffer is not None and same(tensor.buffer.nbytes, out.buffer.nbytes)
 
@@ -121,14 +121,14 @@ class Row(Record):
 
     @property
     def sizes(self) -> dict[str, Dim]:
-        """Return the sizes of the kernels that copy it."""
+        """The sizes for the kernels that copy a row."""
         shape = bits(self.whole).shape
         outer, inner = product(shape[: self.axis]), product(shape[self.axis + 1 :])
         return {"outer": outer, "turns": shape[self.axis], "inner": inner, "back": int(self.back)}
 
 
 class State(Record):
-    """A value that passes from turn to turn: before the first turn, during one, and at its end."""
+    """The loop-carried state: before the first iteration, during one, and after the last."""
 
     start: Tensor
     held: Tensor
@@ -136,7 +136,7 @@ class State(Record):
 
 
 class Turns(Record):
-    """The turns of a body: `turn` counts, up to `limit`, as long as `going` is true. `number`: of all turns, if it is known."""
+    """The iteration count of a body: `turn` runs up to `limit` while `going` is true. `number` is the total, if it is known."""
 
     turn: Tensor
     limit: Tensor
@@ -145,11 +145,12 @@ class Turns(Record):
 
     @property
     def operands(self) -> list[Tensor]:
+        """The counter, the limit and the condition, as operands of a kernel."""
         return [self.turn, self.limit, self.going]
 
 
 def as_loop(op: NodeLowering) -> bool:
-    """Lower a Loop whose states keep their shapes, and whose number of turns is known where rows are stacked."""
+    """Emit a Loop as jumps if its states keep their shapes, and its iteration count is known wherever rows are stacked."""
     if not op.options.inline:
         return False
     values, graph = op.values, op.attr("body")
@@ -179,7 +180,7 @@ def as_loop(op: NodeLowering) -> bool:
 
 
 def _trips(op: NodeLowering, wanted: bool) -> Dim | None:
-    """Return the turns of a Loop that no condition ends, if known when it is bound; read from an input on request."""
+    """Return the iteration count of a Loop without a condition if it is known at binding; if `wanted`, read it from an input."""
     if not op.has(0):
         return None
     info = op.values.inference.of(_input(op, 0))
@@ -203,7 +204,7 @@ def _while(values: Values, graph: Graph, condition: Known, others: Sequence[Know
 
 
 def as_scan(op: NodeLowering) -> bool:
-    """Lower a Scan whose states keep their shapes."""
+    """Emit a Scan as jumps if its states keep their shapes."""
     values, graph, scans = op.values, op.attr("body"), op.attr("num_scan_inputs")
     if not op.options.inline or not scans:
         return False
@@ -252,7 +253,7 @@ def _held(builder: Builder, start: Known, fixed: bool) -> Known:
 
 
 def _states(pairs: Sequence[tuple[Known, Known]], results: Sequence[Known]) -> list[State] | None:
-    """Return the states that change. None if one does not keep its type and shape."""
+    """Return the states that change, or None if one does not keep its type and shape."""
     states = []
     for ((start, _), (held, _)), (result, _) in zip(pairs, results, strict=False):
         if result.dtype != held.dtype or not same_shape(result.shape, held.shape):

@@ -57,7 +57,7 @@ def recur(
     part: int,
     parts: int,
 ) -> int:
-    """Compute, for each step: state = exp(decay) * state + k x (v - what k finds there) * beta; y = scale * q @ state.
+    """Compute for each step: state *= exp(decay); state += outer(k, (v - k @ state) * beta); y = scale * q @ state.
 
     q (batch, steps, heads, size), k (batch, steps, kv_heads, size), v (.., kv_heads, width), y (.., outs, width), past, which may
     be null, and state (batch, kv_heads, size, width), decay (.., kv_heads, decay_size: size or 1), beta (.., betas). scratch:
@@ -142,7 +142,7 @@ def linear_attention(op: NodeLowering) -> None:
 
 
 def _check_states(op: NodeLowering, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past: Tensor | None) -> None:
-    """Require that values, and the past state, fit (batch, steps, heads, size of a key, size of a value) of the keys."""
+    """Require that values and the past state match the keys' (batch, steps, heads, key size, value size)."""
     batch, steps, kv_heads, size, width = sizes
     op.agree(op.raw(1).shape, (batch, steps, kv_heads * size), "the keys do not fit their heads")
     op.agree(v.shape, (batch, steps, kv_heads * width), "the values do not fit the keys")
@@ -152,7 +152,7 @@ def _check_states(op: NodeLowering, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Te
 
 
 def _for_each(op: NodeLowering, name: str, x: Tensor | None, groups: int, most: Dim) -> Dim:
-    """Return how many numbers of x (batch, steps, numbers) a group has: one or `most`. 1 if it is omitted."""
+    """Return how many numbers of x (batch, steps, numbers) each group has: one or `most`; 1 without x."""
     if x is None:
         return 1
     op.agree(x.shape[:2], op.raw(0).shape[:2], f"{name} does not fit the queries")

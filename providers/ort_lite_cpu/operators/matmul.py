@@ -31,7 +31,7 @@ ROWS_READ = 4
 
 
 class Product(Record):
-    """A product to compute: act(scale * a @ b + bias + residual), m rows and n columns of sums over k."""
+    """A matrix product: act(scale * a @ b + bias + residual), with m rows and n columns of sums over k."""
 
     m: Dim
     n: Dim
@@ -45,12 +45,12 @@ class Product(Record):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Return the sizes by the names of the kernels' parameters."""
+        """The sizes, keyed by the kernels' parameter names."""
         return {"m": self.m, "n": self.n, "k": self.k}
 
     @property
     def work(self) -> Dim:
-        """Return the work; for fewer rows than ROWS_READ, reading b takes longer than multiplying."""
+        """The estimated work. Below ROWS_READ rows, reading b takes longer than multiplying."""
         return maximum(self.m, ROWS_READ) * self.n * self.k // 40
 
 
@@ -69,10 +69,12 @@ class Operand(Record):
 
     @property
     def is_row_major(self) -> bool:
+        """Return True if the elements of a row are adjacent."""
         return same(self.strides[-1], 1)
 
     @property
     def is_column_major(self) -> bool:
+        """Return True if the elements of a column are adjacent."""
         return same(self.strides[-2], 1)
 
 

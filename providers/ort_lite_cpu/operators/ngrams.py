@@ -13,7 +13,7 @@ MIX_NODE, MIX_ITEM = -7046029254386353131, -4417276706812531889
 
 
 class Ngrams(NamedTuple):
-    """The n-grams to count: of `shortest` to `longest` items, up to `skips` apart from being neighbours."""
+    """The n-grams to count: `shortest` to `longest` items, with up to `skips` items between neighbours."""
 
     width: int
     """Columns of the result."""
@@ -28,7 +28,7 @@ class Ngrams(NamedTuple):
 
 @native
 def place(node: int, item: int, mask: int) -> int:
-    """Return the preferred place of (node, item) in the table: the upper bits of a product."""
+    """Return the preferred row of (node, item) in the hash table: the upper bits of a product."""
     row: int = shr(wadd(wmul(node, MIX_NODE), wmul(item, MIX_ITEM)), 20) & mask
     return row
 

@@ -159,9 +159,7 @@ def layer_normalization(op: NodeLowering) -> None:
 @operator("RMSNormalization", since=23, types=REAL)
 @operator("SimplifiedLayerNormalization", types=REAL)
 def rms_normalization(op: NodeLowering) -> None:
-    """Normalize as LayerNormalization without mean and bias; onnxruntime's SimplifiedLayerNormalization also returns the
-    inverse deviation.
-    """
+    """Emit RMSNormalization, or onnxruntime's SimplifiedLayerNormalization, which also returns the inverse deviation."""
     x = op.input(0)
     axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
     rows, n = product(x.shape[:axis]), product(x.shape[axis:])
@@ -284,7 +282,7 @@ def _sums_of_squares(x: Ptr, y: Ptr, n: int, size: Static) -> None:
 
 @native
 def _sums_at_ends(x: Ptr, y: Ptr, c: int, before: int, after: int) -> None:
-    """Sum squares as `_sums_of_squares` for the ends of a row of c channels, where channels beyond it do not count."""
+    """Compute `_sums_of_squares` for the ends of a row of c channels; channels beyond the row do not count."""
     for i in range(min(before, c)):
         y[i] = _sum_of_squares(x, 0, min(i + after + 1, c))
     for i in range(max(c - after, min(before, c)), c):
@@ -313,6 +311,7 @@ def _divide_by_power(x: Ptr, y: Ptr, n: int, factor: float, beta: float, bias: f
 
 @operator("LRN", types=REAL)
 def lrn(op: NodeLowering) -> None:
+    """Emit LRN over channels-last images."""
     _require_channels(op)
     if op.attr("size") < 1:
         raise op.reject(f"size {op.attr('size')}; it should be positive")
@@ -342,6 +341,7 @@ def lp_normalise(x: Ptr, y: Ptr, outer: int, n: int, inner: int, p: int, part: i
 
 @operator("LpNormalization", types=REAL)
 def lp_normalization(op: NodeLowering) -> None:
+    """Emit LpNormalization with p 1 or 2."""
     x, y = op.input(0), op.output(0)
     axis = axis_of(op, op.attr("axis", -1), len(x.shape))
     if op.attr("p", 2) not in (1, 2):

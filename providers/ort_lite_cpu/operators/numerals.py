@@ -21,7 +21,7 @@ LONGEST = 1000
 
 
 def _parts(text: str) -> tuple[bool, str, str, str]:
-    """Split a numeral into its sign and a decimal number, a word or a hexadecimal number."""
+    """Return the sign (True if negative), and the decimal number, word or hexadecimal number."""
     if len(text) > LONGEST:
         raise ValueError(f"a text of {len(text):,} characters is not a number; expected at most {LONGEST}")
     match = _NUMERAL.fullmatch(text)

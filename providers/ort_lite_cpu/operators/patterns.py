@@ -48,7 +48,7 @@ class Pattern:
         return self._match(True, data, 0)[0] >= 0
 
     def find(self, data: bytes, start: int = 0) -> Span | None:
-        """Return the begin and end of the first match from `start` on."""
+        """Return the start and end of the first match at or after `start`, or None."""
         span = self._match(False, data, start)
         return span if span[0] >= 0 else None
 
@@ -93,10 +93,12 @@ def after(data: bytes, at: int) -> int:
 
 
 def encoded(text: str) -> bytes:
+    """Return the text as bytes."""
     return text.encode(*_CODEC)
 
 
 def decoded(data: bytes) -> str:
+    """Return the bytes as text."""
     return data.decode(*_CODEC)
 
 

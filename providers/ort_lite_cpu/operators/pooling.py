@@ -132,7 +132,7 @@ def _add_tap(x: Ptr, y: Ptr, out: int, source: int, c: int, count: int, p: float
 
 
 def _nothing(v: Any, kind: Static) -> Any:
-    """Return the result of a window without pixels, in the type of `v`."""
+    """Return the value of a window without pixels, in the type of `v`."""
     if kind == "max":
         return like(v, -INFINITY)
     if kind == "max_integer":
@@ -163,7 +163,7 @@ def _last(total: Any, count: int, p: float, kind: Static) -> Any:
 
 
 def _before(limit: int, first: int, dilation: int, window: int) -> int:
-    """Count the positions first, first + dilation, ... of a window that are less than `limit`."""
+    """Return how many of a window's positions first, first + dilation, ... are below `limit`."""
     if first >= limit:
         return 0
     if first + (window - 1) * dilation < limit:
@@ -209,6 +209,7 @@ def max_indices(x: Ptr, index: Ptr, g: Windows, column_major: int, part: int, pa
 
 @operator("MaxPool", types=REAL | INTEGER_BYTES)
 def max_pool(op: NodeLowering) -> None:
+    """Emit MaxPool, with the indices if they are wanted."""
     x = op.input(0, channels_last(len(op.raw(0).shape)))
     if op.wants(0):
         _own(op, x, "max" if x.dtype in REAL else "max_integer")
@@ -230,12 +231,14 @@ def nhwc_max_pool(op: NodeLowering) -> None:
 
 @operator("AveragePool", types=REAL)
 def average_pool(op: NodeLowering) -> None:
+    """Emit AveragePool."""
     x = op.input(0, channels_last(len(op.raw(0).shape)))
     _own(op, x, "average_padded" if op.attr("count_include_pad", 0) else "average")
 
 
 @operator("LpPool", types=REAL)
 def lp_pool(op: NodeLowering) -> None:
+    """Emit LpPool."""
     _own(op, op.input(0, channels_last(len(op.raw(0).shape))), "norm")
 
 
@@ -273,7 +276,7 @@ class _Windows(Record):
 
     @property
     def scalars(self) -> dict[str, Any]:
-        """Return the scalars by the names of the kernels' `Windows`."""
+        """The sizes, keyed by the fields of the kernels' `Windows`."""
         padded = [b + n + a for b, n, a in zip(self.before, self.x[2:], self.after, strict=True)]
         return {
             "n": self.x[0],

@@ -39,6 +39,7 @@ class Formula(Record):
     scalars: tuple[float, ...]
 
     def define(self, op: NodeLowering, output: int = 0, cost: float = 0.5) -> None:
+        """Define the node's output by the formula."""
         define(op, self.text, self.operands, self.scalars, cost, output)
 
     def tensor(self, dtype: DType = "float32", cost: float = 0.5) -> Tensor:
@@ -90,7 +91,7 @@ def quantized(op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | N
 
 
 def narrowed(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
-    """Quantize to a type narrower than a byte or an 8-bit float; those have no zero point. saturate: as in Cast."""
+    """Return the formula that quantizes x to a type narrower than a byte, or to an 8-bit float. `saturate`: as in Cast."""
     scale = _as_float(scale)
     if dtype in NARROW_FLOATS:
         return formula(f'f32_to_narrow({{x}} / {{scale}}, "{dtype}", {saturate})', as_float(x), scale=scale)
@@ -124,6 +125,7 @@ def parameter(op: NodeLowering, index: int, trailing: int = 0) -> Parameter:
 
 
 def zero_point(op: NodeLowering, index: int, trailing: int = 0) -> Parameter | None:
+    """Return the node's zero point, or None if it has none."""
     return parameter(op, index, trailing) if op.has(index) else None
 
 

@@ -118,7 +118,7 @@ def stream(op: NodeLowering) -> Tensor:
 
 
 def entropy(op: NodeLowering, count: int) -> bytes:
-    """Return the seed of the node's numbers: the process's seed and the node's name mixed, or the system's entropy."""
+    """Return the node's random seed: a hash of the process's seed and the node's name, or the system's entropy."""
     seed = op.options.seed
     if seed is None:
         return os.urandom(count)
@@ -129,7 +129,7 @@ def entropy(op: NodeLowering, count: int) -> bytes:
 
 
 def _made(op: NodeLowering) -> Tensor:
-    """Return the tensor that the kernel writes, floats of 32 or 64 bits."""
+    """Return the tensor that the kernel writes, of 32-bit or 64-bit floats."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
     return op.output(0) if info.dtype in REAL else op.temporary("float32", info.shape)
@@ -137,6 +137,7 @@ def _made(op: NodeLowering) -> Tensor:
 
 @operator("RandomUniform", "RandomUniformLike", types=ANY)
 def lower_uniform(op: NodeLowering) -> None:
+    """Emit RandomUniform or RandomUniformLike."""
     y = _made(op)
     low, high = float(op.attr("low", 0.0)), float(op.attr("high", 1.0))
     op.emit(random_uniform, [stream(op), y], n=y.size, low=low, high=high, work=y.size * 2)
@@ -145,6 +146,7 @@ def lower_uniform(op: NodeLowering) -> None:
 
 @operator("RandomNormal", "RandomNormalLike", types=ANY)
 def lower_normal(op: NodeLowering) -> None:
+    """Emit RandomNormal or RandomNormalLike."""
     y = _made(op)
     mean, scale = float(op.attr("mean", 0.0)), float(op.attr("scale", 1.0))
     op.emit(random_normal, [stream(op), y], n=y.size, mean=mean, scale=scale, work=y.size * 30)
@@ -153,6 +155,7 @@ def lower_normal(op: NodeLowering) -> None:
 
 @operator("Bernoulli", since=15, types=REAL)
 def lower_bernoulli(op: NodeLowering) -> None:
+    """Emit Bernoulli."""
     x = op.input(0)
     y = op.output(0) if op.info().dtype == "bool" else op.temporary("bool", x.shape)
     op.emit(bernoulli, [stream(op), x, y], n=x.size, work=x.size * 2)
@@ -161,6 +164,7 @@ def lower_bernoulli(op: NodeLowering) -> None:
 
 @operator("Multinomial", since=7, types=REAL)
 def lower_multinomial(op: NodeLowering) -> None:
+    """Emit Multinomial."""
     x, y = op.input(0), op.output(0)
     if len(x.shape) != 2:
         raise op.reject(f"the input has rank {len(x.shape)}, expected 2")

@@ -38,6 +38,7 @@ def reverse_sequence(
 
 @operator("ReverseSequence", since=10, types=MOVABLE, moves=True)
 def lower_reverse_sequence(op: NodeLowering) -> None:
+    """Emit ReverseSequence."""
     x, lengths, y = op.input(0), op.input(1), op.output(0)
     time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)
     if len(x.shape) < 2:

@@ -27,7 +27,7 @@ LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
 
 
 class Layer:
-    """The common part of the three operators: inputs in time-major order, weights in blocks of hidden units, states, outputs."""
+    """The common part of RNN, GRU and LSTM: inputs in time-major order, weights in blocks of hidden units, states, outputs."""
 
     hidden_axis = -1
     """Of R: as long as the hidden state."""
@@ -85,7 +85,7 @@ class Layer:
             require_within(self.op, 4, "the length", self.steps)
 
     def check_weights(self) -> None:
-        """Require W (directions, gates * size, inputs) and R (directions, gates * size, size)."""
+        """Require W of shape (directions, gates * size, inputs) and R of shape (directions, gates * size, size)."""
         rows = (self.directions, self.gates * self.size)
         for index, name, columns in ((1, "W", self.x.shape[2]), (2, "R", self.size)):
             self.op.agree(self.op.raw(index).shape, (*rows, columns), f"dimensions of weights {name}")
@@ -164,7 +164,7 @@ class Layer:
         return out
 
     def _computed_blocks(self, given: Tensor, direction: int, first: int, gates: int) -> Tensor:
-        """Compute blocks as `_constant_blocks`."""
+        """Return the weights in blocks, like `_constant_blocks`, interleaved at run time."""
         rows, columns = given.shape[1], given.shape[2] if len(given.shape) > 2 else 1
         out = self.op.temporary(given.dtype, (gates * self.padded, *given.shape[2:]))
         at = (direction * rows + first * self.size) * columns
@@ -201,7 +201,7 @@ class Layer:
 
     # --- the kernels
     def named(self, direction: int) -> dict[str, Any]:
-        """Return the arguments of kernels for a direction, by the names of their parameters."""
+        """Return one direction's scalars, keyed by the kernels' parameter names."""
         found: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "size": self.size, "limit": self.limit}
         stride, found["offset"] = self._row_of_state(direction)
         found["later"], found["stride"] = self.directions * self.batch * self.size, stride
@@ -213,7 +213,7 @@ class Layer:
         return found
 
     def blocked(self, gates: int) -> dict[str, Any]:
-        """Return the arguments of kernels whose parts share blocks, and whose panels have so many gates."""
+        """Return the scalars of kernels whose parts share blocks and whose panels have `gates` gates."""
         found: dict[str, Any] = {"unit": self.unit, "width": self.unit, "lanes": self.lanes}
         found["rows"] = 4 if self.op.target.vector_registers == 32 else 2
         found["vectors"] = gates * self.unit // self.lanes
@@ -229,7 +229,7 @@ class Layer:
 
 
 def _activations(op: NodeLowering, defaults: Sequence[str], directions: int) -> list[list[tuple[str, float, float]]]:
-    """Return, for each direction, the (name, alpha, beta) of each activation."""
+    """Return the (name, alpha, beta) of each activation, for each direction."""
     names = [name.lower() for name in op.attr("activations", [])] or list(defaults) * directions
     if len(names) < len(defaults) * directions:
         raise op.reject(f"{len(names)} activations, expected {len(defaults) * directions}")
@@ -257,6 +257,7 @@ def lower_lstm(op: NodeLowering) -> None:
 
 
 def emit_lstm(op: NodeLowering, layer: Layer) -> None:
+    """Emit the LSTM, and its final hidden and cell states."""
     for d in range(layer.directions):
         h, c = layer.start(5, d, 2), layer.start(6, d)
         half = layer.lstm_steps(d, [h, c], {**layer.named(d), "coupled": op.attr("input_forget", 0)})

@@ -68,6 +68,7 @@ def term(v: Any, kind: Static) -> Any:
 
 @native(fastmath=REDUCE)
 def join(a: Any, v: Any, kind: Static) -> Any:
+    """Combine the accumulator with one term."""
     if kind == "prod":
         return wmul(a, v)
     if kind == "max":
@@ -82,6 +83,7 @@ def join(a: Any, v: Any, kind: Static) -> Any:
 
 
 def finish(a: Any, n: int, kind: Static) -> Any:
+    """Return the result of a reduction over n elements from its accumulator."""
     if kind == "mean":
         return a / like(a, n)
     if kind == "l2":
@@ -93,7 +95,7 @@ def finish(a: Any, n: int, kind: Static) -> Any:
 
 @native(fastmath=REDUCE)
 def block_sum(x: Ptr, at: int, n: int, kind: Static) -> Any:
-    """Sum at most BLOCK elements, in their own type, by as many lanes as the machine has."""
+    """Return the sum of at most BLOCK elements in their own type, vectorized over the machine's lanes."""
     total = like(x, 0)
     for i in range(n):
         total += term(x[at + i], kind)
@@ -116,7 +118,7 @@ def reduce_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, part
 @native
 @extents(x="rows * n", y="rows")
 def fold_rows(x: Ptr, y: Ptr, rows: int, n: int, lowest: int, kind: Static, part: int, parts: int) -> int:
-    """Reduce rows of what is no sum of floats: y[r] = x[r, 0] joined with x[r, 1], ..."""
+    """Reduce rows by anything but a sum of floats: y[r] = x[r, 0] joined with x[r, 1], ..."""
     for row in span(rows, part, parts):
         base = row * n
         a = start(like(x, 0), lowest, kind)
@@ -266,6 +268,7 @@ def arg_extreme(x: Ptr, y: Ptr, outer: int, n: int, inner: int, largest: Static,
 
 @operator("ArgMax", "ArgMin", types=REAL | INTEGERS)
 def arg(op: NodeLowering) -> None:
+    """Emit ArgMax or ArgMin."""
     x, y = op.input(0), op.output(0)
     shape = x.shape or (1,)
     axis = axis_of(op, op.attr("axis", 0), len(shape))
@@ -295,6 +298,7 @@ def cumulate(
 
 @operator("CumSum", "CumProd", since=11, types=REAL | INTEGERS)
 def cumulated(op: NodeLowering) -> None:
+    """Emit a cumulative operator along one axis."""
     named, *more = op.numbers(1)
     if more:
         raise op.reject(f"{1 + len(more)} axes, expected one")

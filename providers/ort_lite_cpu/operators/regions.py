@@ -149,7 +149,7 @@ def _images(op: NodeLowering, numbers: int) -> tuple[Tensor, Tensor]:
 
 
 def _sizes(op: NodeLowering, x: Tensor, y: Tensor) -> dict[str, Any]:
-    """Return the sizes of images, results and their scale, by the names of the kernels' parameters."""
+    """Return the sizes of images and results and their scale, keyed by the kernels' parameter names."""
     n, c, height, width = x.shape
     count, _, rows, columns = y.shape
     image = {"n": n, "c": c, "height": height, "width": width}
@@ -197,6 +197,7 @@ def _edge(v: Any, scale: float) -> int:
 
 @operator("MaxRoiPool", types=REAL)
 def lower_max_roi_pool(op: NodeLowering) -> None:
+    """Emit MaxRoiPool."""
     if len(op.attr("pooled_shape")) != 2:
         raise op.reject(f"pooled_shape {op.attr('pooled_shape')}; it should be two numbers")
     x, y = _images(op, 5)

@@ -67,11 +67,13 @@ def as_coordinate(v: Any, mode: Static) -> Any:
 
 
 def floor_of(v: Any) -> int:
+    """Return the largest integer not above v."""
     whole: int = cast(v, "i64")  # of what is no such number the smallest: callers keep what comes of it inside of x
     return whole - 1 if v < whole else whole
 
 
 def nearest_of(v: Any, how: Static) -> int:
+    """Return v rounded to an integer by the `nearest_mode` how."""
     down = floor_of(v)
     if how == "floor":
         return down
@@ -178,7 +180,7 @@ def filtered(
 
 
 class _Scale(NamedTuple):
-    """The scale of one axis: `given`, or if that is 0 above / below."""
+    """The scale of one axis: `given`, or above / below if that is 0."""
 
     above: Dim
     below: Dim
@@ -223,7 +225,7 @@ def resize(op: NodeLowering) -> None:
 
 
 def _rules(op: NodeLowering, mode: str, how: str) -> dict[str, Any]:
-    """Return the rules for every axis, by the names of the kernel's parameters."""
+    """Return the options that apply to every axis, keyed by the kernel's parameter names."""
     return {
         "mode": mode,
         "how": how,
@@ -259,7 +261,7 @@ def _axes(op: NodeLowering, rank: int) -> list[int]:
 
 
 def _scales(op: NodeLowering, old: Sequence[Dim], new: Sequence[Dim]) -> list[_Scale]:
-    """Return the scale of every axis; 1 if nothing is said."""
+    """Return the scale of every axis; 1 by default."""
     found = [_Scale(m, n, 0.0) for n, m in zip(old, new, strict=True)]
     sizes = 3
     if op.has(sizes):

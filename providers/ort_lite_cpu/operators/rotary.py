@@ -157,7 +157,7 @@ def rotary_embedding(op: NodeLowering) -> None:
 
 @operator("RotaryEmbedding", domain="com.microsoft", types=REAL)
 def microsoft_rotary_embedding(op: NodeLowering) -> None:
-    """Rotate with position_ids second, (B, S), or (1,): the position of the first row. Spec: RotaryEmbedding-1."""
+    """Emit com.microsoft's RotaryEmbedding. position_ids come second: (B, S), or (1,) for the first row's position."""
     if op.attr("is_packed_batching", 0):
         raise op.reject("is_packed_batching")
     ids, caches = op.input(1), (op.input(2), op.input(3))

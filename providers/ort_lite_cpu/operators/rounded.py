@@ -1,4 +1,4 @@
-"""The nodes behind a convolution in models of 16-bit floats: Casts that round its sums, and an activation between two of them.
+"""The rounding of a convolution in 16-bit float models: the Casts that follow it, and an activation between two of them.
 
 The convolution's epilogue does all of it, with the same roundings, so that the result goes through memory once (decision 0039).
 """

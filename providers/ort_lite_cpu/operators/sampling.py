@@ -69,7 +69,7 @@ def pixel(i: int, n: int, padding: Static, align: Static) -> int:
 
 
 def weight(fraction: Any, tap: int, taps: Static) -> Any:
-    """Return the weight of tap 0, 1, ... for a position that lies `fraction` behind tap (taps - 1) // 2."""
+    """Return the weight of tap 0, 1, ... for a position `fraction` past tap (taps - 1) // 2."""
     one = like(fraction, 1)
     if taps == 1:
         return one
@@ -138,6 +138,7 @@ def grid_sample(
 
 
 def near(v: Any, taps: Static) -> Any:
+    """Return the position, rounded to the nearest pixel if there is one tap."""
     return rint(v) if taps == 1 else v
 
 
@@ -196,6 +197,7 @@ def affine_grid(
 
 
 def normalised(i: int, n: int, align: Static) -> float:
+    """Return the position of pixel i of n, in -1 to 1."""
     if align:
         return 2.0 * i / (n - 1) - 1.0 if n > 1 else 0.0
     return (2.0 * i + 1.0) / n - 1.0
@@ -203,6 +205,7 @@ def normalised(i: int, n: int, align: Static) -> float:
 
 @operator("AffineGrid", since=20, types=REAL)
 def lower_affine_grid(op: NodeLowering) -> None:
+    """Emit AffineGrid over 2 or 3 axes."""
     theta, y = op.input(0), op.output(0)
     axes = len(y.shape) - 2
     if axes not in (2, 3):

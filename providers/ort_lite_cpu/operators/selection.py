@@ -10,7 +10,7 @@ from ort_lite_cpu.registry import MOVABLE, REAL, operator
 
 
 def comes_before(x: Ptr, i: int, j: int, base: int, inner: int, largest: Static) -> bool:
-    """Return True if element i precedes element j; of equal ones the first. NaN is larger than any number (decision 0076)."""
+    """Return True if element i is selected before element j; ties go to the first. NaN is larger than any number (decision 0076)."""
     a, b = x[base + i * inner], x[base + j * inner]
     if a > b:
         return bool(largest)
@@ -123,6 +123,7 @@ def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upp
 @operator("Trilu", since=14, types=MOVABLE, moves=True)
 @operator("Trilu", domain="com.microsoft", types=MOVABLE)
 def trilu(op: NodeLowering) -> None:
+    """Emit Trilu."""
     x, y = op.input(0), op.output(0)
     if len(x.shape) < 2:
         raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")

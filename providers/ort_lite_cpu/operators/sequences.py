@@ -70,7 +70,7 @@ def sequence_erase(op: NodeLowering) -> None:
 
 @operator("SequenceInsert", since=11, types=ANY, python=True)
 def sequence_insert(op: NodeLowering) -> None:
-    """Insert at the end by default. Spec: ONNX SequenceInsert-11."""
+    """Emit SequenceInsert; the default position is the end. Spec: ONNX SequenceInsert-11."""
 
     def step(sequence: Sequence[Any], element: Any, at: Array | None = None) -> list[Any]:
         index = len(sequence) if at is None else _position(at, len(sequence), len(sequence))

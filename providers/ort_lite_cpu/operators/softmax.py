@@ -90,7 +90,7 @@ def hardmax(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
 @native
 @extents(x="rows * n", y="rows * n")
 def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, parts: int) -> int:
-    """Compute `softmax` of f32 that hold values of the 16-bit type `half`, rounded to it at every step."""
+    """Compute softmax of f32 that hold values of the 16-bit type `half`, rounded to it at every step."""
     for row in span(rows, part, parts):
         own = shift(y, row * n)
         for i in range(n):
@@ -121,6 +121,8 @@ def lower_softmax(op: NodeLowering) -> None:
 
 @operator("LogSoftmax", types=REAL)
 def lower_log_softmax(op: NodeLowering) -> None:
+    """Emit LogSoftmax."""
+
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         emit_softmax(op, x, y, rows, n, logarithm=True)
 
@@ -129,6 +131,8 @@ def lower_log_softmax(op: NodeLowering) -> None:
 
 @operator("Hardmax", types=REAL)
 def lower_hardmax(op: NodeLowering) -> None:
+    """Emit Hardmax."""
+
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         op.emit(hardmax, [x, y], rows=rows, n=n, work=x.size)
 

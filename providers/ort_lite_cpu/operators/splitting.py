@@ -65,7 +65,7 @@ def _words(pace: Pace, text: str, limit: int) -> Iterator[str]:
 
 
 def _next(pace: Pace, kind: re.Pattern[str], text: str, at: int) -> int:
-    """Return the position of the next character of a kind; the length of the text if there is none."""
+    """Return the position of the next character of a kind, or the length of the text if there is none."""
     while at < len(text):
         pace.check()
         found = kind.search(text, at, at + CHARACTERS)
@@ -105,7 +105,7 @@ def _characters(x: Array) -> int:
 
 
 def pairs(pace: Pace, a: Array, b: Array) -> Iterator[tuple[slice, list[str], list[str]]]:
-    """Yield positions in flat order, and the texts of two arrays of one shape there. Checks between two slices."""
+    """Yield slices in flat order with the texts of two arrays of one shape. Checks for cancellation between slices."""
     for part in pace.slices(a.size):
         yield from _halves(pace, part.start, a.flat[part].tolist(), b.flat[part].tolist())
 

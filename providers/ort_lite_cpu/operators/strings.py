@@ -138,7 +138,7 @@ def col2im(op: NodeLowering) -> None:
 
 @operator("NonZero", since=9, types=STRING, python=True)
 def non_zero(op: NodeLowering) -> None:
-    """Return the positions of strings that are not empty. Spec: ONNX NonZero-13."""
+    """Emit NonZero of strings: a string counts unless it is empty. Spec: ONNX NonZero-13."""
     pace = op.pace
 
     def step(x: Array) -> list[Array]:
@@ -151,7 +151,7 @@ def non_zero(op: NodeLowering) -> None:
 @operator("Unique", since=11, types=STRING, python=True)
 @operator("Unique", domain="com.microsoft", types=STRING, python=True)
 def unique(op: NodeLowering) -> None:
-    """Sort by numbers in alphabetical order, since slices of objects cannot be compared. Spec: ONNX Unique-11."""
+    """Emit Unique by the strings' alphabetical ranks, since slices of objects cannot be compared. Spec: ONNX Unique-11."""
     older, pace = op.node.domain != "", op.pace
     axis, in_order = op.attr("axis"), older or not op.attr("sorted", 1)
 
@@ -204,7 +204,7 @@ def equal(op: NodeLowering) -> None:
 
 @operator("Cast", "CastLike", types=STRING, python=True)
 def cast(op: NodeLowering) -> None:
-    """Cast to text, and from text: see `numerals`. Spec: ONNX Cast-25."""
+    """Emit Cast to or from strings (see `numerals`). Spec: ONNX Cast-25."""
     target = op.info().dtype
     assert target is not None
     source, pace = op.raw(0).dtype, op.pace
@@ -254,7 +254,7 @@ def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
 
 
 def _saturated(wide: Array, dtype: Any) -> Array:
-    """Replace what is beyond the type's range by its largest number, as in numeric casts."""
+    """Clamp to the type's largest number, as numeric casts do."""
     import ml_dtypes
 
     finfo: Any = ml_dtypes.finfo

@@ -84,7 +84,7 @@ def emit_texts(op: NodeLowering, stage: Stage) -> None:
 
 
 def emit_numbers(op: NodeLowering, finish: Finish, info: Info) -> Tensor:
-    """Emit the numbers that `finish` makes of the texts of input 0."""
+    """Emit the conversion of input 0's texts by `finish`."""
     return _emit(op, [], finish, info)
 
 
@@ -113,7 +113,7 @@ def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tenso
 
 
 def _emit(op: NodeLowering, stages: Sequence[tuple[Node, Stage]], finish: Finish | None, info: Info) -> Tensor:
-    """Emit a step of its own, or join the one before if that makes the texts, and nobody else reads them."""
+    """Emit a step of its own, or extend the previous step if it produces the texts and has no other reader."""
     x, values, value = op.raw(0), op.values, op.node.inputs[0]
     inputs: Sequence[Tensor | None] = [x]
     before: Any = None

@@ -50,7 +50,7 @@ def tf_idf(op: NodeLowering) -> None:
 
 @operator("TfIdfVectorizer", since=9, types=STRING, python=True)
 def tf_idf_of_strings(op: NodeLowering) -> None:
-    """Count strings as integers: a string's number is its place among the strings of the pool, -1 for others."""
+    """Emit TfIdfVectorizer of strings: each is numbered by its position in the pool, and others are -1."""
     pool: list[str] = list(op.attr("pool_strings") or ())
     numbers = {text: k for k, text in enumerate(dict.fromkeys(pool))}
     gram = [numbers[text] for text in pool]
@@ -103,7 +103,7 @@ def _count_words(op: NodeLowering, stream: Tensor, least: int, numbers: dict[str
 
 
 class _Grams:
-    """The n-grams as both kernels need them: operands, and scalars by name."""
+    """The n-grams as both kernels read them: operands, and scalars by name."""
 
     def __init__(self, op: NodeLowering, pool: Sequence[int]) -> None:
         """`pool`: numbers of the items, one n-gram behind the other."""

@@ -39,13 +39,14 @@ _TERMS = {
 
 
 def written(op: NodeLowering) -> Tensor:
-    """Return the tensor that a kernel writes for output 0: of 16-bit floats in float32 at first."""
+    """Return the tensor that the kernel writes for output 0: float32 instead of 16-bit floats."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
     return op.output(0) if info.dtype not in HALVES else op.temporary("float32", info.shape)
 
 
 def finish(op: NodeLowering, y: Tensor) -> None:
+    """Set output 0, cast to the output's type if it differs."""
     dtype = op.info().dtype
     assert dtype is not None
     if dtype != y.dtype:
@@ -97,6 +98,7 @@ def mel_weights(rate: Ptr, low: Ptr, high: Ptr, y: Ptr, rows: int, bins: int, le
 
 
 def mel(hertz: Any) -> Any:
+    """Return a frequency on the mel scale."""
     return 2595.0 * log1p(hertz / 700.0) / LOG10
 
 

@@ -78,7 +78,7 @@ def count_words(
     part: int,
     parts: int,
 ) -> int:
-    """Count as `tf_idf.count_ngrams` the words of a stream that have `least` bytes or more; rows that it lacks are empty.
+    """Count n-grams, like `tf_idf.count_ngrams`, of a stream's words with at least `least` bytes; missing rows are empty.
 
     A row has no more words than the stream has bytes. `word_table` has made what `words` says of `pool`.
     """
@@ -106,7 +106,7 @@ def count_words(
 
 
 def can_be_streamed(words: Iterable[str]) -> bool:
-    """Return True if a stream can hold these words, and no others that look like them."""
+    """Return True if a stream can hold these words without ambiguity."""
     return all(word and chr(END) not in word and chr(BETWEEN) not in word for word in words)
 
 
