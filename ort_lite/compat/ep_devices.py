@@ -260,7 +260,7 @@ def _module(name: str, path: str) -> ModuleType:
         )
     try:
         if not os.path.exists(path):
-            return _imported(path)
+            return _import_module(path)
         file = os.path.join(path, "__init__.py") if os.path.isdir(path) else path
         own = f"ort_lite_library_{name}"
         folders = [path] if os.path.isdir(path) else None
@@ -276,7 +276,7 @@ def _module(name: str, path: str) -> ModuleType:
         raise Fail(f"execution provider library {name!r}: {path} cannot be imported: {told(error)}") from error
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise Fail(f"{name} does not exist; expected a Python file, a package's folder or the name of a module")
     return importlib.import_module(name)

@@ -67,7 +67,7 @@ class Finder:
         """Find a module of onnxruntime in ort_lite."""
         if not _of_onnxruntime(fullname):
             return None
-        return _own(fullname) or _handed_over(fullname)
+        return _own(fullname) or _hand_over(fullname)
 
     def find_distributions(self, context: "DistributionFinder.Context") -> "Iterable[Distribution]":
         """The distribution onnxruntime, wherever all of `sys.path` is asked for it."""
@@ -88,7 +88,7 @@ def _own(fullname: str) -> ModuleSpec | None:
     return spec_from_file_location(fullname, f"{base}.py") if os.path.isfile(f"{base}.py") else None
 
 
-def _handed_over(fullname: str) -> ModuleSpec | None:
+def _hand_over(fullname: str) -> ModuleSpec | None:
     """Return the spec of Python code in an installed onnxruntime, None if it has none. Raises ModuleNotFoundError if none is
     installed that would have it.
     """

@@ -120,7 +120,7 @@ class Compiler:
                 compiled.update(self._compile_level(label, provider, [p for p in own if p.provider is provider], bodies))
             captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
             outer = (*level.graph.inputs, *captures)
-            called.update((p.name, self._guarded(assignment, p, compiled[p.name], outer)) for p in own)
+            called.update((p.name, self._guard(assignment, p, compiled[p.name], outer)) for p in own)
             executable = Linker(level, captures, called).executable()
             bodies[level.graph] = self._body(level, CompiledBody(executable, captures), compiled)
         assert executable is not None, "an assignment has a level for the main graph"
@@ -140,7 +140,7 @@ class Compiler:
             return False
         return self._policies[assignment.label(partition)].on_run_error == NEXT
 
-    def _guarded(
+    def _guard(
         self, assignment: Assignment, partition: Partition, compiled: CompiledPartition, outer: Sequence[Value]
     ) -> CompiledPartition:
         """Return what the executor calls for a partition. `outer` are the inputs of its graph, captures included."""
@@ -187,7 +187,7 @@ class Compiler:
         names, count = ", ".join(p.name for p in partitions), sum(len(p.nodes) for p in given)
         with self._span("compile_partitions", provider=label, partitions=names, nodes=count):
             try:
-                return _compiled_or_restored(label, provider, given, self.goes_on(label))
+                return _compile_or_restored(label, provider, given, self.goes_on(label))
             except PartitionsFailed as error:  # of fused copies, whose nodes nobody else knows
                 own = {p.name: p for p in partitions}
                 raise PartitionsFailed(label, [(own[p.name], why) for p, why in error.failed]).like(error) from error.__cause__
@@ -241,7 +241,7 @@ def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition])
                 raise PartitionsFailed(label, [(partition, why)]).like(error) from error
 
 
-def _compiled_or_restored(
+def _compile_or_restored(
     label: str, provider: ExecutionProvider, partitions: Sequence[Partition], alone: bool
 ) -> list[CompiledPartition | BaseException]:
     """Partitions of an EPContext node are compiled already."""

@@ -98,14 +98,14 @@ class Linker:
         function = self.compiled[partition.name]
         inputs = [self.slots[value, device] for value in partition.inputs] + self._shapes_of(witnesses_of(function))
         if self.forgiving and device != CPU:
-            function = self._rescued(partition, function, inputs)
+            function = self._rescue(partition, function, inputs)
         outputs = [self._new(value, device) for value in partition.outputs]
         self.makers.update((value, f"{partition.name} ({label})") for value in partition.outputs)
         self._step(partition.name, label, function, inputs, outputs)
         for value in partition.outputs:
             self._begin_copies(value, device)
 
-    def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
+    def _rescue(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
         """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
         from ort_lite.compile.fallback import Fallback, strict
 

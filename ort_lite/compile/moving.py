@@ -44,7 +44,7 @@ class Mover:
             return [None]
         given = read_only(x) if hop.source == CPU and self._views else x
         with told_as(self._who):
-            made = self._copied(given)
+            made = self._copy(given)
         if self._expected is not None:
             return self._expected([made], inputs[1:])
         if made is None:
@@ -58,12 +58,12 @@ class Mover:
                 f"{self._who} got None; expected a value in the memory of {self._hop.source} from {self._maker}"
             )
 
-    def _copied(self, x: Any) -> Any:
+    def _copy(self, x: Any) -> Any:
         if self._memory is not None and hasattr(self._hop.transfer, "copy_into"):
-            return self._copied_into(x)
+            return self._copy_into(x)
         return self._hop.transfer.copy(x, self._hop.source, self._hop.destination)
 
-    def _copied_into(self, x: Any) -> Any:
+    def _copy_into(self, x: Any) -> Any:
         """Copy into allocated memory, which is freed with the value, even if the run fails."""
         memory, hop = self._memory, self._hop
         assert memory is not None

@@ -115,7 +115,7 @@ def _tensor_check(name: str, dtype: DType, shape: Shape | None) -> Check:
         if value.__class__ is np.ndarray and value.dtype is expected and value.flags.num & _READY == _READY:
             array = value
         else:
-            array = _converted(name, value, dtype, expected, shape)
+            array = _convert(name, value, dtype, expected, shape)
         if array.shape != accepted:
             check_shape(name, array.shape, shape)
             accepted = array.shape
@@ -172,7 +172,7 @@ def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> Non
             )
 
 
-def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape: Shape | None) -> np.ndarray[Any, Any]:
+def _convert(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape: Shape | None) -> np.ndarray[Any, Any]:
     """An array that is ready, from another kind of array or from numbers. Arrays keep their element type, numbers adapt.
 
     A view that repeats its elements claims more memory than it has: it is copied if it has the shape that is expected.
@@ -197,13 +197,13 @@ def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any], sha
     check_shape(name, array.shape, shape)
     try:
         if array.nbytes > _PART and not (array.flags.c_contiguous and array.flags.aligned and array.dtype == expected):
-            return _copied(name, array, expected)
+            return _copy(name, array, expected)
         return np.array(array, expected, order="C", copy=None if array.flags.aligned else True)
     except MemoryError as error:
         raise OutOfMemory(f"input {name!r} of shape {list(array.shape)} cannot be copied: {error}").about(input=name) from error
 
 
-def _copied(name: str, array: np.ndarray[Any, Any], expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _copy(name: str, array: np.ndarray[Any, Any], expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The elements in order, in memory of their own."""
     made = np.empty(array.shape, expected)
     axis = int(np.argmax(array.shape))

@@ -28,7 +28,7 @@ class Recording(Subscriber):
 
     def trace(self) -> Trace:
         """Return what was recorded so far, in nanoseconds since `start`."""
-        events = [self._shifted(event) for event in self.events]
+        events = [self._shift(event) for event in self.events]
         flows = [
             Flow(link.name, (link.moment - self.start, link.thread), (event.begin, event.thread))
             for event in events
@@ -38,7 +38,7 @@ class Recording(Subscriber):
         apart, tracks = _on_tracks([*((_track(event), event) for event in events if not event.thread), *self._more()])
         return Trace(tuple(sorted([*own, *apart], key=order)), tuple(flows), {**self._threads, **tracks})
 
-    def _shifted(self, event: Event) -> Event:
+    def _shift(self, event: Event) -> Event:
         return event.replace(begin=int(event.begin) - self.start, end=int(event.end) - self.start, thread=int(event.thread))
 
     def _more(self) -> Iterable[tuple[str, Event]]:

@@ -20,11 +20,11 @@ def merged_outputs(
     types = (value.type for value in inputs)
     names = {str(dim) for type_ in types if isinstance(type_, TensorType) for dim in type_.shape or () if as_symbol(dim)}
     return [
-        _merged(value, type_, names - unnamed_dims.keys(), unnamed_dims) for value, type_ in zip(outputs, declared, strict=True)
+        _merge(value, type_, names - unnamed_dims.keys(), unnamed_dims) for value, type_ in zip(outputs, declared, strict=True)
     ]
 
 
-def _merged(value: Value, declared: Type | None, names: Collection[str], unnamed_dims: dict[str, str]) -> Type | None:
+def _merge(value: Value, declared: Type | None, names: Collection[str], unnamed_dims: dict[str, str]) -> Type | None:
     inferred = value.type
     if not isinstance(inferred, TensorType):
         return inferred or declared

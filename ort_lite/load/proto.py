@@ -22,7 +22,7 @@ from ort_lite.load.wire import Buffer, Malformed, Source, Span, outline
 from ort_lite.shapes.expr import Dim, Expr
 
 
-def _generated() -> ModuleType:
+def _generate() -> ModuleType:
     """onnx's `onnx_ml_pb2`. Raises ImportError where onnx is not installed."""
     if "onnx" in sys.modules:
         return import_module("onnx.onnx_ml_pb2")
@@ -41,7 +41,7 @@ def _generated() -> ModuleType:
 if TYPE_CHECKING:
     from onnx import onnx_ml_pb2 as pb
 else:
-    pb = _generated()
+    pb = _generate()
 
 OUTLINE_FROM = 2**22  # bytes; below, protobuf has copied everything before Python has looked
 MOST_DIMS = 64
@@ -223,15 +223,15 @@ class AttributeReader:
         """Sparse tensors become dense ones (`sparse_value` of Constant its `value`). Raises InvalidGraph that
         names `who` and the attribute.
         """
-        code = proto.type or _guessed(proto)
+        code = proto.type or _guess(proto)
         name = proto.name
         if proto.ref_attr_name:
             return Attr(name, _NAMES.get(code, "UNDEFINED"), None, text(proto.ref_attr_name))
         if (plain := _PLAIN.get(code)) is not None:
             kind, read = plain
             value = read(proto)
-            if not value and not _has(proto, kind) and _guessed(proto) not in (0, code):
-                came = _NAMES[_guessed(proto)]
+            if not value and not _has(proto, kind) and _guess(proto) not in (0, code):
+                came = _NAMES[_guess(proto)]
                 raise InvalidGraph(f"{who()}: attribute {name!r} says that it is {kind}, but its value is {came}")
             return Attr(name, kind, value)
         kind = _NAMES.get(code, "UNDEFINED")
@@ -262,7 +262,7 @@ def _has(proto: "pb.AttributeProto", kind: str) -> bool:
     return len(getattr(proto, field)) > 0 if kind.endswith("S") else proto.HasField(field)
 
 
-def _guessed(proto: "pb.AttributeProto") -> int:
+def _guess(proto: "pb.AttributeProto") -> int:
     """The type of an attribute that does not say it, as files of IR version 1 do: that of the field which is set."""
     filled = {field.name for field, _ in proto.ListFields()}
     return next((pb.AttributeProto.AttributeType.Value(kind) for kind, f in _FIELDS.items() if f in filled), 0)

@@ -127,7 +127,7 @@ class ArenaAllocator:
             raise InvalidArgument(f"allocator of {self.device}: {nbytes} bytes asked for, expected 0 or more")
         reserved = max(GRAIN, -(-nbytes // GRAIN) * GRAIN)
         with self._inside():
-            region, offset = self._best_fit(reserved) or (self._extended(reserved), 0)
+            region, offset = self._best_fit(reserved) or (self._extend(reserved), 0)
             region.take(offset, reserved)
             self._in_use += reserved
             self._allocations += 1
@@ -214,7 +214,7 @@ class ArenaAllocator:
         _, k, offset = min(fits)
         return self._regions[k], offset
 
-    def _extended(self, nbytes: int) -> Region:
+    def _extend(self, nbytes: int) -> Region:
         """A new region of at least so many bytes: as large as it should be, or as limit and source allow."""
         wanted = nbytes
         if self._growth is not Growth.same_as_requested:

@@ -132,13 +132,13 @@ class Module:
 
     def emit_object(self) -> bytes:
         """Relocatable machine code."""
-        return self._emitted(1)
+        return self._emit(1)
 
     def emit_assembly(self) -> str:
         """The same for readers."""
-        return self._emitted(0).decode()
+        return self._emit(0).decode()
 
-    def _emitted(self, as_object: int) -> bytes:
+    def _emit(self, as_object: int) -> bytes:
         buffer = _checked("TargetMachineEmitToMemory", self._machine, self._module, as_object)
         data = ctypes.string_at(_call("GetBufferStart", buffer), _call("GetBufferSize", buffer))
         _call("DisposeMemoryBuffer", buffer)

@@ -76,7 +76,7 @@ class _Checked:
             if not _is_option(name, default):
                 raise AttributeError(f"{type(self).__name__} has no option {name!r}{hint(name, _options_of(type(self)))}")
             try:
-                value = _converted(value, type(default), name)
+                value = _convert(value, type(default), name)
             except InvalidArgument:
                 raise
             except (TypeError, ValueError) as error:
@@ -97,7 +97,7 @@ def _options_of(kind: type) -> list[str]:
     return [name for name in dir(kind) if _is_option(name, getattr(kind, name))]
 
 
-def _converted(value: Any, kind: type, name: str) -> Any:
+def _convert(value: Any, kind: type, name: str) -> Any:
     """`value` as `kind`: bool, str, int, float or an enum. Raises TypeError or ValueError where something would be lost."""
     if kind is str:
         return os.fsdecode(value)

@@ -27,10 +27,10 @@ class Answers:
         """Return what the provider says to the view."""
         known = self._known.get((index, view.graph))
         if known is None or known[0] != view:
-            known = self._known[index, view.graph] = (view, self._observed(index, provider, view))
+            known = self._known[index, view.graph] = (view, self._observe(index, provider, view))
         return known[1]
 
-    def _observed(self, index: int, provider: ExecutionProvider, view: GraphView) -> list[Answer]:
+    def _observe(self, index: int, provider: ExecutionProvider, view: GraphView) -> list[Answer]:
         if self.span is no_span:
             return self._ask(index, provider, view)
         with self.span("get_capability", provider=self.labels[index], offered=len(view)) as facts:

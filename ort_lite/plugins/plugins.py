@@ -256,7 +256,7 @@ class Registry:
 
     def _installed_answers(self, hook: str, names: Collection[str] = ()) -> list[Any]:
         """The answers of installed plugins that are not registered as well; one that cannot be imported costs a warning and itself."""
-        modules = self._modules(hook) if hook not in _ON_REQUEST else self._requested(names)
+        modules = self._modules(hook) if hook not in _ON_REQUEST else self._request(names)
         plugins = []
         for entry in modules:
             try:
@@ -275,7 +275,7 @@ class Registry:
             modules += [entry for entry in self._installed(PROVIDERS) if not entry.is_object]
         return modules
 
-    def _requested(self, names: Collection[str]) -> list[EntryPoint]:
+    def _request(self, names: Collection[str]) -> list[EntryPoint]:
         """The installed plugins of transforms with these names. Raises InvalidArgument for a name that none has."""
         if not names:
             return []

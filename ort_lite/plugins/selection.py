@@ -151,7 +151,7 @@ def select(
             continue
         seen.append((entry, chosen))
         policy, own = policy_options.split(chosen, _name(entry), strict)
-        provider, why = _created(entry, own, policy if listed else Policy(on_create_error=policy_options.NEXT))
+        provider, why = _create(entry, own, policy if listed else Policy(on_create_error=policy_options.NEXT))
         if provider is None:
             _note(notes, options, why)
         else:
@@ -201,7 +201,7 @@ def _alike(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         return False
 
 
-def _created(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[ExecutionProvider | None, str]:
+def _create(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[ExecutionProvider | None, str]:
     """The provider; or None and why the session does without it."""
     if isinstance(entry, str) and not _installed(entry):
         why = _missing(entry)

@@ -84,7 +84,7 @@ class Ready:
                 return self.run(output_names, input_feed, own)
         inputs = self._feeds(input_feed) if run_options is None else self._fed(input_feed, run_options)
         after: tuple[Callable[[], None], ...] = ()
-        run: lifecycle.Run = self._recorded if self._events.subscribers else self._run
+        run: lifecycle.Run = self._record if self._events.subscribers else self._run
         if run_options is not None:
             self._check_entries(run_options)
             if run_options.config(config_keys.SHRINK, ""):
@@ -148,7 +148,7 @@ class Ready:
                     words=f"Invalid output name:{name}"
                 )
 
-    def _recorded(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
+    def _record(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
         """Run, and emit what the run does."""
         from ort_lite.execute.run_events import RunEvents
 

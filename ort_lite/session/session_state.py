@@ -123,7 +123,7 @@ def make_state(
     """Takes a model through all stages. Raises what they raise."""
     begin = perf_counter_ns()
     account = open_account(options)
-    with _reported(options, events) as (report, span), span("session_initialization"):
+    with _report(options, events) as (report, span), span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection
         check = _check_of_files(model, source, given)
@@ -216,7 +216,7 @@ def _ready(prepared: Prepared, events: Stream, account: Account, workers: "Worke
 
 
 @contextmanager
-def _reported(options: SessionOptions, events: Stream) -> "Iterator[tuple[CreationReport | None, Span]]":
+def _report(options: SessionOptions, events: Stream) -> "Iterator[tuple[CreationReport | None, Span]]":
     """Report the creation where the options ask for it, a profile or a verbose log. Gives what its stages are scopes of, too."""
     wanted = options.config(config_keys.CREATION_TRACE, "0") == "1" or log.hears(options, log.VERBOSE)
     if not wanted and not events.subscribers:

@@ -29,10 +29,10 @@ def share_constants(model: Model, writeable: Collection[int] = ()) -> None:
             if _unchanging(array):
                 value.constant = shared(array)
             elif isinstance(array, np.ndarray) and array.flags.writeable:
-                value.constant = _locked(array)
+                value.constant = _lock(array)
 
 
-def _locked(array: Array) -> Array:
+def _lock(array: Array) -> Array:
     view = array.view()
     view.setflags(write=False)
     return view

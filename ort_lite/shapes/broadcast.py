@@ -31,21 +31,21 @@ def merge(a: Dim, b: Dim) -> Dim:
         return a if b == 1 else b
     if same(a, b) or differ(a, 1):
         return a
-    if differ(b, 1) or b in _merged(a):
+    if differ(b, 1) or b in _merge(a):
         return b if differ(b, 1) else a
-    if a in _merged(b) or _is_one_with(b, a):
+    if a in _merge(b) or _is_one_with(b, a):
         return b
     return a if _is_one_with(a, b) else select(equal(a, 1), b, a)
 
 
-def _merged(dim: Expr) -> tuple[Dim, ...]:
+def _merge(dim: Expr) -> tuple[Dim, ...]:
     """The dims that `merge` made `dim` from."""
     monomial, coefficient = dim.terms[0]
     call = monomial[0]
     if not len(dim.terms) == len(monomial) == coefficient == 1 or not isinstance(call, Call) or call.op != "select":
         return ()
     condition, other, one = call.args
-    return (one, other, *(() if isinstance(one, int) else _merged(one))) if same(condition, equal(one, 1)) else ()
+    return (one, other, *(() if isinstance(one, int) else _merge(one))) if same(condition, equal(one, 1)) else ()
 
 
 def _is_one_with(dim: Dim, other: Dim) -> bool:

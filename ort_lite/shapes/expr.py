@@ -229,7 +229,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         return 0
     if a == b:
         return 1
-    exact, rest = _divided(a, b)
+    exact, rest = _divide(a, b)
     if isinstance(rest, int) and isinstance(b, int):
         return _sum(exact, rest // b, 1)
     if isinstance(rest, int) and rest == 0:
@@ -241,7 +241,7 @@ def modulo(a: Dim, b: Dim) -> Dim:
     """Remainder with the sign of `b`, as Python's."""
     if isinstance(a, int) and isinstance(b, int):
         return OPERATIONS["mod"](a, b)
-    _, rest = _divided(a, b)
+    _, rest = _divide(a, b)
     if isinstance(rest, int) and (rest == 0 or isinstance(b, int)):
         return OPERATIONS["mod"](rest, b) if isinstance(b, int) else 0
     return call("mod", rest, b)
@@ -331,7 +331,7 @@ def _plus(a: Expr, b: int) -> Expr:
     return Expr((*a.terms[:-1], ((), constant + b)) if constant + b else a.terms[:-1])
 
 
-def _divided(a: Dim, b: Dim) -> tuple[Dim, Dim]:
+def _divide(a: Dim, b: Dim) -> tuple[Dim, Dim]:
     """(quotient, rest) with a == quotient * b + rest, taking every term that the single term of `b` divides."""
     if len(_terms(b)) != 1:
         quotient = _quotient(a, b)

@@ -257,7 +257,7 @@ def _model(graph: Any, version: int) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", max(version, 13))], ir_version=10)
 
 
-def _renamed(node: Any, source: str, to: str) -> Any:
+def _rename(node: Any, source: str, to: str) -> Any:
     made = _copy(node)
     del made.input[:], made.output[:]
     made.input.append(source)
@@ -271,9 +271,9 @@ def _around(node: Any) -> Any:
     from onnx import TensorProto, helper, numpy_helper
 
     nodes = [
-        _renamed(node, "v0", "a"),
+        _rename(node, "v0", "a"),
         helper.make_node("CumSum", ["a", "axis"], ["b"], name="b"),
-        _renamed(node, "b", "c"),
+        _rename(node, "b", "c"),
         helper.make_node("Add", ["c", "a"], ["d"], name="d"),
     ]
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in ("v0", "a", "d")]
@@ -286,12 +286,12 @@ def _captured(node: Any) -> Any:
 
     branches = [
         helper.make_graph(
-            [_renamed(node, "a", name)], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4])]
+            [_rename(node, "a", name)], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4])]
         )
         for name in ("then", "else")
     ]
     nodes = [
-        _renamed(node, "v0", "a"),
+        _rename(node, "v0", "a"),
         helper.make_node("If", ["c"], ["d"], name="if", then_branch=branches[0], else_branch=branches[1]),
     ]
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in ("v0", "d")]

@@ -29,7 +29,7 @@ class Speed(Record):
 
 def speeds(kit: Kit) -> tuple[Speed, ...]:
     """Time the largest generated model of each operator that the provider claims alone, if both run it; "all" sums them up."""
-    found = [speed for name, case in _largest(kit).items() for speed in _timed(kit, name, case)]
+    found = [speed for name, case in _largest(kit).items() for speed in _time(kit, name, case)]
     if not found:
         return ()
     return (*found, Speed("all", sum(one.seconds for one in found), sum(one.cpu for one in found)))
@@ -43,7 +43,7 @@ def _largest(kit: Kit) -> dict[str, GeneratedCase]:
     return dict(sorted(found.items()))
 
 
-def _timed(kit: Kit, name: str, case: GeneratedCase) -> Iterator[Speed]:
+def _time(kit: Kit, name: str, case: GeneratedCase) -> Iterator[Speed]:
     sessions = [made(partial(kit.session, case.model)), made(partial(reference, case.model))]
     if not any(isinstance(one, Exception) or isinstance(ran(one, case.feeds[0]), Exception) for one in sessions):
         yield Speed(name, *(median(_seconds(session, case) for _ in range(RUNS)) for session in sessions))

@@ -101,16 +101,16 @@ def new_shapes(model: str, dimension: str) -> dict[str, tuple[float, float, floa
     found = {}
     for name in RUNTIMES:
         session = opened(name, model)
-        usual = [_timed(session, feeds_of(session, dimension, 16)) for _ in range(100)]
+        usual = [_time(session, feeds_of(session, dimension, 16)) for _ in range(100)]
         more = []
         for length in LENGTHS:
             feeds = feeds_of(session, dimension, length)
-            more.append(_timed(session, feeds) - min(_timed(session, feeds) for _ in range(3)))
+            more.append(_time(session, feeds) - min(_time(session, feeds) for _ in range(3)))
         found[name] = median(usual), median(more), max(more)
     return found
 
 
-def _timed(session: Any, feeds: dict[str, Any]) -> float:
+def _time(session: Any, feeds: dict[str, Any]) -> float:
     start = time.perf_counter()
     session.run(None, feeds)
     return time.perf_counter() - start

@@ -86,7 +86,7 @@ def grown(seed: Seed, way: Way, factor: int) -> Draft | None:
         draft.put(at, _larger(array, own(at), way.contents))
     for name, value in draft.attributes.items():
         if _amounts(name, value) and way.attributes and (isinstance(way.what, int) or everything or name == way.what):
-            draft.attributes[name] = _scaled(value, (lambda n: n * factor) if name == way.what else larger)
+            draft.attributes[name] = _scale(value, (lambda n: n * factor) if name == way.what else larger)
     return draft
 
 
@@ -106,7 +106,7 @@ def _amounts(name: str, value: Any) -> bool:
     return bool(numbers) and all(type(number) is int for number in numbers) and any(number > 0 for number in numbers)
 
 
-def _scaled(value: Any, larger: Callable[[int], int]) -> Any:
+def _scale(value: Any, larger: Callable[[int], int]) -> Any:
     if isinstance(value, list | tuple):
         return [min(larger(number), 2**31) for number in value]
     return min(larger(value), 2**31)

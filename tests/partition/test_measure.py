@@ -40,9 +40,9 @@ class Timed(OtherDevice):
         self.clock, self.seconds = clock, seconds
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-        return [self._timed(p, f) for p, f in zip(partitions, super().compile(partitions), strict=True)]
+        return [self._time(p, f) for p, f in zip(partitions, super().compile(partitions), strict=True)]
 
-    def _timed(self, partition: Partition, function: Any) -> CompiledPartition:
+    def _time(self, partition: Partition, function: Any) -> CompiledPartition:
         if any(node.op_type == "Tanh" for node in partition.nodes):
             raise ValueError("not alone")
 

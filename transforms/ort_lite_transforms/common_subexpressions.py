@@ -48,19 +48,19 @@ def _merge(node: Node, first: Node, rewriter: Rewriter) -> bool:
 
 def _key(node: Node) -> object:
     """Equal for nodes with the same inputs that may be merged; None for one that may not."""
-    attributes = frozenset((name, _frozen(attribute)) for name, attribute in node.attributes.items())
+    attributes = frozenset((name, _freeze(attribute)) for name, attribute in node.attributes.items())
     if (None in dict(attributes).values()) or any(a.type in ("GRAPH", "GRAPHS") for a in node.attributes.values()):
         return None
     return tuple(value is None for value in node.outputs), attributes
 
 
-def _frozen(attribute: Attr) -> object:
+def _freeze(attribute: Attr) -> object:
     """A hashable form; None for what is too large to compare."""
     value = attribute.value
     if attribute.ref:
         return ("ref", attribute.ref)
     if attribute.type == "TENSOR":
-        return _frozen_array(value)
+        return _freeze_array(value)
     if attribute.type in ("INT", "FLOAT", "STRING"):
         return (attribute.type, value)
     if attribute.type in ("INTS", "FLOATS", "STRINGS"):
@@ -68,7 +68,7 @@ def _frozen(attribute: Attr) -> object:
     return None
 
 
-def _frozen_array(array: Array) -> object:
+def _freeze_array(array: Array) -> object:
     if array.nbytes > _ATTRIBUTE_LIMIT or array.dtype.kind == "O":
         return None
     return (str(array.dtype), array.shape, array.tobytes())

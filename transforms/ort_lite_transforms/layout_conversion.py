@@ -57,7 +57,7 @@ def _around(
         home = node.graph
         assert x is not None and home is not None and x.shape is not None
         rank = len(x.shape)
-        image, result = _permuted(x, before(rank), names), _permuted(y, before(rank), names)
+        image, result = _permute(x, before(rank), names), _permute(y, before(rank), names)
         made.append(home.insert_before(node, _transpose(x, image, before(rank), node, names)))
         node.replace_input(0, image)
         node.replace_output(0, result)
@@ -107,7 +107,7 @@ class _Settling:
                 node.replace_input(index, self._source(value, back, home))
         if node.op_type == "Concat":
             node.attributes["axis"] = Attr.of("axis", perm[node.attr("axis")])
-        y, result = node.output, _permuted(node.output, back, self._names)
+        y, result = node.output, _permute(node.output, back, self._names)
         node.replace_output(0, result)
         self._made[home.insert_after(node, _transpose(result, y, perm, node, self._names))] = None
 
@@ -179,7 +179,7 @@ def _cancel(second: Node) -> None:
             node.graph.remove(node)
 
 
-def _permuted(value: Value, perm: list[int], names: Names) -> Value:
+def _permute(value: Value, perm: list[int], names: Names) -> Value:
     assert isinstance(value.type, TensorType) and value.type.shape is not None
     return Value(names(f"{value.name}_layout"), TensorType(value.type.dtype, tuple(value.type.shape[k] for k in perm)))
 

@@ -23,13 +23,13 @@ def move_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
         return Skip(after)
     if not moves(root):
         return Skip(f"{root} has no form for bytes")
-    moved = _folded(rewriter, root, after.x)
+    moved = _fold(rewriter, root, after.x)
     if moved is None:
         moved = rewriter.op(root.op_type, after.x, *root.inputs[1:], like=root)
     return rewriter.replace(root, _dequantize(rewriter, inner, moved, after))
 
 
-def _folded(rewriter: Rewriter, node: Node, x: Value) -> Value | None:
+def _fold(rewriter: Rewriter, node: Node, x: Value) -> Value | None:
     """Apply the node to constant integers x."""
     arrays = [rewriter.array(value) for value in (x, *node.inputs[1:])]
     if node.op_type not in FOLDERS or any(array is None for array in arrays):

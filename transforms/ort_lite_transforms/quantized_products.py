@@ -108,7 +108,7 @@ class _Product:
             y = self._op("ConvInteger", self.a.x, self.b.x, *zeros, **self._of_conv())
         else:
             flips = self._of_gemm()
-            a, b = (self._turned(side.x, flips[key]) for side, key in ((self.a, "transA"), (self.b, "transB")))
+            a, b = (self._turn(side.x, flips[key]) for side, key in ((self.a, "transA"), (self.b, "transB")))
             y = self._op("MatMulInteger", a, b, *zeros)
         if bias is not None and bias.dtype == "int32":
             y = self._op("Add", y, self._term(bias, around))
@@ -138,7 +138,7 @@ class _Product:
             return {"transA": 0, "transB": 0}
         return {"alpha": float(self.node.attr("alpha", 1.0))} | {key: self.node.attr(key, 0) for key in ("transA", "transB")}
 
-    def _turned(self, x: Value, turned: bool) -> Value:
+    def _turn(self, x: Value, turned: bool) -> Value:
         if not turned:
             return x
         array = self.rewriter.array(x)

@@ -69,10 +69,10 @@ def alias_classes(
     members: dict[TensorId, list[TensorId]] = {}
     for tensor in sizes:
         members.setdefault(_root(tensor, parent), []).append(tensor)
-    return [_merged(group, sizes, lifetimes) for group in members.values()]
+    return [_merge(group, sizes, lifetimes) for group in members.values()]
 
 
-def _merged(group: list[TensorId], sizes: Mapping[TensorId, int], lifetimes: Mapping[TensorId, TensorLifetime]) -> AliasClass:
+def _merge(group: list[TensorId], sizes: Mapping[TensorId, int], lifetimes: Mapping[TensorId, TensorLifetime]) -> AliasClass:
     lifetime = replace(lifetimes[_known(group[0], lifetimes, "lifetime")])
     for tensor in group[1:]:
         lifetime.merge(lifetimes[_known(tensor, lifetimes, "lifetime")])

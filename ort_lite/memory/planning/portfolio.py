@@ -74,11 +74,11 @@ def pack(blocks: Blocks, capacity: int = packing.LIMIT, seconds: float = 0.0) ->
             return offset, peak, order
     left_out, peak, order, offset = min(found, key=lambda each: each[:2])
     if left_out == 0:
-        peak = _searched(blocks, order, offset, peak, near, goal, seconds)
+        peak = _search(blocks, order, offset, peak, near, goal, seconds)
     return offset, peak, order
 
 
-def _searched(blocks: Blocks, order: Words, offset: Words, peak: int, near: Words | None, goal: int, seconds: float) -> int:
+def _search(blocks: Blocks, order: Words, offset: Words, peak: int, near: Words | None, goal: int, seconds: float) -> int:
     state = np.array([SEED], np.int64)
     peak = blocks.improve(order, offset, peak, near, goal, _steps(blocks.n), state)
     end = perf_counter() + seconds

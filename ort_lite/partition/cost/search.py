@@ -73,10 +73,10 @@ class Search:
             if gain > 0:
                 pockets.append(pocket)
                 saves += gain
-        offers = [self._dear_whole(partition), self._peeled(partition), (self._united(pockets), saves)]
+        offers = [self._dear_whole(partition), self._peel(partition), (self._united(pockets), saves)]
         return max(offers, key=lambda offer: offer[1])
 
-    def _peeled(self, partition: Partition) -> tuple[Move, float]:
+    def _peel(self, partition: Partition) -> tuple[Move, float]:
         """Border nodes that are dear, and those that are at the border then."""
         peeled, rest, total = set[Node](), list(partition.nodes), 0.0
         for _ in range(_PEELS):

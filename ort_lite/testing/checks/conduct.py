@@ -90,7 +90,7 @@ def statelessness(kit: Kit) -> list[Finding]:
         provider = kit.provider_of(session)
         outside = (provider, provider.allocator(), provider.data_transfer())  # their books are their own
         before = [snapshot(partition, outside) for partition in compiled]
-        others = _scaled(case, 1)
+        others = _scale(case, 1)
         ran(session, others)
         again = [session.run(None, feed) for _ in range(3)]
         for state, partition in zip(before, compiled, strict=True):
@@ -108,7 +108,7 @@ def threads(kit: Kit) -> list[Finding]:
     """
     found = []
     for case, session in sessions(kit):
-        feeds = [_scaled(case, k) for k in range(THREADS)]
+        feeds = [_scale(case, k) for k in range(THREADS)]
         wanted = [ran(session, feed) for feed in feeds]
         if any(isinstance(result, Exception) for result in wanted):
             continue
@@ -183,7 +183,7 @@ def _fast_switches() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def _scaled(case: Case, k: int) -> dict[str, Any]:
+def _scale(case: Case, k: int) -> dict[str, Any]:
     """Floats times 1 + k / 8, all else as it is."""
     with np.errstate(all="ignore"):  # the largest numbers
         return {

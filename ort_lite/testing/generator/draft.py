@@ -154,8 +154,8 @@ class Draft:
         named = (True,) * outputs if isinstance(outputs, int) else tuple(outputs)
         names = tuple(self.name("v") if one else "" for one in named)
         node = NodeDraft(op_type, domain, tuple(inputs), names, {k: v for k, v in (attributes or {}).items() if v is not None})
-        infos = [Info(type_) for type_ in types] if types is not None and self._has_bodies(node) else self._inferred(node)
-        found = _merged([info.type for info in infos], types)
+        infos = [Info(type_) for type_ in types] if types is not None and self._has_bodies(node) else self._infer(node)
+        found = _merge([info.type for info in infos], types)
         results = []
         for name, type_, info in zip(names, found, infos, strict=True):
             if name:
@@ -166,7 +166,7 @@ class Draft:
         self.nodes.append(node)
         return results
 
-    def _inferred(self, node: NodeDraft) -> list[Info]:
+    def _infer(self, node: NodeDraft) -> list[Info]:
         operands = [self._value(name) if name else None for name in node.inputs]
         outputs = [Value(name) if name else None for name in node.outputs]
         attributes = [_attribute(name, value) for name, value in node.attributes.items()]
@@ -235,7 +235,7 @@ def _typed(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | N
     return TensorType(from_numpy(contents.dtype), contents.shape), tuple(contents.shape)
 
 
-def _merged(found: list[Type | None], types: Sequence[Type | None] | None) -> list[Type | None]:
+def _merge(found: list[Type | None], types: Sequence[Type | None] | None) -> list[Type | None]:
     """The types that a recipe knows in place of those that the shape rules found. Raises Rejected where they disagree."""
     if types is None:
         return found

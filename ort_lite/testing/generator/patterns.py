@@ -130,9 +130,9 @@ class PatternDraft:
         for index, name in enumerate(inputs):
             operand = operands[index] if index < len(operands) else None
             if isinstance(operand, Pattern) and index not in inner:
-                inputs[index] = self._dequantized(name, operand.domain, scale)
+                inputs[index] = self._dequantize(name, operand.domain, scale)
             elif op_type == "Concat" and quantized:
-                inputs[index] = self._dequantized(name, quantized[0].domain, scale)
+                inputs[index] = self._dequantize(name, quantized[0].domain, scale)
             elif isinstance(operand, str) and name:
                 self._captured.setdefault(operand, name)
             if op_type == "Concat" and quantized:
@@ -158,7 +158,7 @@ class PatternDraft:
         single = known.array is not None and known.array.size == 1
         return name if known.kind == "float32" and single and name in self._draft.constants else ""
 
-    def _dequantized(self, name: str, domain: str, scale: str = "") -> str:
+    def _dequantize(self, name: str, domain: str, scale: str = "") -> str:
         """A DequantizeLinear with a result of the type and shape that a value has, with a scale of its own unless it is given one."""
         known = self._draft.known(name)
         if known.kind != "float32" or known.shape is None:

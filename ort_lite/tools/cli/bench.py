@@ -98,7 +98,7 @@ def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | No
     for (name, source), shapes in product(cases.items(), sets):
         title = f"{name} {shapes}".rstrip()
         try:
-            found = _timed(_with_shapes(arguments, shapes), title, source, against, say)
+            found = _time(_with_shapes(arguments, shapes), title, source, against, say)
         except (OrtLiteError, OSError) as error:
             if len(cases) * len(sets) == 1:
                 raise
@@ -120,7 +120,7 @@ def _with_shapes(arguments: Namespace, shapes: str) -> Namespace:
     return Namespace(**{**vars(arguments), "shape": [*arguments.shape, *shapes.split()]})
 
 
-def _timed(arguments: Namespace, name: str, source: Model, against: Rival | None, say: Any) -> Result:
+def _time(arguments: Namespace, name: str, source: Model, against: Rival | None, say: Any) -> Result:
     """Time a case. Errors of ort_lite are raised; if the rival fails, the result says so."""
     with model.session(arguments, source) as session:
         feeds = _feeds(arguments, session, say)

@@ -42,7 +42,7 @@ def feeds_of(
         if arg.name in given:
             made[arg.name] = given[arg.name]
         elif arg.name in values:
-            made[arg.name] = _filled(arg, values[arg.name], shape)
+            made[arg.name] = _fill(arg, values[arg.name], shape)
         else:
             made[arg.name] = random(arg, shape, rng)
     return made
@@ -251,7 +251,7 @@ def _shape(arg: NodeArg, text: str) -> list[int]:
     return shape
 
 
-def _filled(arg: NodeArg, text: str, shape: Sequence[int]) -> Any:
+def _fill(arg: NodeArg, text: str, shape: Sequence[int]) -> Any:
     """One value everywhere, or as many as there are elements, separated by commas."""
     dtype = _dtype(arg)
     parts: list[Any] = text.split(",")

@@ -79,12 +79,12 @@ def contents(names: Names, license: str) -> dict[str, str]:
     """Path -> text."""
     templates = files("ort_lite.tools") / "templates"
     found = {
-        _filled(path, names, license).removesuffix(SUFFIX): _filled(text, names, license)
+        _fill(path, names, license).removesuffix(SUFFIX): _fill(text, names, license)
         for path, text in _texts(templates / "provider")
     }
     found["pyproject.toml"] = found["pyproject.toml"].replace('license = "none"\n', "")
     if license != "none":
-        found["LICENSE"] = _filled((templates / "licenses" / f"{license}.txt").read_text("utf-8"), names, license)
+        found["LICENSE"] = _fill((templates / "licenses" / f"{license}.txt").read_text("utf-8"), names, license)
     return dict(sorted(found.items()))
 
 
@@ -99,7 +99,7 @@ def _texts(folder: Traversable, prefix: str = "") -> list[tuple[str, str]]:
     return found
 
 
-def _filled(text: str, names: Names, license: str) -> str:
+def _fill(text: str, names: Names, license: str) -> str:
     major, minor = (int(part) for part in __version__.split(".")[:2])
     values = {
         "name": names.name,

@@ -24,7 +24,7 @@ def main(arguments: Namespace) -> int:
     for target in arguments.target or [""]:
         arguments.config = [*entries, f"{_TARGET}={target}"] if target else entries
         for path in paths:
-            result = _warmed(arguments, path, target, len(paths) == 1)
+            result = _warm(arguments, path, target, len(paths) == 1)
             results.append(result)
             if not arguments.json:
                 print_text(_line(result))
@@ -44,7 +44,7 @@ def _paths(given: Sequence[str]) -> Iterator[str]:
         yield from map(str, found)
 
 
-def _warmed(arguments: Namespace, path: str, target: str, known: bool) -> dict[str, Any]:
+def _warm(arguments: Namespace, path: str, target: str, known: bool) -> dict[str, Any]:
     """Return the outcome for a model; its errors stop no other model. `known`: see `feeds_of`."""
     result: dict[str, Any] = {"model": path, **({"target": target} if target else {})}
     start = time.perf_counter()

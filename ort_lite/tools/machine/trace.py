@@ -59,7 +59,7 @@ def record_trace(machine: Machine, check: bool = False) -> Trace:
     digest = initial
     while not machine.halted:
         record = machine.step(check)
-        digest = _chained(digest, record, machine)
+        digest = _chain(digest, record, machine)
         steps.append(TracedStep(record, digest))
     return Trace(initial, tuple(steps))
 
@@ -76,7 +76,7 @@ def verify_trace(trace: Trace, machine: Machine) -> None:
         if machine.halted:
             raise InvalidArgument(f"the trace has {len(trace.steps)} steps, the machine {len(machine)}")
         record = machine.step()
-        digest = _chained(digest, record, machine)
+        digest = _chain(digest, record, machine)
         if digest != expected.digest:
             told = "other bytes" if record == expected.record else f"expected {expected.record}"
             raise InvalidArgument(f"step {number} came out otherwise: {record}; {told}")
@@ -90,7 +90,7 @@ def _initial(machine: Machine) -> str:
     return machine.state.digest()
 
 
-def _chained(digest: str, record: StepRecord, machine: Machine) -> str:
+def _chain(digest: str, record: StepRecord, machine: Machine) -> str:
     made = hashlib.sha256(digest.encode())
     made.update(json.dumps(record.row()).encode())
     for name in record.writes:

@@ -135,7 +135,7 @@ class _Watch:
             pairs = zip(partition.outputs, got, expected, strict=True)
             tensors += [one for v, x, y in pairs for one in compare(v.name, x, y, checks.tolerance)]
         known = self._found.get(partition.name, _unseen(partition, path))
-        made = known.replace(calls=known.calls + 1, skipped=known.skipped or why, tensors=_merged(known.tensors, tensors))
+        made = known.replace(calls=known.calls + 1, skipped=known.skipped or why, tensors=_merge(known.tensors, tensors))
         if not made.ok and known.ok and checks.bisect:
             culprit, told = first_bad(partition, given, reference, checks)
             made = made.replace(culprit=culprit, bisection=told)
@@ -161,7 +161,7 @@ def _unseen(partition: Partition, path: str) -> PartitionReport:
     return PartitionReport(partition.name, partition.provider.name, path, len(partition.nodes))
 
 
-def _merged(before: Sequence[Any], now: Sequence[Any]) -> tuple[Any, ...]:
+def _merge(before: Sequence[Any], now: Sequence[Any]) -> tuple[Any, ...]:
     later = {one.name: one for one in now}
     merged = [one.merged(later.pop(one.name)) if one.name in later else one for one in before]
     return (*merged, *later.values())

@@ -17,7 +17,7 @@ def annotated(model: Model, document: Document) -> pb.ModelProto:
     proto.ir_version = max(proto.ir_version, _IR_VERSION)
     gone = _gone(document)
     for node in _nodes(proto.graph):
-        _add(node, _placed(document, node.name) if node.name in document["placements"] else gone.get(node.name, {}))
+        _add(node, _place(document, node.name) if node.name in document["placements"] else gone.get(node.name, {}))
     about = dict(document["facts"])
     parts = {part["name"]: f"{len(part['nodes'])} nodes on {part['provider']}" for part in document["partitions"]}
     for thing in (proto, proto.graph):
@@ -25,7 +25,7 @@ def annotated(model: Model, document: Document) -> pb.ModelProto:
     return proto
 
 
-def _placed(document: Document, name: str) -> dict[str, str]:
+def _place(document: Document, name: str) -> dict[str, str]:
     place = document["placements"][name]
     told = {"provider": place["provider"], "partition": place["partition"]}
     told |= {f"reason.{r['provider']}": f"{r['verdict']} {r['code']}: {r['detail']}" for r in place["reasons"]}

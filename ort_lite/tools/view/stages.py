@@ -67,7 +67,7 @@ def story_of(
     keys = forms.keys(parted.values())
     stages = [_loaded(pictures[0], keys)] if pictures else []
     stages += [_simplify(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]
-    stages.append(_partitioned(pictures[-1].forms if pictures else {}, parted, keys, assignment))
+    stages.append(_partition(pictures[-1].forms if pictures else {}, parted, keys, assignment))
     if compiled != parted:
         stages.append(_compiled(parted, compiled, keys, fused))
     bodies = {} if film is None else film.bodies
@@ -89,7 +89,7 @@ def _simplify(number: int, before: Picture, after: Picture, keys: Keys, known: M
     return _stage(f"transform:{number}", title, note, step, step.changes(after.changes), level)
 
 
-def _partitioned(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.Stage:
+def _partition(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.Stage:
     step, by_reason = Step(before, after, keys), dict[str, list[str]]()
     for place in assignment.placements.values():
         if place.inserted:

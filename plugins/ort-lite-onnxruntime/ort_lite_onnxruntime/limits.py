@@ -45,7 +45,7 @@ def _fixed(node: Node, index: int, first: int, stop: int | None) -> Why | None:
     return None if fixed else ("shape", f"{', '.join(map(str, dims))} of its dimensions, takes numbers above 0")
 
 
-def _normalised(node: Node) -> Why | None:
+def _normalize(node: Node) -> Why | None:
     """Decline a normalization of values that may be empty."""
     return _fixed(node, 0, node.attr("axis", -1), None)
 
@@ -199,11 +199,11 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "GridSample": _grid_sample,
     "LRN": _lrn,
     "LSTM": _recurrent,
-    "LayerNormalization": _normalised,
+    "LayerNormalization": _normalize,
     "MaxUnpool": _max_unpool,
     "Multinomial": _random,
     "Pad": _pad,
-    "RMSNormalization": _normalised,
+    "RMSNormalization": _normalize,
     "RNN": _recurrent,
     "RandomNormal": _random,
     "RandomNormalLike": _random,

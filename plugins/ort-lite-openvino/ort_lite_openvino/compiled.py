@@ -69,8 +69,8 @@ class CompiledModel:
         self._inputs = _ports(compiled, names)
         self._wide = [(k, partition.inputs[k]) for k, _ in self._inputs if partition.inputs[k].dtype == "int64"]
         outputs = [_output(port, value) for port, value in zip(compiled.outputs, partition.outputs, strict=True)]
-        self._handed_on = _handed_on(compiled)
-        self._outputs = [None for _ in outputs] if self._handed_on else outputs
+        self._hand_on = _hand_on(compiled)
+        self._outputs = [None for _ in outputs] if self._hand_on else outputs
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         if (empty := self._empty_outputs(inputs)) is not None:
@@ -92,7 +92,7 @@ class CompiledModel:
 
     def _output(self, request: Any, k: int) -> Array:
         """A copy of an output. One that is an input comes from there: OpenVINO may hold what an earlier run had in its place."""
-        port = self._handed_on.get(k)
+        port = self._hand_on.get(k)
         tensor = request.get_output_tensor(k) if port is None else request.get_input_tensor(port)
         copy: Array = tensor.data.copy()
         return copy
@@ -150,7 +150,7 @@ def _ports(compiled: Any, names: Sequence[str]) -> list[tuple[int, int]]:
     return sorted(found.items())
 
 
-def _handed_on(compiled: Any) -> dict[int, int]:
+def _hand_on(compiled: Any) -> dict[int, int]:
     """Numbers of outputs that are inputs, with those of the inputs. Where there are any, OpenVINO fills no array that it was given for
     an output, and may write to the input.
     """

@@ -104,7 +104,7 @@ class Pipeline:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         values = dict(zip(self._inputs, inputs, strict=True))
-        return self._called(values) if self._actors.near(len(self._stages)) else self._submitted(values)
+        return self._called(values) if self._actors.near(len(self._stages)) else self._submit(values)
 
     def _called(self, values: dict[Value, Any]) -> list[Any]:
         """Call the stages. Results are in files of this host's memory until the run ends; this thread waits for one at a time."""
@@ -116,7 +116,7 @@ class Pipeline:
                 values.update(zip(stage.outputs, self._actors.call(place, name, targets, given), strict=True))
             return [taken(values[value]) for value in self._outputs]
 
-    def _submitted(self, values: dict[Value, Any]) -> list[Any]:
+    def _submit(self, values: dict[Value, Any]) -> list[Any]:
         """Submit the stages: results are in Ray's object store until their readers have them; this thread waits for the last."""
         begun = []
         for place, (name, stage) in enumerate(zip(self._names, self._stages, strict=True)):

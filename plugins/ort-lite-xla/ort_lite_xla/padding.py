@@ -172,10 +172,10 @@ class _Analysis:
         if isinstance(dim, int):
             return dim
         if dim not in self.dims:
-            self.dims[dim] = self._resolved(dim)
+            self.dims[dim] = self._resolve(dim)
         return self.dims[dim]
 
-    def _resolved(self, dim: Dim) -> int | str:
+    def _resolve(self, dim: Dim) -> int | str:
         """A number, or the padded symbol that the dimension equals for all sizes of its bucket."""
         names = [found.name for found in symbols([dim])]
         open_names = [name for name in names if name in self.padded]

@@ -23,7 +23,7 @@ class Weights:
         self.values = [v for v in partition.constants if v.constant is not None and v.constant.nbytes > EMBEDDED]
         self._orders = [_order(value) if device.platform == "cpu" else None for value in self.values]
         with jax.enable_x64(True):
-            self.arrays = [inside(_stored(v, p), device) for v, p in zip(self.values, self._orders, strict=True)]
+            self.arrays = [inside(_store(v, p), device) for v, p in zip(self.values, self._orders, strict=True)]
         self.addresses = frozenset(a.unsafe_buffer_pointer() for a in self.arrays if device.platform == "cpu")
 
     @property
@@ -46,6 +46,6 @@ def _order(value: Value) -> tuple[int, ...] | None:
     return None
 
 
-def _stored(value: Value, order: tuple[int, ...] | None) -> Any:
+def _store(value: Value, order: tuple[int, ...] | None) -> Any:
     assert value.constant is not None, "a constant has an array"
     return value.constant if order is None else np.ascontiguousarray(value.constant.transpose(order))

@@ -88,7 +88,7 @@ def softmax_row(builder: Any, x: Any, y: Any, n: Any, logarithm: bool, lanes: in
     """y[:n], which may be x, of one row of any length, pass by pass."""
     emit = Vectors(builder, x.type.pointee, lanes)
     top = _highest(emit, x, n)
-    total = _summed(emit, x, None if logarithm else y, n, top, chains, fused)
+    total = _sum(emit, x, None if logarithm else y, n, top, chains, fused)
     _finish(emit, x if logarithm else y, y, n, _factor(emit, top, total, logarithm), logarithm)
 
 
@@ -101,7 +101,7 @@ def _highest(emit: Vectors, x: Any, n: Any) -> Any:
     return _joined(emit, _passed(emit, n, [emit.constant(_LOWEST)] * QUICK, body, QUICK), _larger(emit))
 
 
-def _summed(emit: Vectors, x: Any, y: Any, n: Any, top: Any, chains: int, fused: bool) -> Any:
+def _sum(emit: Vectors, x: Any, y: Any, n: Any, top: Any, chains: int, fused: bool) -> Any:
     """The sum of y[:n] = exp(x[:n] - top), no x above top; without y they are summed alone."""
     most = emit.splat(top)
 

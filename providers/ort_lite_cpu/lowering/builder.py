@@ -83,7 +83,7 @@ class Builder:
             return tensor
         found = tensor.layouts.get(perm)
         if found is None:
-            found = tensor.layouts[perm] = self._permuted(tensor, perm)
+            found = tensor.layouts[perm] = self._permute(tensor, perm)
         return found
 
     def computed(self, tensor: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ class Builder:
             values = {f"v{k}": value for k, value in enumerate(padded)}
             self.emit(NOWHERE, primitives.store, [tensor], named={"at": at, "count": len(chunk), **values}, work=1)
 
-    def _permuted(self, tensor: Tensor, perm: tuple[int, ...] | None) -> Tensor:
+    def _permute(self, tensor: Tensor, perm: tuple[int, ...] | None) -> Tensor:
         old = tensor.perm or tuple(range(len(tensor.shape)))
         wanted = perm or tuple(range(len(tensor.shape)))
         if [a for a in old if not same(tensor.shape[a], 1)] == [a for a in wanted if not same(tensor.shape[a], 1)]:

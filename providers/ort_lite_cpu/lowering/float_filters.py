@@ -37,9 +37,9 @@ def _convolve(
     assert array is not None
     if not _is_faster(root, array.shape, winograd, vector):
         return Skip("integers are no slower")
-    floats = _dequantised(rewriter, filters)
+    floats = _dequantize(rewriter, filters)
     bias = root.inputs[2] if len(root.inputs) > 2 else None
-    terms = None if bias is None or bias.producer is None else _dequantised(rewriter, bias.producer)
+    terms = None if bias is None or bias.producer is None else _dequantize(rewriter, bias.producer)
     given = [rewriter.constant(found, name) for found, name in ((floats, w.name), (terms, "bias")) if found is not None]
     if floats is None:
         return Skip("the filters are not dequantised by constants")
@@ -59,7 +59,7 @@ def _is_faster(conv: Node, shape: tuple[int, ...], winograd: bool, vector: int) 
     return vector == 16 if depthwise else vector == 64 and taps > 1
 
 
-def _dequantised(rewriter: Rewriter, node: Node) -> Array | None:
+def _dequantize(rewriter: Rewriter, node: Node) -> Array | None:
     """Compute a DequantizeLinear of constants: (x - zero) * scale, one of each or one for each index of axis 0."""
     arrays: list[Any] = [rewriter.array(value) for value in node.inputs]
     if node.op_type != "DequantizeLinear" or any(array is None for array in arrays):

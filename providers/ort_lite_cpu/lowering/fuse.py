@@ -247,14 +247,14 @@ def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, lis
     pointers = [f"x{k}: Ptr" for k in range(len(text.leaves))] + ["y: Ptr"]
     kinds = [f"k{k}: {'float' if isinstance(v, float) else 'int'}" for k, v in enumerate(text.scalars)]
     head = ", ".join([*pointers, *(f"{p}: int" for p in parameters), *kinds, "part: int", "parts: int"])
-    lines = ["@native(fastmath=STRICT)", f"def NAME({head}) -> int:", *_indented(text.scalar_lines, 1)]
+    lines = ["@native(fastmath=STRICT)", f"def NAME({head}) -> int:", *_indent(text.scalar_lines, 1)]
     inner = [*inside, *text.lines, f"put(y, at + j, {_store(dtype, root)})"]
     if outer == 0:
-        lines += [*_indented(["at = 0", *before, "for j in span(n0, part, parts):"], 1), *_indented(inner, 2)]
+        lines += [*_indent(["at = 0", *before, "for j in span(n0, part, parts):"], 1), *_indent(inner, 2)]
     else:
-        lines += _indented([f"for row in span({' * '.join(f'n{k}' for k in range(outer))}, part, parts):"], 1)
-        lines += _indented([*_indices(outer), f"at = row * n{outer}", *before, f"for j in range(n{outer}):"], 2)
-        lines += _indented(inner, 3)
+        lines += _indent([f"for row in span({' * '.join(f'n{k}' for k in range(outer))}, part, parts):"], 1)
+        lines += _indent([*_indices(outer), f"at = row * n{outer}", *before, f"for j in range(n{outer}):"], 2)
+        lines += _indent(inner, 3)
     return "\n".join([*lines, "    return OK", ""]), scalars
 
 
@@ -284,5 +284,5 @@ def _store(dtype: str, name: str) -> str:
     return f"{HALVES[dtype][1]}({name})" if dtype in HALVES else name
 
 
-def _indented(lines: Sequence[str], depth: int) -> list[str]:
+def _indent(lines: Sequence[str], depth: int) -> list[str]:
     return ["    " * depth + line for line in lines]

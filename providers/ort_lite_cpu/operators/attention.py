@@ -152,12 +152,12 @@ def emit_attention(
         operands = [q.tensor, k.tensor, v.tensor, *others]
         op.emit(kernels.attend_few, operands, **given, **places, work=select(many, 0, work * 4))
     if not same(many, 0):
-        keys, values = _packed_heads(op, k, v, {**sizes, **places, "heads": kv_heads}, tile, many)
+        keys, values = _pack_heads(op, k, v, {**sizes, **places, "heads": kv_heads}, tile, many)
         lanes: dict[str, Any] = {"tall": tile.rows, "vectors": tile.vectors, "lanes": tile.lanes}
         op.emit(kernels.attend, [q.tensor, keys, values, *others], **given, **lanes, work=select(many, work, 0))
 
 
-def _packed_heads(op: NodeLowering, k: Heads, v: Heads, given: dict[str, Any], tile: Tile, many: Dim) -> tuple[Tensor, Tensor]:
+def _pack_heads(op: NodeLowering, k: Heads, v: Heads, given: dict[str, Any], tile: Tile, many: Dim) -> tuple[Tensor, Tensor]:
     """Keys and values as `attend` reads them; without elements, and without work, where `many` is 0."""
     batch, size, value_size = given["batch"], given["size"], given["value_size"]
     kv_heads, length = k.shape[1], k.shape[2]
@@ -248,7 +248,7 @@ def attention(op: NodeLowering) -> None:
     scores = _target(op, 3, wide) if op.wants(3) else None
     v = _in_place_of(v, op.cast(v.tensor, wide))
     if half:
-        q, k = (_in_place_of(x, _scaled(op, x, half)) for x in (q, k))
+        q, k = (_in_place_of(x, _scale(op, x, half)) for x in (q, k))
     else:
         q, k = (_in_place_of(x, op.cast(x.tensor, wide)) for x in (q, k))
     emit_attention(op, q, k, v, heads_of(op, result, q.shape[1]), mask, rules, scores)
@@ -305,7 +305,7 @@ def _softmax_precision(op: NodeLowering, half: DType) -> DType:
     return next((dtype for dtype in HALVES if asked == to_onnx(dtype)), "" if asked else half)
 
 
-def _scaled(op: NodeLowering, x: Heads, half: DType) -> Tensor:
+def _scale(op: NodeLowering, x: Heads, half: DType) -> Tensor:
     """Queries or keys times the root of the scale, both of 16 bits, as float32."""
     widen, narrow = HALVES[half]
     scale = float(op.attr("scale", 0.0))

@@ -216,7 +216,7 @@ def scan_batched(op: NodeLowering) -> None:
             samples = rowless(slices, arrays[given:])
         else:
             samples = [result[None] for result in results]
-        return [*states_now, *(_padded(op.node, rows, k, longest, sample) for k, sample in enumerate(samples))]
+        return [*states_now, *(_pad(op.node, rows, k, longest, sample) for k, sample in enumerate(samples))]
 
     op.values.host(op.node, step, python=False, captures=captures)
 
@@ -227,7 +227,7 @@ def _lengths(lengths: Array, batch: int, longest: int) -> list[int]:
     return [int(length) for length in lengths]
 
 
-def _padded(node: Node, rows: Sequence[Sequence[Any]], k: int, longest: int, sample: Array) -> Array:
+def _pad(node: Node, rows: Sequence[Sequence[Any]], k: int, longest: int, sample: Array) -> Array:
     """(batch, longest, ...): output k of each turn of each of the batch, zeros where there was none. `sample`: as some rows."""
     whole = np.full((len(rows), longest, *sample.shape[1:]), "" if sample.dtype == object else 0, sample.dtype)
     for b, found in enumerate(rows):

@@ -145,7 +145,7 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
             op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns, op.kernels)
         )
     else:
-        w = _packed_filters(op, sizes, weight.tensor, tile.columns)
+        w = _pack_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
     to, lies = laid(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
@@ -178,7 +178,7 @@ def _block_diagonal(array: Array, groups: int, joined: int) -> Array:
     return wide.reshape(len(array), joined * channels, *array.shape[2:])
 
 
-def _packed_filters(op: NodeLowering, sizes: Geometry, weight: Tensor, width: int) -> Tensor:
+def _pack_filters(op: NodeLowering, sizes: Geometry, weight: Tensor, width: int) -> Tensor:
     """A weight that is computed at run time, as panels."""
     outputs, channels = sizes.outputs // sizes.groups, sizes.channels // sizes.groups
     across, taps = -(-outputs // width), product(sizes.kernel)

@@ -142,7 +142,7 @@ def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
     array, taps = op.constant(1), [phase.taps for phase in phases]
     if array is not None:
         form = f"transposed {groups} {taps}"
-        made = op.packed(array, form, lambda: _selected(array, groups, taps))
+        made = op.packed(array, form, lambda: _select(array, groups, taps))
         assert made.buffer is not None and made.buffer.constant is not None
         return Weight(made.buffer.constant, None, array, form)
     w = op.input(1)
@@ -159,7 +159,7 @@ def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
     return Weight(tensor=made)
 
 
-def _selected(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
+def _select(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
     """Select the taps of one phase, in that order."""
     channels, outputs = array.shape[0] // groups, array.shape[1]
     turned = array.reshape(groups, channels, outputs, *array.shape[2:]).swapaxes(1, 2)

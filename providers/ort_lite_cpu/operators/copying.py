@@ -43,7 +43,7 @@ def concatenated(node: Node, arrays: Sequence[Array], axis: int) -> Array:
     if _are_few(arrays):
         return np.concatenate(arrays, axis=axis)
     first = arrays[0]
-    before, rest = _parted(first.shape, axis, first.ndim)
+    before, rest = _split(first.shape, axis, first.ndim)
     after, length = rest[1:], 0
     for array in arrays:
         check(node)
@@ -64,7 +64,7 @@ def stacked(node: Node, arrays: Sequence[Array], axis: int) -> Array:
     if _are_few(arrays):
         return np.stack(arrays, axis=axis)
     first = arrays[0]
-    before, after = _parted(first.shape, axis, first.ndim + 1)
+    before, after = _split(first.shape, axis, first.ndim + 1)
     y = np.empty((*before, len(arrays), *after), first.dtype)
     for k, array in enumerate(arrays):
         if array.shape != first.shape:
@@ -84,7 +84,7 @@ def _are_few(arrays: Sequence[Array]) -> bool:
     return len(arrays) <= FEW and sum(array.nbytes for array in arrays) <= SLICE
 
 
-def _parted(shape: tuple[int, ...], axis: int, axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _split(shape: tuple[int, ...], axis: int, axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The dimensions before an axis of so many, and those from it on."""
     if not -axes <= axis < axes:
         raise ValueError(f"axis {axis} is none of {axes}")

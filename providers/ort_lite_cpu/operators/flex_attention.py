@@ -42,17 +42,17 @@ def flex_attention(op: NodeLowering) -> None:
     else:
         agree(op, heads[0], heads[1], heads[2])
         scores = op.temporary(dtype, (*q.shape[:3], k.shape[2]))
-        _batched(op, Product(q.shape[2], k.shape[2], size, scale, transposed=True), q, k, scores)
+        _batch(op, Product(q.shape[2], k.shape[2], size, scale, transposed=True), q, k, scores)
         scores = _changed(op, score_mod, scores, precision)
         probabilities = op.temporary(dtype, scores.shape)
         rows, n = product(scores.shape[:3]), scores.shape[3]
         emit_softmax(op, scores, probabilities, rows, n)
         probabilities = _changed(op, prob_mod, probabilities, precision)
-        _batched(op, Product(q.shape[2], v.shape[3], k.shape[2]), probabilities, v, y)
+        _batch(op, Product(q.shape[2], v.shape[3], k.shape[2]), probabilities, v, y)
     op.set(0, op.cast(y, info.dtype))
 
 
-def _batched(op: NodeLowering, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> None:
+def _batch(op: NodeLowering, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> None:
     """y = a @ b for (B, heads, m, k) and a b with fewer heads."""
     batch, heads, kv_heads = a.shape[0], a.shape[1], b.shape[1]
     group = floordiv(heads, kv_heads)

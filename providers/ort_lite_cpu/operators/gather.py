@@ -328,10 +328,10 @@ def _scatter_complex(
     index, made = op.input(1), pairs(y)
     op.emit(primitives.copy, [x, made], count=made.size, work=x.size // 4, inplace=(1, 0))
     how = f"complex_{op.attr('reduction')}"
-    twice: Touched = {name: _doubled(extent) if name != "index" else extent for name, extent in touched.items()}
+    twice: Touched = {name: _double(extent) if name != "index" else extent for name, extent in touched.items()}
     op.emit(kernel, [index, updates, table, made], **sizes, how=how, work=0, message=message, touched=twice)
 
 
-def _doubled(extent: Extent) -> Extent:
+def _double(extent: Extent) -> Extent:
     """Return the extent of pairs."""
     return Reach(extent.low * 2, extent.high * 2, extent.turns) if isinstance(extent, Reach) else extent * 2

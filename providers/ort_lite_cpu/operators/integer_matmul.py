@@ -99,7 +99,7 @@ def q_gemm(op: NodeLowering) -> None:
 def matmul_integer_to_float(op: NodeLowering) -> None:
     """Spec: onnxruntime MatMulIntegerToFloat-1."""
     total = integer_product(op, op.input(0), op.optional(4), 1, 5)
-    _scaled(op, total, quotient(op, [_by_row(op, 2, 1), parameter(op, 3)]), 6).define(op)
+    _scale(op, total, quotient(op, [_by_row(op, 2, 1), parameter(op, 3)]), 6).define(op)
 
 
 @operator("DynamicQuantizeMatMul", domain="com.microsoft", types=frozenset({"float32"}))
@@ -108,10 +108,10 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
     a = op.input(0)
     scale, zero = emit_dynamic(op, a)
     total = integer_product(op, op.stored(quantized(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
-    _scaled(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
+    _scale(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
 
 
-def _scaled(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> Formula:
+def _scale(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> Formula:
     if op.has(bias):
         columns = op.raw(1).shape[-1] if len(op.raw(1).shape) > 1 else 1
         op.agree(op.raw(bias).shape, (columns,), "the bias does not fit the columns")
@@ -246,13 +246,13 @@ def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form
     dots = byte_dots.dot_tile(op.target)
     width = (dots or integer.integer_tile(op.target)).columns
     form = f"{'quads' if dots else 'pairs'} {width} {form} {zero.tobytes()!r}"
-    centred = _centred(b, zero)
+    centred = _center(b, zero)
     fits = centred.dtype == np.int8 or centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
     if dots is None and (fits or b.ndim > 2):
         return Packed(op.packed(source, form, lambda: integer.pairs(centred, width)))
     middle = 128 if b.dtype == np.uint8 else 0
     zeros = np.broadcast_to(zero.astype(np.int32) - middle, (*b.shape[:-2], 1, b.shape[-1])).squeeze(-2)
-    whole = centred if fits else _centred(b, np.array(middle))
+    whole = centred if fits else _center(b, np.array(middle))
     if dots is None:
         panels = op.packed(source, f"{form} bytes", lambda: integer.pairs(whole, width))
         return Packed(panels, op.packed(source, f"{form} zeros", lambda: zeros))
@@ -263,7 +263,7 @@ def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form
     )
 
 
-def _centred(b: Array, zero: Array) -> Array:
+def _center(b: Array, zero: Array) -> Array:
     """b less its zero points, as int8 where all zero points are in the middle, else as int16."""
     if b.dtype == np.int8:
         return b.astype(np.int16) - zero.astype(np.int16) if zero.any() else b

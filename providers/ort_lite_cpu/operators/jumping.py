@@ -173,7 +173,7 @@ def as_loop(op: NodeLowering) -> bool:
     turns = Turns(turn, values.builder.stored(limit[0]), values.builder.stored(going), number if always else None)
     if states is None or not made.instructions:
         return False
-    rows = [] if number is None else [_stacked(values.builder, tensor, number, 0) for tensor, _ in made.results[len(pairs) :]]
+    rows = [] if number is None else [_stack(values.builder, tensor, number, 0) for tensor, _ in made.results[len(pairs) :]]
     _roll(values, made, turns, states, [], rows)
     _leave(op, [*zip(starts, held, strict=True)], rows)
     return True
@@ -227,7 +227,7 @@ def as_scan(op: NodeLowering) -> bool:
         return False
     results = [tensor for tensor, _ in made.results[split:]]
     axes, backs = op.attr("scan_output_axes", [0] * len(results)), op.attr("scan_output_directions", [0] * len(results))
-    rows = [_stacked(values.builder, x, number, axis, back) for x, axis, back in zip(results, axes, backs, strict=True)]
+    rows = [_stack(values.builder, x, number, axis, back) for x, axis, back in zip(results, axes, backs, strict=True)]
     limit = values.builder.stored(Tensor("int64", (1,), contents=(number,)))
     _roll(values, made, Turns(values.builder.new("int64", (1,)), limit, _true()[0], number), states, taken, rows)
     _leave(op, [*zip(starts, held, strict=True)], rows)
@@ -269,7 +269,7 @@ def _taken(builder: Builder, x: Tensor, axis: int, back: int) -> Row:
     return Row(builder.stored(x), slice_, axis, back != 0)
 
 
-def _stacked(builder: Builder, row: Tensor, number: Dim, axis: int, back: int = 0) -> Row:
+def _stack(builder: Builder, row: Tensor, number: Dim, axis: int, back: int = 0) -> Row:
     axis += len(row.shape) + 1 if axis < 0 else 0
     return Row(builder.new(row.dtype, (*row.shape[:axis], number, *row.shape[axis:])), row, axis, back != 0)
 

@@ -82,7 +82,7 @@ class Operand(Record):
 @operator("MatMul", types=REAL | INTEGERS)
 def matmul(op: NodeLowering) -> None:
     """Spec: ONNX MatMul-13."""
-    _batched(op, Product(0, 0, 0), _operand(op, 0), _operand(op, 1))
+    _batch(op, Product(0, 0, 0), _operand(op, 0), _operand(op, 1))
 
 
 @operator("FusedMatMul", domain="com.microsoft", types=REAL)
@@ -91,9 +91,9 @@ def fused_matmul(op: NodeLowering) -> None:
     ranks = len(op.raw(0).shape), len(op.raw(1).shape)
     if (op.attr("transBatchA", 0) or op.attr("transBatchB", 0)) and ranks[0] != ranks[1]:
         raise op.reject(f"transBatchA or transBatchB of inputs of the ranks {ranks[0]} and {ranks[1]}")
-    a = _turned(_operand(op, 0), op.attr("transA", 0), op.attr("transBatchA", 0))
-    b = _turned(_operand(op, 1), op.attr("transB", 0), op.attr("transBatchB", 0))
-    _batched(op, Product(0, 0, 0, float(op.attr("alpha", 1.0))), a, b)
+    a = _turn(_operand(op, 0), op.attr("transA", 0), op.attr("transBatchA", 0))
+    b = _turn(_operand(op, 1), op.attr("transB", 0), op.attr("transBatchB", 0))
+    _batch(op, Product(0, 0, 0, float(op.attr("alpha", 1.0))), a, b)
 
 
 @operator("Gemm", types=REAL | INTEGERS)
@@ -117,21 +117,21 @@ def fused_gemm(op: NodeLowering) -> None:
 
 
 def _gemm(op: NodeLowering, act: Activation) -> None:
-    a, b = _turned(_operand(op, 0), op.attr("transA", 0)), _turned(_operand(op, 1), op.attr("transB", 0))
+    a, b = _turn(_operand(op, 0), op.attr("transA", 0)), _turn(_operand(op, 1), op.attr("transB", 0))
     spec = Product(a.shape[0], b.shape[1], a.shape[1], float(op.attr("alpha", 1.0)), activation=act)
     beta = float(op.attr("beta", 1.0))
     if op.has(2) and beta != 0.0:
         spec = _with_addend(op, spec, beta)
-    _batched(op, spec, a, b)
+    _batch(op, spec, a, b)
 
 
 def _integer_gemm(op: NodeLowering) -> None:
     """Wraps where alpha and beta are 1; with others it computes in float64 from the product on, and truncates."""
     shape = op.info().shape
     assert shape is not None
-    a, b = _turned(_operand(op, 0), op.attr("transA", 0)), _turned(_operand(op, 1), op.attr("transB", 0))
+    a, b = _turn(_operand(op, 0), op.attr("transA", 0)), _turn(_operand(op, 1), op.attr("transB", 0))
     total = op.temporary(a.tensor.dtype, shape)
-    _batched(op, Product(0, 0, 0), a, b, total)
+    _batch(op, Product(0, 0, 0), a, b, total)
     alpha, beta = float(op.attr("alpha", 1.0)), float(op.attr("beta", 1.0))
     addends = [op.raw(2)] if op.has(2) and beta != 0.0 else []
     if alpha == 1.0 and (beta == 1.0 or not addends):
@@ -167,10 +167,10 @@ def emit_matmul(op: NodeLowering, a: Tensor, b: Tensor, y: Tensor) -> None:
     """y = a @ b as MatMul has it, for tensors in memory."""
     left, right = (a.shape if len(a.shape) > 1 else (1, *a.shape)), (b.shape if len(b.shape) > 1 else (*b.shape, 1))
     rows, columns = (Operand(x, shape, tuple(contiguous(shape))) for x, shape in ((a, left), (b, right)))
-    _batched(op, Product(0, 0, 0), rows, columns, y)
+    _batch(op, Product(0, 0, 0), rows, columns, y)
 
 
-def _batched(op: NodeLowering, spec: Product, a: Operand, b: Operand, y: Tensor | None = None) -> None:
+def _batch(op: NodeLowering, spec: Product, a: Operand, b: Operand, y: Tensor | None = None) -> None:
     """Emits the product of all matrices of a and b; of `spec` the sizes are those of the operands. y: by default output 0."""
     if not same(a.shape[-1], b.shape[-2]):
         inner = a.shape[-1], b.shape[-2]
@@ -277,7 +277,7 @@ def _operand(op: NodeLowering, index: int) -> Operand:
     return Operand(tensor, (*tensor.shape, 1), (1, 1), None if array is None else array[:, None])
 
 
-def _turned(x: Operand, transpose: int, batch_last: int = 0) -> Operand:
+def _turn(x: Operand, transpose: int, batch_last: int = 0) -> Operand:
     """Its last two axes swapped; with `batch_last` its first axis, that of the rows, is moved there before."""
     rank = len(x.shape)
     order = [*range(1, rank - 1), 0, rank - 1] if batch_last else list(range(rank))

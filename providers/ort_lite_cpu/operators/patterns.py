@@ -31,7 +31,7 @@ class Pattern:
 
     def __init__(self, compiled: Any) -> None:
         self._compiled, self._size = compiled, int(compiled.programsize)
-        self._match = _direct(compiled) or self._wrapped
+        self._match = _direct(compiled) or self._wrap
 
     def is_costly(self, data: bytes) -> bool:
         """True if a call may take longer than a run should wait for. Raises ValueError where it may take much longer."""
@@ -52,7 +52,7 @@ class Pattern:
         span = self._match(False, data, start)
         return span if span[0] >= 0 else None
 
-    def _wrapped(self, whole: bool, data: bytes, start: int) -> Span:
+    def _wrap(self, whole: bool, data: bytes, start: int) -> Span:
         match = (self._compiled.fullmatch if whole else self._compiled.search)(data, start)
         return _NOWHERE if match is None else match.span()
 

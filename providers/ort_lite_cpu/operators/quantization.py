@@ -84,10 +84,10 @@ def dequantized(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
 def quantized(op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
     """x / scale, rounded half to even, plus zero, saturated to `dtype`. Division by a number is multiplication, rounded alike."""
     if not isinstance(scale, float) or not op.target.has_fma or not 2.0**-60 <= scale <= 2.0**60:
-        return _saturated("{x} / {scale}", as_float(x), scale, zero, dtype)
+        return _saturate("{x} / {scale}", as_float(x), scale, zero, dtype)
     inverse = float(np.float32(1 / scale))
     rest = float(np.float32(1 / scale - inverse))
-    return _saturated("divided({x}, {scale}, {inverse}, {rest})", as_float(x), scale, zero, dtype, inverse=inverse, rest=rest)
+    return _saturate("divided({x}, {scale}, {inverse}, {rest})", as_float(x), scale, zero, dtype, inverse=inverse, rest=rest)
 
 
 def narrowed(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
@@ -101,10 +101,10 @@ def narrowed(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, 
 
 def requantized(total: Tensor, factor: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
     """An integer product times `factor`, the quotient of scales, in the quantised type of the result."""
-    return _saturated("{x} * {scale}", as_float(total), factor, zero, dtype)
+    return _saturate("{x} * {scale}", as_float(total), factor, zero, dtype)
 
 
-def _saturated(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, **more: float) -> Formula:
+def _saturate(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, **more: float) -> Formula:
     text = f'quantized({text}, {{zero}}, "{NATIVE_TYPES[dtype]}")'
     return formula(text, x, scale=_as_float(scale), zero=0.0 if zero is None else zero, **more)
 

@@ -99,7 +99,7 @@ class Layer:
         sizes = Product(rows, columns, self.x.shape[2], transposed=True, bias=bias)
         w = op.constant(1)
         if w is None:
-            emit_computed(op, sizes, flat, self._computed_blocks(op.input(1), direction, 0, self.gates), out)
+            emit_computed(op, sizes, flat, self._compute_blocks(op.input(1), direction, 0, self.gates), out)
         else:
             own = self._constant_blocks(w, direction, 0, self.gates)
             emit_packed(op, sizes, flat, own, source=w, y=out, form=f"{direction} blocks of {self.unit}")
@@ -112,7 +112,7 @@ class Layer:
         if r is not None:
             form = f"R {direction} {first} {gates} {self.unit}"
             return op.packed(r, form, lambda: panels(self._constant_blocks(r, direction, first, gates).T, width, op.kernels))
-        rows = self._computed_blocks(op.input(2), direction, first, gates)
+        rows = self._compute_blocks(op.input(2), direction, first, gates)
         made = op.temporary(rows.dtype, (rows.shape[0], self.size))
         op.emit(pack_filters, [rows, made], groups=1, outputs=rows.shape[0], channels=self.size, taps=1, width=width)
         return made
@@ -130,7 +130,7 @@ class Layer:
                 return np.sum([self._constant_blocks(given, direction, first, gates) for first in firsts], 0, given.dtype)
 
             return op.packed(given, f"{index} {direction} {firsts} {gates} {self.unit}", make)
-        rows = [self._computed_blocks(op.input(index), direction, first, gates) for first in firsts]
+        rows = [self._compute_blocks(op.input(index), direction, first, gates) for first in firsts]
         return rows[0] if len(rows) == 1 else self._sum(rows)
 
     def _sum(self, rows: Sequence[Tensor]) -> Tensor:
@@ -163,7 +163,7 @@ class Layer:
         )
         return out
 
-    def _computed_blocks(self, given: Tensor, direction: int, first: int, gates: int) -> Tensor:
+    def _compute_blocks(self, given: Tensor, direction: int, first: int, gates: int) -> Tensor:
         """Return the weights in blocks, like `_constant_blocks`, interleaved at run time."""
         rows, columns = given.shape[1], given.shape[2] if len(given.shape) > 2 else 1
         out = self.op.temporary(given.dtype, (gates * self.padded, *given.shape[2:]))

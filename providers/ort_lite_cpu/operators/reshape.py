@@ -17,14 +17,14 @@ def reshape(op: NodeLowering) -> None:
     _same_size(op)
     x, shape = op.builder.computed(op.raw(0)), op.info().shape
     assert shape is not None
-    orders = _regrouped(x, shape)
+    orders = _regroup(x, shape)
     if orders is None:
         op.alias(op.input(0))
     else:
         op.set(0, Tensor(x.dtype, shape, op.input(0, orders[0]).buffer, orders[1]))
 
 
-def _regrouped(x: Tensor, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def _regroup(x: Tensor, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Storage orders before and after a reshape (N, channel axes, space) -> (N, other channel axes, space) of a tensor
     that is stored with its spatial axes in front of the channels; None for any other reshape.
     """

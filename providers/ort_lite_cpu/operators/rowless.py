@@ -35,13 +35,13 @@ class Rowless:
         """Infer the body for its inputs and for the captures of the run. O(nodes of the body), nothing where shapes are known."""
         shapes: Sequence[Shape | None] = self._known
         if not all(shape is not None and _is_fixed(shape) for shape in shapes):
-            shapes = self._inferred(inputs, captured)
+            shapes = self._infer(inputs, captured)
         return [
             np.empty((0, *_sizes(shape, known)), np.float32 if info.dtype is None else to_numpy(info.dtype))
             for shape, known, info in zip(shapes, self._known, self._infos, strict=True)
         ]
 
-    def _inferred(self, inputs: Sequence[Info], captured: Sequence[Any]) -> list[Shape | None]:
+    def _infer(self, inputs: Sequence[Info], captured: Sequence[Any]) -> list[Shape | None]:
         captures = zip(self._captures.items(), captured, strict=True)
         infos = {value: info_of(contents, known) for (value, known), contents in captures}
         found = Inference(self._rules, infos).nested(self._graph, inputs, certain=False)

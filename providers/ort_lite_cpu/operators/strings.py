@@ -156,7 +156,7 @@ def unique(op: NodeLowering) -> None:
     axis, in_order = op.attr("axis"), older or not op.attr("sorted", 1)
 
     def step(x: Array) -> list[Array]:
-        values, codes = _numbered(pace, x)
+        values, codes = _number(pace, x)
         found, first, inverse, counts = np.unique(codes, True, True, True, axis=axis)
         inverse = inverse.reshape(-1)
         if in_order:
@@ -171,7 +171,7 @@ def unique(op: NodeLowering) -> None:
     op.python(step)
 
 
-def _numbered(pace: Pace, x: Array) -> tuple[Array, Array]:
+def _number(pace: Pace, x: Array) -> tuple[Array, Array]:
     """The different texts in alphabetical order, and the place of each element of x among them."""
     texts = pace.elements(x)
     places: dict[str, int] = {}
@@ -239,7 +239,7 @@ def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
     if "int" not in target:
         wide = pace.mapped(numerals.reals, x, np.float64)
         with np.errstate(over="ignore"):
-            return (_saturated(wide, dtype) if saturate and target.startswith("float8") else wide).astype(dtype)
+            return (_saturate(wide, dtype) if saturate and target.startswith("float8") else wide).astype(dtype)
     bits = int(target.removeprefix("u").removeprefix("int"))
     low, high = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
@@ -253,7 +253,7 @@ def _read(pace: Pace, x: Array, target: str, saturate: bool) -> Array:
     return pace.mapped(integers, x, dtype)
 
 
-def _saturated(wide: Array, dtype: Any) -> Array:
+def _saturate(wide: Array, dtype: Any) -> Array:
     """Clamp to the type's largest number, as numeric casts do."""
     import ml_dtypes
 

@@ -47,11 +47,11 @@ def machine_image(program: Runnable, inputs: Sequence[Any], order: Sequence[int]
 
     Raises NotImplemented where a value cannot lie in memory, InvalidArgument for an order that is none.
     """
-    steps = program.steps if order is None else [_reordered(program, order)]
+    steps = program.steps if order is None else [_reorder(program, order)]
     return ProgramImage(program, steps, inputs)
 
 
-def _reordered(program: Runnable, order: Sequence[int]) -> SegmentRun:
+def _reorder(program: Runnable, order: Sequence[int]) -> SegmentRun:
     segments = [step for step in program.steps if isinstance(step, SegmentRun)]
     if len(segments) != 1 or len(program.steps) != 1:
         raise InvalidArgument(f"a program of {len(program.steps)} steps between which data decides sizes has one order")

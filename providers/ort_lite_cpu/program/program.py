@@ -72,7 +72,7 @@ class Program:
     ) -> None:
         self.source = Source(tuple(nodes), tuple([value for value, _ in inputs]), tuple(outputs), bodies, options)
         self._rules, self._options, self.planner = rules, options, options.planner
-        lowering = Lowering(Values(_renamed(inputs), rules, options, bodies, Program))
+        lowering = Lowering(Values(_rename(inputs), rules, options, bodies, Program))
         self.lowered = lowering.run(nodes, outputs)
         needed = machinery(options.threads if _may_share(self.lowered) else 1)
         assembled = assemble(self.lowered, options.threads, needed)
@@ -357,7 +357,7 @@ def _restorers(
     return found
 
 
-def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
+def _rename(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
     """Dimensions that no input gives as they are become symbols of their own: equal expressions, equal symbols.
 
     So do those of the elements of sequences and of what optionals hold, whose arrays tell them when they are taken out.

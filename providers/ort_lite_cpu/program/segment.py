@@ -131,7 +131,7 @@ def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), sch
             steps.append(group)
         else:
             steps.append(
-                _Assembler(lowered, threads, written).segment(_scheduled(group) if schedule else group, addresses, nothing)
+                _Assembler(lowered, threads, written).segment(_schedule(group) if schedule else group, addresses, nothing)
             )
     outputs = [tensor.buffer.place for tensor in lowered.outputs if tensor.buffer is not None]
     places = 1 + max((b.place for b in _all_buffers(lowered)), default=-1)
@@ -165,7 +165,7 @@ def _groups(lowered: Lowered) -> list[_Group | HostStep]:
     return groups
 
 
-def _scheduled(group: _Group) -> _Group:
+def _schedule(group: _Group) -> _Group:
     """Order instructions so that fewer bytes are in use, if all sizes are numbers and there is such an order."""
     instructions = [item for item in group if isinstance(item, Instruction)]
     if any(instruction.jump for instruction in instructions):

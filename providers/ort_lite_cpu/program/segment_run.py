@@ -109,7 +109,7 @@ class SegmentRun:
         if options is not None:
             failed = run_halting(job, bound.count, options)
         elif not settled:
-            failed = _timed(job, bound)
+            failed = _time(job, bound)
         else:
             failed = job.run(0, bound.count)
             lease.attached = bound.token if LISTS else None
@@ -158,7 +158,7 @@ def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
         ) from error
 
 
-def _timed(job: Job, bound: Bound) -> int:
+def _time(job: Job, bound: Bound) -> int:
     """Runs, and finds out whether it is worth while to release the GIL."""
     begin = perf_counter_ns()
     failed = job.run(0, bound.count)

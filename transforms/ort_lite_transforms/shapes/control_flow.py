@@ -126,12 +126,12 @@ def loop(op: Op) -> list[Info]:
     certain = given.contents == (1,) and (not op.has(0) or (isinstance(most, int) and most > 0))
     state, found = _settled(op, body, [number], [given, *(op.info(k + 2) for k in range(count))], [], certain, most == 0)
     turns = most if most == 0 or state[0].contents == (1,) else None
-    scans = [_stacked(op, info, 0, op.fresh() if turns is None else turns, scope) for info in found[count + 1 :]]
-    states = state[1:] if most == 0 else map(_filled, state[1:], found[1:])
+    scans = [_stack(op, info, 0, op.fresh() if turns is None else turns, scope) for info in found[count + 1 :]]
+    states = state[1:] if most == 0 else map(_fill, state[1:], found[1:])
     return [*(closed(op, info, scope) for info in states), *scans]
 
 
-def _filled(state: Info, found: Info) -> Info:
+def _fill(state: Info, found: Info) -> Info:
     """An optional that every turn fills is declared as what it holds."""
     if isinstance(state.type, OptionalType) and found.type is not None and not isinstance(found.type, OptionalType):
         return Info(state.type.element)
@@ -157,7 +157,7 @@ def _settled(
         state = after
 
 
-def _stacked(op: Op, info: Info, axis: int, length: Dim, scope: int) -> Info:
+def _stack(op: Op, info: Info, axis: int, length: Dim, scope: int) -> Info:
     """The results of all turns along a new axis."""
     inner = closed(op, Info(info.type), scope)
     if inner.dtype is None or inner.shape is None:
@@ -207,7 +207,7 @@ def scan(op: Op) -> list[Info]:
     certain = isinstance(length, int) and length > 0
     state, found = _settled(op, body, [], [op.info(k) for k in range(states)], slices, certain, length == 0)
     out_axes = op.attr("scan_output_axes") or [0] * (len(found) - states)
-    stacked = [_stacked(op, info, axis, length, scope) for info, axis in zip(found[states:], out_axes, strict=True)]
+    stacked = [_stack(op, info, axis, length, scope) for info, axis in zip(found[states:], out_axes, strict=True)]
     return [*(closed(op, info, scope) for info in state), *stacked]
 
 
@@ -224,8 +224,8 @@ def scan_batched(op: Op) -> list[Info]:
     scope = op.scope()
     state, found = _settled(op, body, [], start, slices)
     length = agreed(op, lengths)
-    stacked = [_stacked(op, info, 0, length, scope) for info in found[states:]]
-    return [_stacked(op, info, 0, batch, scope) for info in [*state, *stacked]]
+    stacked = [_stack(op, info, 0, length, scope) for info in found[states:]]
+    return [_stack(op, info, 0, batch, scope) for info in [*state, *stacked]]
 
 
 RULES = [*if_, *loop, *scan, *scan_batched]

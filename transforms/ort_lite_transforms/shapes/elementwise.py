@@ -171,16 +171,16 @@ def _target(op: Op) -> DType:
 @shape_rule("Cast", types=(_target,))
 def cast(op: Op) -> list[Info]:
     """Infer type `to`, and the shape of x. Spec: ONNX Cast-19."""
-    return [_converted(op, _target(op))]
+    return [_convert(op, _target(op))]
 
 
 @shape_rule("CastLike", types=(1,))
 def cast_like(op: Op) -> list[Info]:
     """Infer the second input's type, and the first's shape. Spec: ONNX CastLike-19."""
-    return [_converted(op, op.dtype(1))]
+    return [_convert(op, op.dtype(1))]
 
 
-def _converted(op: Op, dtype: DType) -> Info:
+def _convert(op: Op, dtype: DType) -> Info:
     shape, contents, constant = op.shape(0), op.known(0), op.constant(0)
     if contents is None and constant is not None and constant.dtype.kind == "f" and constant.size <= 64:
         values = constant.reshape(-1).tolist() if constant.ndim <= 1 else [float("nan")]

@@ -16,10 +16,10 @@ def gather(op: Op) -> list[Info]:
     """`indices` takes the place of the axis. Spec: ONNX Gather-13."""
     data, indices = op.shape(0), op.shape(1)
     axis = op.axis(op.attr("axis", 0), len(data))
-    return [op.tensor(op.dtype(0), replaced(data, axis, *indices), _picked(op, axis))]
+    return [op.tensor(op.dtype(0), replaced(data, axis, *indices), _pick(op, axis))]
 
 
-def _picked(op: Op, axis: int) -> Contents | None:
+def _pick(op: Op, axis: int) -> Contents | None:
     data, known, dim = op.known(0), op.known(1), op.shape(0)[axis]
     if known is None or not isinstance(dim, int):
         return None

@@ -57,11 +57,11 @@ def skip_layer_normalization(op: Op) -> list[Info]:
 @microsoft_rule("FusedMatMul", "TransposeMatMul", "SparseToDenseMatMul")
 def fused_matmul(op: Op) -> list[Info]:
     """Infer a MatMul after `transA`, `transB` and `transBatchA`, `transBatchB`."""
-    a, b = _turned(op, op.shape(0), "A"), _turned(op, op.shape(1), "B")
+    a, b = _turn(op, op.shape(0), "A"), _turn(op, op.shape(1), "B")
     return [op.tensor(op.dtype(1), product_shape(op, a, b))]
 
 
-def _turned(op: Op, shape: Shape, side: str) -> Shape:
+def _turn(op: Op, shape: Shape, side: str) -> Shape:
     """The last two axes swapped; with transBatch the first axis is one of the two, and the others are the batch."""
     if len(shape) > 2 and op.attr(f"transBatch{side}", 0):
         shape = (*shape[1:-1], shape[0], shape[-1])
@@ -130,14 +130,14 @@ def unfold_tensor(op: Op) -> list[Info]:
     return [op.tensor(op.dtype(0), [*replaced(shape, axis, windows), size])]
 
 
-def _hashed(op: Op) -> DType:
+def _hash(op: Op) -> DType:
     return "uint32" if op.attr("positive", 1) else "int32"
 
 
-@microsoft_rule("MurmurHash3", types=(_hashed,))
+@microsoft_rule("MurmurHash3", types=(_hash,))
 def murmur_hash(op: Op) -> list[Info]:
     """uint32, int32 when they may be negative; shaped like x."""
-    return [op.tensor(_hashed(op), op.shape(0))]
+    return [op.tensor(_hash(op), op.shape(0))]
 
 
 @microsoft_rule("Tokenizer")

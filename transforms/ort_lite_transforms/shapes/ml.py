@@ -86,7 +86,7 @@ def feature_vectorizer(op: Op) -> list[Info]:
     return [op.tensor("float32", (_rows(op), sum(op.attr("inputdimensions", []))))]
 
 
-def _encoded(op: Op) -> DType:
+def _encode(op: Op) -> DType:
     table = op.attr("values_tensor")
     if table is not None:
         return from_numpy(table.dtype)
@@ -96,10 +96,10 @@ def _encoded(op: Op) -> DType:
     return _mapped(op)  # version 1 has only classes_strings
 
 
-@_ml_rule("LabelEncoder", types=(_encoded,))
+@_ml_rule("LabelEncoder", types=(_encode,))
 def label_encoder(op: Op) -> list[Info]:
     """Shaped like x, of the type of the values. Spec: ONNX-ML LabelEncoder-4."""
-    return [op.tensor(_encoded(op), op.shape(0))]
+    return [op.tensor(_encode(op), op.shape(0))]
 
 
 @_ml_rule("LinearClassifier", "TreeEnsembleClassifier", types=(_labels, "float32"))

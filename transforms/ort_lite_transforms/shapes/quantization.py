@@ -53,16 +53,16 @@ def quantize_linear(op: Op) -> list[Info]:
     return [op.tensor(_quantized(op), op.shape(0))]
 
 
-def _dequantized(op: Op) -> DType:
+def _dequantize(op: Op) -> DType:
     code = op.attr("output_dtype", 0)
     return from_onnx(code) if code else op.dtype(1)
 
 
-@shape_rule("DequantizeLinear", types=(_dequantized,))
+@shape_rule("DequantizeLinear", types=(_dequantize,))
 def dequantize_linear(op: Op) -> list[Info]:
     """Infer the scale's type, unless `output_dtype` says otherwise. Spec: ONNX DequantizeLinear-23."""
     _check_scale(op)
-    return [op.tensor(_dequantized(op), op.shape(0))]
+    return [op.tensor(_dequantize(op), op.shape(0))]
 
 
 @shape_rule("DynamicQuantizeLinear", types=("uint8", "float32", "uint8"))

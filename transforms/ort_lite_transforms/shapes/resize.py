@@ -8,7 +8,7 @@ from ort_lite.shapes import Dim, Shape, floordiv, maximum, minimum, scaled
 from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, replaced
 
 
-def _scaled(op: Op, shape: Shape, axes: Sequence[int], scales: Sequence[float]) -> list[Dim]:
+def _scale(op: Op, shape: Shape, axes: Sequence[int], scales: Sequence[float]) -> list[Dim]:
     if len(scales) != len(axes):
         raise op.error(f"{len(scales)} scales, but {len(axes)} axes to scale")
     dims = list(shape)
@@ -48,7 +48,7 @@ def resize(op: Op) -> list[Info]:
     if array is None:
         op.needs(NumbersUnknown(scales))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
-    return [op.tensor(dtype, _scaled(op, shape, axes, _numbers(array)))]
+    return [op.tensor(dtype, _scale(op, shape, axes, _numbers(array)))]
 
 
 def _is_given(op: Op, index: int) -> bool:
@@ -83,7 +83,7 @@ def upsample(op: Op) -> list[Info]:
     dtype, shape = op.dtype(0), op.shape(0)
     if op.version < 7:
         pair = [op.attr("height_scale", 1.0), op.attr("width_scale", 1.0)]
-        return [op.tensor(dtype, _scaled(op, shape, [2, 3], pair))]
+        return [op.tensor(dtype, _scale(op, shape, [2, 3], pair))]
     array = op.constant(1)
     scales = op.attr("scales") or (None if array is None else _numbers(array))
     if scales is None and not op.has(1):
@@ -91,7 +91,7 @@ def upsample(op: Op) -> list[Info]:
     if scales is None:
         op.needs(NumbersUnknown(1))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
-    return [op.tensor(dtype, _scaled(op, shape, range(len(shape)), scales))]
+    return [op.tensor(dtype, _scale(op, shape, range(len(shape)), scales))]
 
 
 @shape_rule("GridSample")

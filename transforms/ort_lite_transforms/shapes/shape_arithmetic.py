@@ -24,15 +24,15 @@ def size(op: Op) -> list[Info]:
     return [op.tensor("int64", (), (product(op.shape(0)),))]
 
 
-def _filled(op: Op) -> DType:
+def _fill(op: Op) -> DType:
     value = op.attr("value")
     return "float32" if value is None else from_numpy(value.dtype)
 
 
-@shape_rule("ConstantOfShape", types=(_filled,))
+@shape_rule("ConstantOfShape", types=(_fill,))
 def constant_of_shape(op: Op) -> list[Info]:
     """The input is the shape; `value` has one element. Spec: ONNX ConstantOfShape-21."""
-    dtype, dims = _filled(op), op.known(0)
+    dtype, dims = _fill(op), op.known(0)
     if dims is None:
         op.needs(ContentsUnknown(0))
         count = length_of(op, 0)

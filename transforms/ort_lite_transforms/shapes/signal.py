@@ -19,16 +19,16 @@ def window(op: Op) -> list[Info]:
 @shape_rule("DFT", since=20)
 def dft(op: Op) -> list[Info]:
     """(..., n, ..., 1 or 2); the axis is an input. Spec: ONNX DFT-20."""
-    return _transformed(op, numbers(op, 2)[0] if op.has(2) else -2)
+    return _transform(op, numbers(op, 2)[0] if op.has(2) else -2)
 
 
 @shape_rule("DFT")
 def dft_by_attribute(op: Op) -> list[Info]:
     """Spec: ONNX DFT-17."""
-    return _transformed(op, op.attr("axis", 1))
+    return _transform(op, op.attr("axis", 1))
 
 
-def _transformed(op: Op, axis: int) -> list[Info]:
+def _transform(op: Op, axis: int) -> list[Info]:
     shape = op.shape(0)
     axis = op.axis(axis, len(shape))
     if op.at_load and isinstance(shape[-1], int) and shape[-1] not in (1, 2):

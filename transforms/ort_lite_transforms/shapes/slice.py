@@ -59,7 +59,7 @@ def sliced(dim: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
 
 
 def _forwards(dim: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
-    first, last = _clamped(start, dim), _clamped(end, dim)
+    first, last = _clamp(start, dim), _clamp(end, dim)
     if isinstance(first, int) and first == 0:
         length = last
     elif isinstance(start, int) and start > 0:  # no need to clamp both: what is below 0 comes to the same
@@ -71,7 +71,7 @@ def _forwards(dim: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
     return ceildiv(length, step)
 
 
-def _clamped(bound: Dim, dim: Dim) -> Dim:
+def _clamp(bound: Dim, dim: Dim) -> Dim:
     """A bound in [0, dim], for steps forwards."""
     if isinstance(bound, int) and bound >= _FAR:
         return dim
@@ -86,16 +86,16 @@ def _clamped(bound: Dim, dim: Dim) -> Dim:
 
 
 def _backwards(dim: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
-    first = _turned(start, dim, 0)
+    first = _turn(start, dim, 0)
     if isinstance(start, int) and (start >= _FAR or start == -1):
         first = dim - 1
-    last = -1 if isinstance(end, int) and end <= -_FAR else _turned(end, dim, -1)
+    last = -1 if isinstance(end, int) and end <= -_FAR else _turn(end, dim, -1)
     length = maximum(ceildiv(first - last, -step), 0)
     low = least(dim)
     return length if (low is not None and low > 0) or same(length, dim) else select(equal(dim, 0), 0, length)
 
 
-def _turned(bound: Dim, dim: Dim, least_: int) -> Dim:
+def _turn(bound: Dim, dim: Dim, least_: int) -> Dim:
     """A bound in [least_, dim - 1], for steps backwards."""
     low, high = least(bound), least(-bound)
     if low is not None and low >= 0:

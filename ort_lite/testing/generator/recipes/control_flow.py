@@ -150,11 +150,11 @@ def _new_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
     operands, types = [_tensor(draw, one) for one in own.states], [*own.states]
     input_axes, output_axes = [], []
     for one in own.slices:
-        axis, whole = _stacked(draw, one, own.length)
+        axis, whole = _stack(draw, one, own.length)
         input_axes.append(axis)
         operands.append(_tensor(draw, whole))
     for one in own.rows:
-        axis, whole = _stacked(draw, one, own.length)
+        axis, whole = _stack(draw, one, own.length)
         output_axes.append(axis)
         types.append(whole)
     return call(
@@ -170,7 +170,7 @@ def _new_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
     )
 
 
-def _stacked(draw: Draw, one: TensorType, length: int) -> tuple[int, TensorType]:
+def _stack(draw: Draw, one: TensorType, length: int) -> tuple[int, TensorType]:
     """An axis, and the type of as many tensors stacked along it."""
     sizes = list(sizes_of(one) or ())
     rank = len(sizes) + 1

@@ -15,13 +15,13 @@ def matmul(draw: Draw) -> Call:
         return call([a.name, draw.tensor(1, (depth,))])
     columns = draw.size(8)
     if a.rank <= 2 or draw.chance(0.5):
-        return _turned(draw, a.name, a.sizes, weight(draw, 1, (depth, columns)))
+        return _turn(draw, a.name, a.sizes, weight(draw, 1, (depth, columns)))
     batch = draw.broadcastable(a.sizes[:-2], wider=draw.chance(0.3))
     check_size((*batch, a.sizes[-2], columns))
     return call([a.name, draw.tensor(1, (*batch, depth, columns))])
 
 
-def _turned(draw: Draw, a: str, shape: Shape, b: str) -> Call:
+def _turn(draw: Draw, a: str, shape: Shape, b: str) -> Call:
     """The product, or that of a constant with the value."""
     if len(shape) >= 2 and draw.chance(0.15):
         return call([weight(draw, 0, (draw.size(5), shape[-2])), a])

@@ -226,17 +226,17 @@ def matmul_n_bits(draw: Draw) -> Call:
 # --- Conversions
 @recipe("QuantizeLinear", domain=MICROSOFT)
 def quantize_linear(draw: Draw) -> Call:
-    return _converted(draw, draw.value(0, low=1, high=4).name, 1)
+    return _convert(draw, draw.value(0, low=1, high=4).name, 1)
 
 
 @recipe("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(draw: Draw) -> Call:
     shape = draw.shape(1, 4)
     x = quantized(draw, 0, shape) if draw.kind(0) != "int32" else draw.tensor(0, shape, between(-5000, 5000))
-    return _converted(draw, x, 0)
+    return _convert(draw, x, 0)
 
 
-def _converted(draw: Draw, x: str, typed_by: int) -> Call:
+def _convert(draw: Draw, x: str, typed_by: int) -> Call:
     """One scale and zero point, or one for each place along an axis. What a zero point alone gives a type needs it."""
     shape = draw.draft.known(x).sizes
     axis = draw.axis(len(shape))

@@ -30,7 +30,7 @@ def _tensor(values: list[Any], dtype: str) -> Array:
     return np.array(values, to_numpy(dtype))
 
 
-def _looked_up(draw: Draw, dtype: str, keys: list[Any]) -> str:
+def _look_up(draw: Draw, dtype: str, keys: list[Any]) -> str:
     """An operand of which about half of the elements are keys."""
     if draw.chance(0.3):
         return draw.value(0, high=4, open_shape=True).name
@@ -60,7 +60,7 @@ def label_encoder(draw: Draw) -> Call:
         attributes["default_tensor" if tensor else f"default_{_LISTS[target]}"] = (
             _tensor([default], target) if tensor else default
         )
-    return call([_looked_up(draw, source, keys)], **attributes)
+    return call([_look_up(draw, source, keys)], **attributes)
 
 
 def _numbered_words(draw: Draw, source: str, target: str) -> Call:
@@ -70,7 +70,7 @@ def _numbered_words(draw: Draw, source: str, target: str) -> Call:
     words = draw.rng.sample(WORDS, draw.integer(1, 5))
     keys = words if source == "string" else list(range(len(words)))
     return call(
-        [_looked_up(draw, source, keys)],
+        [_look_up(draw, source, keys)],
         classes_strings=words,
         default_int64=draw.maybe(draw.integer(-9, 9)),
         default_string=draw.maybe("other"),
@@ -85,7 +85,7 @@ def category_mapper(draw: Draw) -> Call:
     words = draw.rng.sample(WORDS, draw.integer(1, 5))
     numbers = whole_numbers(draw, len(words))
     return call(
-        [_looked_up(draw, source, words if source == "string" else numbers)],
+        [_look_up(draw, source, words if source == "string" else numbers)],
         cats_strings=words,
         cats_int64s=numbers,
         default_int64=draw.maybe(draw.integer(-9, 9)),

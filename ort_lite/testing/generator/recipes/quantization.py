@@ -115,11 +115,11 @@ def qlinear_matmul(draw: Draw) -> Call:
     columns = (second[-1],) if len(second) == 2 and draw.chance(0.3) else ()
     operands = []
     for index, shape, parts in ((0, first, rows), (3, second, columns)):
-        operands += [draw.tensor(index, shape, _bytes(draw.kind(index))), *_scaled(draw, index + 1, parts)]
-    return call([*operands, *_scaled(draw, 6, ())])
+        operands += [draw.tensor(index, shape, _bytes(draw.kind(index))), *_scale(draw, index + 1, parts)]
+    return call([*operands, *_scale(draw, 6, ())])
 
 
-def _scaled(draw: Draw, index: int, parts: Shape) -> list[str]:
+def _scale(draw: Draw, index: int, parts: Shape) -> list[str]:
     scale = draw.tensor(index, parts, _steps(draw, draw.kind(index)), draw.chance(0.8))
     return [scale, draw.tensor(index + 1, parts, _zeros(draw.kind(index + 1)), draw.chance(0.8))]
 

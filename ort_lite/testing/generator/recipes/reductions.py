@@ -60,7 +60,7 @@ def extreme_index(draw: Draw) -> Call:
     return call([value.name], axis=draw.maybe(axis, 0.8), keepdims=draw.maybe(draw.integer(0, 1)), select_last_index=last)
 
 
-def _ordered(draw: Draw, chance: float) -> Known:
+def _order(draw: Draw, chance: float) -> Known:
     """An operand without NaN, which no order holds for: any value by this chance, where numbers are not special."""
     if draw.chance(chance) and not draw.draft.special:
         return draw.value(0, low=1, least=1)
@@ -70,7 +70,7 @@ def _ordered(draw: Draw, chance: float) -> Known:
 @recipe("TopK")
 def top_k(draw: Draw) -> Call:
     """More than one result is sorted: else their order is open."""
-    value = _ordered(draw, 0.3)
+    value = _order(draw, 0.3)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(-1, value.rank - 1)
     k = draw.integer(0 if draw.chance(0.1) else 1, value.sizes[axis])
     if draw.has_attribute("k"):
@@ -91,7 +91,7 @@ def cumulative(draw: Draw) -> Call:
 @recipe("Softmax", "LogSoftmax", "Hardmax")
 def along_axis(draw: Draw) -> Call:
     """The default axis is 1 until version 13, then -1. Negative ones came with version 11."""
-    value = _ordered(draw, 0.5) if draw.op_type == "Hardmax" else draw.value(0, low=1)
+    value = _order(draw, 0.5) if draw.op_type == "Hardmax" else draw.value(0, low=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     optional = draw.version >= 13 or value.rank > 1
     return call([value.name], axis=draw.maybe(axis, 0.8) if optional else axis)

@@ -19,7 +19,7 @@ def smaller_operands(model: Any, feeds: Feeds) -> Iterator[Candidate]:
     sizes = sorted({size for array in arrays.values() for size in array.shape if size > 1}, reverse=True)
     for size in sizes:
         for smaller in dict.fromkeys((1, (size + 1) // 2, size - 1)):
-            yield _with(model, feeds, {name: _limited(array, size, smaller) for name, array in arrays.items()})
+            yield _with(model, feeds, {name: _limit(array, size, smaller) for name, array in arrays.items()})
     for name, array in arrays.items():
         for axis, size in enumerate(array.shape):
             if size > 1 and array.size >= FEW:
@@ -33,7 +33,7 @@ def _arrays(model: Any, feeds: Feeds) -> dict[str, Array]:
     return {name: array for name, array in arrays.items() if array.ndim}
 
 
-def _limited(array: Array, size: int, smaller: int) -> Array:
+def _limit(array: Array, size: int, smaller: int) -> Array:
     """Cut each axis of this size."""
     return array[tuple(slice(smaller if one == size else None) for one in array.shape)]
 

@@ -40,16 +40,16 @@ def quietest(
 def _count(run: Run, clock: Clock) -> int:
     """Runs of a block. The first run is not counted: it compiles, binds and touches memory."""
     run()
-    shortest = min(_timed(run, clock) for _ in range(FEWEST))
+    shortest = min(_time(run, clock) for _ in range(FEWEST))
     return max(FEWEST, math.ceil(BLOCK / shortest)) if shortest > 0 else FEWEST
 
 
 def _block(run: Run, count: int, clock: Clock) -> float:
     run()  # wakes threads and fills caches
-    return median(_timed(run, clock) for _ in range(count))
+    return median(_time(run, clock) for _ in range(count))
 
 
-def _timed(run: Run, clock: Clock) -> float:
+def _time(run: Run, clock: Clock) -> float:
     start = clock()
     run()
     return clock() - start

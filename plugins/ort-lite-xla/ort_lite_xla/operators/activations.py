@@ -123,7 +123,7 @@ def shrink(op: Op, x: Array) -> Array:
     return moved.astype(x.dtype)
 
 
-def _normalised(op: Op, x: Array, function: object) -> Array:
+def _normalize(op: Op, x: Array, function: object) -> Array:
     """`function` along `axis`; before opset 13 over all dimensions from `axis` on as one."""
     assert callable(function)
     if x.ndim == 0:
@@ -138,13 +138,13 @@ def _normalised(op: Op, x: Array, function: object) -> Array:
 @lowering("Softmax", since=1, types=FLOATS, along=except_axis(-1, "lowest", before=13))
 def softmax(op: Op, x: Array) -> Array:
     """exp(x) / sum(exp(x)). Spec: ONNX Softmax-13."""
-    return _normalised(op, x, jax.nn.softmax)
+    return _normalize(op, x, jax.nn.softmax)
 
 
 @lowering("LogSoftmax", since=1, types=FLOATS, along=except_axis(-1, "lowest", before=13))
 def log_softmax(op: Op, x: Array) -> Array:
     """log(softmax(x)). Spec: ONNX LogSoftmax-13."""
-    return _normalised(op, x, jax.nn.log_softmax)
+    return _normalize(op, x, jax.nn.log_softmax)
 
 
 @lowering("Hardmax", since=1, types=FLOATS, along=except_axis(-1, "lowest", before=13))
@@ -152,6 +152,6 @@ def hardmax(op: Op, x: Array) -> Array:
     """1 at the first largest element, else 0. Spec: ONNX Hardmax-13."""
     if not x.size:
         return x
-    return _normalised(
+    return _normalize(
         op, x, lambda rows, axis: jax.nn.one_hot(jnp.argmax(rows, axis), rows.shape[axis], dtype=rows.dtype, axis=axis)
     )

@@ -38,14 +38,14 @@ def convolved(op: Op, x: Array, w: Array) -> Array:
     return plain(x, w) if x.dtype.kind != "i" else of_integers(plain, x, w)
 
 
-def _biased(y: Array, b: Array) -> Array:
+def _add_bias(y: Array, b: Array) -> Array:
     return y if b is None else y + b.reshape(-1, *[1] * (y.ndim - 2))
 
 
 @lowering("Conv", since=1, types=FLOATS, along=only_first())
 def conv(op: Op, x: Array, w: Array, b: Array = None) -> Array:
     """x (N, C, spatial), w (M, C / group, kernel), b (M,). Spec: ONNX Conv-22."""
-    return _biased(convolved(op, x, w), b)
+    return _add_bias(convolved(op, x, w), b)
 
 
 def _known_activation(node: Node) -> str | None:
@@ -62,7 +62,7 @@ def _first_and_sum(dims: Dims) -> list[Mask]:
 @in_float32
 def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
     """An activation of Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
-    y = _biased(convolved(op, x, w), b)
+    y = _add_bias(convolved(op, x, w), b)
     y = y if z is None else y + z
     name = op.attr("activation", "")
     return activate(name, y, *(op.attr("activation_params") or ())) if name else y
@@ -91,7 +91,7 @@ def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
         dimension_numbers=numbers(rank),
         feature_group_count=group,
     )
-    return _biased(y, b)
+    return _add_bias(y, b)
 
 
 def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:

@@ -56,7 +56,7 @@ def fused_gemm(op: Op, a: Array, b: Array, c: Array = None) -> Array:
     return activate(op.attr("activation"), gemm(op, a, b, c), *(value for value in given if value is not None))
 
 
-def _contracted(dims: Dims) -> list[Mask]:
+def _contract(dims: Dims) -> list[Mask]:
     """Zeros in the padded places of indices that are summed over."""
     dims.refuse_taint()
     left, arrow, right = dims.node.attr("equation").replace(" ", "").partition("->")
@@ -76,7 +76,7 @@ def _contracted(dims: Dims) -> list[Mask]:
     ]
 
 
-@lowering("Einsum", since=12, types=WIDE, along=_contracted)
+@lowering("Einsum", since=12, types=WIDE, along=_contract)
 def einsum(op: Op, *operands: Array) -> Array:
     """Sums of products over indices that the result lacks. Spec: ONNX Einsum-12."""
     return jnp.einsum(op.attr("equation").replace(" ", ""), *operands)

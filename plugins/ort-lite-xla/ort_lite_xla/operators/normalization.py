@@ -81,11 +81,11 @@ def rms_normalization(op: Op, x: Array, scale: Array) -> Array:
     return (wide * inverse).astype(x.dtype) * scale
 
 
-def _summed(dims: Dims) -> list[Mask]:
+def _sum(dims: Dims) -> list[Mask]:
     return from_axis(-1)(dims) or pointwise(dims)
 
 
-@lowering("SkipLayerNormalization", domain=MICROSOFT, types=FLOATS, along=_summed)
+@lowering("SkipLayerNormalization", domain=MICROSOFT, types=FLOATS, along=_sum)
 @in_float32
 def skip_layer_normalization(
     op: Op, x: Array, skip: Array, scale: Array, shift: Array = None, bias: Array = None

@@ -74,16 +74,16 @@ def _no_negative_copies(node: Node) -> str | None:
 @lowering("Pad", since=11, types=(ALL, INDICES, ALL, INDICES), contents=(1, 3), check=_no_negative_copies)
 def pad(op: Op, x: Array, pads: Array, value: Array = None, axes: Array = None) -> Array:
     """Elements before and behind each of the axes, fewer ones where a pad is negative. Spec: ONNX Pad-25."""
-    return _padded(op, x, op.numbers(1) or [], value, op.numbers(3))
+    return _pad(op, x, op.numbers(1) or [], value, op.numbers(3))
 
 
 @lowering("Pad", since=2, types=FLOATS)
 def pad_by_attributes(op: Op, x: Array) -> Array:
     """Pad by attributes. Spec: ONNX Pad-2."""
-    return _padded(op, x, op.attr("pads"), np.array(op.attr("value", 0.0)).astype(x.dtype), None)
+    return _pad(op, x, op.attr("pads"), np.array(op.attr("value", 0.0)).astype(x.dtype), None)
 
 
-def _padded(op: Op, x: Array, pads: list[int], value: Array, axes: list[int] | None) -> Array:
+def _pad(op: Op, x: Array, pads: list[int], value: Array, axes: list[int] | None) -> Array:
     chosen = range(x.ndim) if axes is None else [axis % x.ndim for axis in axes]
     widths = [(0, 0)] * x.ndim
     for k, axis in enumerate(chosen):

@@ -31,7 +31,7 @@ def _spread(parameter: Array, x: Array, axis: int) -> Array:
     return parameter.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
 
 
-def _saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+def _saturate(x: Array, dtype: np.dtype[Any]) -> Array:
     """x, rounded to even, within the range of the integer type."""
     limits = np.iinfo(dtype)
     return jnp.clip(jnp.round(x), limits.min, limits.max).astype(dtype)
@@ -43,7 +43,7 @@ def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array
     axis, target = op.attr("axis", 1), op.dtype()
     wide = jnp.promote_types(scale.dtype, np.float32)
     levels = jnp.round(quotient(x.astype(wide), _spread(scale, x, axis).astype(wide)))
-    return _saturated(levels if zero is None else levels + _spread(zero, x, axis).astype(wide), target)
+    return _saturate(levels if zero is None else levels + _spread(zero, x, axis).astype(wide), target)
 
 
 @lowering("DequantizeLinear", since=10, types=(SHORT | {"int32"}, FLOATS, SHORT | {"int32"}), check=_no_blocks, along=_along)
@@ -97,7 +97,7 @@ def qlinear_matmul(
     product = of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
     left = _row_zero(a_scale, a).astype(np.float32)
     factor = left * _column_zero(b_scale).astype(np.float32) / y_scale.astype(np.float32)
-    return _saturated(jnp.round(product.astype(np.float32) * factor) + y_zero.astype(np.float32), y_zero.dtype)
+    return _saturate(jnp.round(product.astype(np.float32) * factor) + y_zero.astype(np.float32), y_zero.dtype)
 
 
 @lowering("QLinearConv", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES, frozenset({"int32"})))
@@ -119,7 +119,7 @@ def qlinear_conv(
     y = y if b is None else y + b.reshape(-1, *trailing)
     scale = w_scale.reshape(()) if w_scale.size == 1 else w_scale.reshape(-1, *trailing)
     factor = x_scale.reshape(()) * scale / y_scale.reshape(())
-    return _saturated(jnp.round(y.astype(np.float32) * factor) + y_zero.reshape(()).astype(np.float32), y_zero.dtype)
+    return _saturate(jnp.round(y.astype(np.float32) * factor) + y_zero.reshape(()).astype(np.float32), y_zero.dtype)
 
 
 @lowering("QLinearAdd", "QLinearMul", domain=MICROSOFT, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
@@ -140,4 +140,4 @@ def qlinear_binary(
     )
     y = left + right if op.node.op_type == "QLinearAdd" else left * right
     levels = jnp.round(quotient(y, y_scale))
-    return _saturated(levels if y_zero is None else levels + y_zero.astype(np.float32), op.dtype())
+    return _saturate(levels if y_zero is None else levels + y_zero.astype(np.float32), op.dtype())

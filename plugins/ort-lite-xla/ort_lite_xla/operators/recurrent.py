@@ -41,7 +41,7 @@ def _clipped(op: Op, x: Array) -> Array:
     return x if limit is None else jnp.clip(x, -limit, limit)
 
 
-def _scanned(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> tuple[Array, State]:
+def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> tuple[Array, State]:
     """All hidden states (T, N, H), 0 past the end of a sequence, and the last states.
 
     A reversed sequence keeps the initial state until its last element comes.
@@ -73,7 +73,7 @@ def _recurrent(
     every, lasts = [], []
     for way in range(ways):
         first = tuple(jnp.zeros((x.shape[1], hidden), x.dtype) if s is None else s[way] for s in given)
-        outputs, last = _scanned(parts(x, way), lengths, first, make(way), direction == "reverse" or way == 1)
+        outputs, last = _scan(parts(x, way), lengths, first, make(way), direction == "reverse" or way == 1)
         every.append(outputs)
         lasts.append(last)
     y = jnp.stack(every, 1)

@@ -99,13 +99,13 @@ def _running(function: Function) -> Function:
         turned = jnp.flip(x, where) if op.attr("reverse", 0) else x
         sums = function(turned, axis=where, dtype=x.dtype)
         if op.attr("exclusive", 0):
-            sums = _delayed(sums, where % x.ndim, 1 if function is jnp.cumprod else 0)
+            sums = _delay(sums, where % x.ndim, 1 if function is jnp.cumprod else 0)
         return jnp.flip(sums, where) if op.attr("reverse", 0) else sums
 
     return running
 
 
-def _delayed(x: Array, axis: int, first: int) -> Array:
+def _delay(x: Array, axis: int, first: int) -> Array:
     """Each element one place later along the axis, `first` in front."""
     if not x.shape[axis]:
         return x

@@ -202,7 +202,7 @@ def _block(
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
                     edge = Block(block.top, block.bottom, column, column + 1)
-                    _gathered(
+                    _gather(
                         x,
                         b,
                         after,
@@ -223,9 +223,7 @@ def _block(
                         lanes,
                     )
         else:
-            _gathered(
-                x, b, after, added, other, out, scratch, count, ldw, g, block, piece, mode, low, high, rows, vectors, lanes
-            )
+            _gather(x, b, after, added, other, out, scratch, count, ldw, g, block, piece, mode, low, high, rows, vectors, lanes)
 
 
 @native(inline=False)
@@ -285,7 +283,7 @@ def _neighbours(g: Sizes) -> bool:
 
 
 @native(inline=False)
-def _gathered(
+def _gather(
     x: Ptr,
     w: Ptr,
     after: int,

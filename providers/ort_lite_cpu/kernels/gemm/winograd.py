@@ -76,14 +76,14 @@ def transformed_filters(
         statics = {"edge": edge, "taps": taps, "stride": stride, "axes": axes, "lanes": tile.lanes}
 
         def otherwise(own: Array = own, made: Array = made) -> None:
-            planes = _transformed(own.reshape(outputs, channels, -1), edge, taps, stride, axes)
+            planes = _transform(own.reshape(outputs, channels, -1), edge, taps, stride, axes)
             _in_blocks(planes, made, columns, tile.columns)
 
         run_once(transform_filters, [own, made], kernels, otherwise, **sizes, **statics)
     return u
 
 
-def _transformed(w: Array, edge: int, taps: int, stride: int, axes: int) -> Array:
+def _transform(w: Array, edge: int, taps: int, stride: int, axes: int) -> Array:
     """(planes, channels, outputs) of (outputs, channels, taps); the operations of `_transform_filter`, with NumPy."""
     times, g = _G[edge, taps, stride], w.astype(np.float64).transpose(2, 1, 0)
     columns = [times(_NUMPY, [g[taps * i + j] for i in range(taps)]) if axes == 2 else [g[j]] for j in range(taps)]

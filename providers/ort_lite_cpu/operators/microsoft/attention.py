@@ -128,7 +128,7 @@ def _attend_heads(op: NodeLowering, at: Places) -> None:
     heads = op.attr("num_heads")
     q, k, v = _operands(op, heads)
     if op.has(at.bias):
-        q, k, v = _biased(op, (q, k, v), at.bias)
+        q, k, v = _add_bias(op, (q, k, v), at.bias)
     past = op.optional(at.past)
     before: Dim = 0 if past is None else past.shape[2]
     if past is not None and op.has(at.past + 1):
@@ -188,7 +188,7 @@ def _packed(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
     return Heads(x, (batch, heads, rows, size), (rows * row, count * size, row), number * size)
 
 
-def _biased(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -> tuple[Heads, Heads, Heads]:
+def _add_bias(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -> tuple[Heads, Heads, Heads]:
     """Each with its piece of the bias, input `index` (hidden sizes of q, k and v, one after the other), as (B, heads, rows, size).
 
     Keys and values that come as (B, heads, rows, size) have theirs already.

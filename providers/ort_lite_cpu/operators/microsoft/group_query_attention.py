@@ -39,7 +39,7 @@ def group_query_attention(op: NodeLowering) -> None:
     op.require(fits, "total_sequence_length is {0}, for {1} new rows and a past of {2}", total, rows, before)
     later = less(rows, total)
     if op.attr("do_rotary", 0):
-        q, k = (_rotated(op, x, lengths, later) for x in (q, k))
+        q, k = (_rotate(op, x, lengths, later) for x in (q, k))
     keys, values = (_cached(op, index, x, lengths, later, total) for index, x in ((1, k), (2, v)))
     mask = mask_of(op, bias_of(op, 10, (*q.shape[:3], total)), q.shape[:3]) if op.has(10) else Mask()
     window = op.attr("local_window_size", -1)
@@ -94,7 +94,7 @@ def _operands(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads
     return parts[0], parts[1], parts[2]
 
 
-def _rotated(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
+def _rotate(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
     """Rotate (B, heads, S, D). Positions are given, of a prompt the first alone, or follow from the lengths: 0, 1, ...
 
     in a prompt.

@@ -94,7 +94,7 @@ def matmul_n_bits(op: NodeLowering) -> None:
             _emit_four_bits(op, spec, a, y, b, scales, zeros, n, k, size)
             return
         form = f"unpacked {[id(array) for array in given[1:]]}"
-        emit_packed(op, spec, a, _unpacked(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
+        emit_packed(op, spec, a, _unpack(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
         return
     weights, blocks = op.temporary("float32", (n, k)), -(-k // size)
     operands = [op.input(1), op.input(2), op.optional(3), op.optional(4), weights]
@@ -162,9 +162,7 @@ def _no_block(failure: "Failure") -> str:
     return failure.outside("block", 3, 0, failure.scalar("blocks"), 4)
 
 
-def _unpacked(
-    b: Array, scales: Array, zeros: Array | None, groups: Array | None, bits: int, size: int, n: int, k: int
-) -> Array:
+def _unpack(b: Array, scales: Array, zeros: Array | None, groups: Array | None, bits: int, size: int, n: int, k: int) -> Array:
     """Unpack as `unpack_weights`."""
     blocks = -(-k // size)
     index = np.arange(k) // size if groups is None else groups.reshape(-1)

@@ -58,12 +58,12 @@ def _of_rows(pace: Pace, rows: Array, seed: np.uint32) -> Array:
     words = np.ascontiguousarray(rows[:, :whole]).view("<u4")
     for part in pace.slices(words.shape[1], 1 << 10):
         for k in range(words.shape[1])[part]:
-            h ^= _mixed(words[:, k].astype(np.uint32))
-            h = _turned(h, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+            h ^= _mix(words[:, k].astype(np.uint32))
+            h = _turn(h, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     if whole < length:
         rest = np.zeros((count, 4), np.uint8)
         rest[:, : length - whole] = rows[:, whole:]
-        h ^= _mixed(rest.view("<u4")[:, 0].astype(np.uint32))
+        h ^= _mix(rest.view("<u4")[:, 0].astype(np.uint32))
     h ^= np.uint32(length % 2**32)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         h ^= h >> np.uint32(shift)
@@ -71,10 +71,10 @@ def _of_rows(pace: Pace, rows: Array, seed: np.uint32) -> Array:
     return np.asarray(h ^ (h >> np.uint32(16)))
 
 
-def _mixed(words: Array) -> Array:
-    return np.asarray(_turned(words * _FIRST, 15) * _SECOND)
+def _mix(words: Array) -> Array:
+    return np.asarray(_turn(words * _FIRST, 15) * _SECOND)
 
 
-def _turned(words: Array, bits: int) -> Array:
+def _turn(words: Array, bits: int) -> Array:
     """Rotated to the left."""
     return np.asarray((words << np.uint32(bits)) | (words >> np.uint32(32 - bits)))

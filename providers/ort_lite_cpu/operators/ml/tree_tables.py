@@ -85,7 +85,7 @@ def forest(trees: Trees, outputs: int, multiple: int = 1) -> Forest:
     if inner + leaves > np.iinfo(np.int32).max:
         raise ValueError(f"{inner + leaves} nodes are too many")
     itself = np.arange(inner, inner + leaves)
-    roots, low_next, high_next = (_numbered(nodes, inner) for nodes in (trees.roots, low_next, high_next))
+    roots, low_next, high_next = (_number(nodes, inner) for nodes in (trees.roots, low_next, high_next))
     levels = _levels(roots, low_next, high_next)
     single = bool((np.diff(trees.starts) == 1).all())
     weights = None if single else _weights_of_all(trees, outputs)
@@ -144,7 +144,7 @@ def _comparisons(trees: Trees, integer: type[np.signedinteger[Any]]) -> tuple[Ar
     return features, keys, low_next, high_next, bool(nan_is_low.any())
 
 
-def _numbered(nodes: Array, inner: int) -> Array:
+def _number(nodes: Array, inner: int) -> Array:
     return np.where(nodes < 0, inner - 1 - nodes, nodes)
 
 
