@@ -289,20 +289,20 @@ class InvalidPlan(OrtLiteError):
     """
 
 
-def said(error: BaseException) -> str:
-    """The text of an error, for texts of other errors: without the status, and onnxruntime's words, that it may begin with."""
+def describe(error: BaseException) -> str:
+    """Return the text of an error for texts of other errors: without a status and onnxruntime's words in front."""
     return str(error).removeprefix(error._beginning()) if isinstance(error, OrtLiteError) else str(error)
 
 
-def told(error: BaseException) -> str:
-    """Class and text of an error, for messages about it; also of one whose text cannot be made."""
+def format_error(error: BaseException) -> str:
+    """Return class and text of an error, for messages about it; also of one whose text cannot be made."""
     try:
-        return f"{type(error).__name__}: {said(error)}"
+        return f"{type(error).__name__}: {describe(error)}"
     except Exception as failure:  # noqa: BLE001  whatever a plugin's class does
         return f"{type(error).__name__}, whose text cannot be made ({type(failure).__name__})"
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Shorten a text to so many characters, the last three being dots."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ort_lite.compat.adapter_file import FORMAT_VERSION, LARGEST, AdapterFile, adapter_bytes, read_adapter_bytes
 from ort_lite.compat.ort_value import OrtValue
 from ort_lite.errors import Fail
-from ort_lite.load.files import read_named, write_file
+from ort_lite.load.files import read_file_for, write_file
 
 
 class AdapterFormat:
@@ -79,7 +79,7 @@ class LoraAdapter:
 
 def _read(path: str | os.PathLike[str]) -> AdapterFile:
     """Raises NoSuchFile, Fail for a file that cannot be read, InvalidParams for one that is no adapter."""
-    return read_adapter_bytes(read_named(path, f"the adapter {os.fspath(path)!r}", LARGEST))
+    return read_adapter_bytes(read_file_for(path, f"the adapter {os.fspath(path)!r}", LARGEST))
 
 
 __all__ = ["FORMAT_VERSION", "AdapterFormat", "LoraAdapter"]

@@ -19,7 +19,7 @@ from ort_lite.compat.devices import (
     OrtHardwareDeviceType,
     hardware_type,
 )
-from ort_lite.errors import Fail, InvalidArgument, NoDevice, OrtLiteError, ProviderError, told
+from ort_lite.errors import Fail, InvalidArgument, NoDevice, OrtLiteError, ProviderError, format_error
 from ort_lite.memory import locks
 from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask
@@ -184,7 +184,7 @@ def chosen_by(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen
     try:
         selected = list(policy(devices, dict(model_metadata), {}, MAX_SELECTIONS))
     except Exception as error:  # the delegate is the user's code
-        raise Fail(f"the delegate of set_provider_selection_policy_delegate failed: {told(error)}") from error
+        raise Fail(f"the delegate of set_provider_selection_policy_delegate failed: {format_error(error)}") from error
     if not selected or len(selected) > MAX_SELECTIONS or not all(isinstance(each, OrtEpDevice) for each in selected):
         raise Fail(
             f"the delegate of set_provider_selection_policy_delegate chose {selected!r}; "
@@ -273,7 +273,7 @@ def _module(name: str, path: str) -> ModuleType:
     except OrtLiteError:
         raise
     except (Exception, SystemExit) as error:
-        raise Fail(f"execution provider library {name!r}: {path} cannot be imported: {told(error)}") from error
+        raise Fail(f"execution provider library {name!r}: {path} cannot be imported: {format_error(error)}") from error
 
 
 def _import_module(name: str) -> ModuleType:

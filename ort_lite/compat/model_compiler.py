@@ -13,7 +13,7 @@ from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.compat.options import SessionOptions
 from ort_lite.compat.origins import Origins
 from ort_lite.compat.ort_value import OrtValue
-from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, told
+from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, format_error
 from ort_lite.graph.model import Model
 from ort_lite.load.files import read_file, write_file
 from ort_lite.load.parse_options import SerializeOptions
@@ -141,7 +141,7 @@ class ModelCompiler:
         try:
             write_function(data)
         except Exception as error:  # the user's code
-            raise Fail(f"ModelCompiler.compile_to_stream: the function that writes failed: {told(error)}") from error
+            raise Fail(f"ModelCompiler.compile_to_stream: the function that writes failed: {format_error(error)}") from error
 
     def _default_path(self) -> str:
         if isinstance(self._source, bytes):
@@ -170,7 +170,7 @@ class ModelCompiler:
             try:
                 write(name, OrtEpContextData(data))
             except Exception as error:  # the user's code
-                raise Fail(f"ModelCompiler: writing the context {name!r} failed: {told(error)}") from error
+                raise Fail(f"ModelCompiler: writing the context {name!r} failed: {format_error(error)}") from error
 
         context.hand_out(model, stem, given)
 
@@ -210,7 +210,7 @@ class ModelCompiler:
             try:
                 where = self._place(tensor.name, OrtValue(array), origin)
             except Exception as error:  # the user's code
-                raise Fail(f"get_initializer_location_func failed for {tensor.name!r}: {told(error)}") from error
+                raise Fail(f"get_initializer_location_func failed for {tensor.name!r}: {format_error(error)}") from error
             if where is not None:
                 _refer(tensor, where, folder, array.nbytes)
 

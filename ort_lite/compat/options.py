@@ -8,7 +8,7 @@ from ort_lite import errors
 from ort_lite.compat.chosen import Chosen, Delegate, EpDevice, OrtExecutionProviderDevicePolicy
 from ort_lite.compat.context_data import OrtEpContextDataBuffer, ReadContext
 from ort_lite.compat.global_threads import share_threads
-from ort_lite.errors import Fail, InvalidArgument, told
+from ort_lite.errors import Fail, InvalidArgument, format_error
 from ort_lite.options import options
 from ort_lite.options.config_keys import LAYERS_BY_NAME
 
@@ -173,7 +173,9 @@ class SessionOptions(options.SessionOptions):
             try:
                 function(name, buffer)
             except Exception as error:  # the user's code
-                raise Fail(f"set_ep_context_data_read_func: reading the context {name!r} failed: {told(error)}") from error
+                raise Fail(
+                    f"set_ep_context_data_read_func: reading the context {name!r} failed: {format_error(error)}"
+                ) from error
             if not buffer.is_allocated:
                 raise Fail(
                     f"set_ep_context_data_read_func: for the context {name!r} nothing was allocated; call buffer.allocate"

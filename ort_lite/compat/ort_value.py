@@ -180,9 +180,9 @@ class OrtValue:
         """An array over the same memory; of a tensor on a device, a copy. Raises InvalidArgument for what is no tensor."""
         tensor = self._tensor()
         if isinstance(tensor, DeviceTensor):
-            from ort_lite.session.device_values import fetched
+            from ort_lite.session.device_values import fetch
 
-            return fetched(tensor)
+            return fetch(tensor)
         return tensor.numpy() if isinstance(tensor, NDArray) else tensor
 
     def value(self) -> Any:

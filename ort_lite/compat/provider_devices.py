@@ -2,7 +2,7 @@
 
 import weakref
 
-from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, said
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, describe
 from ort_lite.memory import locks
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import create
@@ -33,7 +33,7 @@ class Devices:
             except NoDevice:
                 continue
             except OrtLiteError as error:
-                known.append(f"perhaps those of {name}, but: {said(error)}")
+                known.append(f"perhaps those of {name}, but: {describe(error)}")
         raise InvalidArgument(f"no installed or registered provider has a device {wanted}; there are {', '.join(known)}")
 
     def _one(self, cls: type[ExecutionProvider], device: Device, options: dict[str, object]) -> ExecutionProvider:

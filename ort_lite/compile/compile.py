@@ -9,7 +9,7 @@ from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.linking import Linker
-from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, OrtLiteError, ProviderError, told
+from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, OrtLiteError, ProviderError, format_error
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
@@ -176,7 +176,7 @@ class Compiler:
                 made[partition.name] = result
         failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
         if failed:
-            reasons = [(p, f"{label} could not compile {p.name}: {told(r)}") for p, r in failed]
+            reasons = [(p, f"{label} could not compile {p.name}: {format_error(r)}") for p, r in failed]
             raise PartitionsFailed(label, reasons).like(failed[0][1]) from failed[0][1]
         return {p.name: made[p.name] for p in partitions}
 
@@ -237,7 +237,7 @@ def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition])
                 if isinstance(error, _PUT_OFF) and not isinstance(error, NotSupported):
                     continue
                 label = assignment.label(partition)
-                why = f"{label} could not compile {partition.name}: {told(error)}"
+                why = f"{label} could not compile {partition.name}: {format_error(error)}"
                 raise PartitionsFailed(label, [(partition, why)]).like(error) from error
 
 
@@ -277,7 +277,7 @@ def _compile(
         checkpoint()  # no other provider is asked once the creation has ended
         if alone:
             return [result for p in partitions for result in _caught(label, provider, p)]
-        why = f"{label} could not compile {names}: {told(error)}"
+        why = f"{label} could not compile {names}: {format_error(error)}"
         raise PartitionsFailed(label, [(p, why) for p in partitions]).like(error) from error
     if len(compiled) != len(partitions):
         raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}").about(provider=label)

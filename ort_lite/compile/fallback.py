@@ -10,7 +10,7 @@ from typing import Any
 from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.moving import Mover, moved
-from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, told
+from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, format_error
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.results import Wrapper, listed
 from ort_lite.graph.graph import Value
@@ -30,7 +30,7 @@ class UncopiedValue(Record):
     error: Exception
 
 
-def stranded(inputs: Sequence[Any]) -> UncopiedValue | None:
+def find_uncopied(inputs: Sequence[Any]) -> UncopiedValue | None:
     """The first of the inputs that did not arrive."""
     return next((x for x in inputs if type(x) is UncopiedValue), None)
 
@@ -60,7 +60,7 @@ class Fallback(Wrapper):
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         device, partition = self.partition.provider.device, self.partition
         own = inputs[: len(inputs) - len(self.at_home)]
-        missing = None if device == CPU else stranded(own)
+        missing = None if device == CPU else find_uncopied(own)
         if missing is not None:
             return [UncopiedValue(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
         try:
@@ -84,7 +84,7 @@ class Fallback(Wrapper):
 
     def _next(self, error: Exception) -> Executable:
         partition = self.partition
-        what = f"{partition.name} failed in a run: {told(error)}"
+        what = f"{partition.name} failed in a run: {format_error(error)}"
         with self._lock:
             if self._made is None:
                 try:
@@ -148,9 +148,9 @@ def strict(function: CompiledPartition) -> CompiledPartition:
     """Wrap a partition without a next provider, on a device to which a value may not have come."""
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
-        if (missing := stranded(inputs)) is not None:
+        if (missing := find_uncopied(inputs)) is not None:
             error = missing.error
-            raise RuntimeException(f"an input did not come to the device: {told(error)}") from error
+            raise RuntimeException(f"an input did not come to the device: {format_error(error)}") from error
         return function(inputs)
 
     return call

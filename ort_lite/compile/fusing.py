@@ -11,7 +11,7 @@ from ort_lite.errors import ProviderError, hint
 from ort_lite.execute.execute import CompiledBody
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.released import released
+from ort_lite.graph.released import drop_constant
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask, who
@@ -21,7 +21,7 @@ from ort_lite.provider.subgraph import copied
 from ort_lite.record import Record
 from ort_lite.transform.contract import Change, Transform, all_graphs
 from ort_lite.transform.fusions import Fusions
-from ort_lite.transform.transform import chosen_of
+from ort_lite.transform.transform import transforms_of
 
 ALL = "all"
 """In the answer of `ExecutionProvider.fusions`: everything that the hook `ort_lite_fusions` lists, of installed plugins what the
@@ -42,7 +42,7 @@ class Fused(Record, eq=False):
             copy.constant = value.constant
         for value in set(absorbed).difference(self.copies.values()):
             if value.constant is not None:
-                value.constant = released(value, None if restorer is None else restorer(value))
+                value.constant = drop_constant(value, None if restorer is None else restorer(value))
 
 
 class Fuser:
@@ -94,7 +94,7 @@ class Fuser:
     def _fusions(self, provider: ExecutionProvider) -> Fusions | None:
         key = id(provider)
         if key not in self._wanted:
-            chosen = chosen_of(fusions_of(provider, self._installed), self._level, self._disabled)
+            chosen = transforms_of(fusions_of(provider, self._installed), self._level, self._disabled)
             self._wanted[key] = Fusions(chosen) if chosen else None
         return self._wanted[key]
 

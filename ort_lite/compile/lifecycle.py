@@ -5,10 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.compile import Compiled
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RuntimeException, told
+from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RuntimeException, format_error
 from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
-from ort_lite.graph.released import released
+from ort_lite.graph.released import drop_constant
 from ort_lite.inference.rules import constant_info
 from ort_lite.log.events import Stream
 from ort_lite.options.config_keys import DISABLE_SYNC
@@ -37,7 +37,7 @@ def taking_part(assignment: Assignment) -> list[ExecutionProvider]:
     return [provider for provider in assignment.providers.values() if id(provider) in used]
 
 
-def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
+def call_hooks(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
     """The run with what providers want to be told of it around it; the run itself where they want nothing."""
     starting, ending, syncing = (with_hook(providers, hook) for hook in ("on_run_start", "on_run_end", "sync"))
     if not (starting or ending or syncing):
@@ -93,7 +93,7 @@ def _call(provider: ExecutionProvider, hook: str, *arguments: Any) -> None:
     ask(provider, hook, *arguments, error=RuntimeException)
 
 
-def initialized(providers: Sequence[ExecutionProvider]) -> None:
+def finish_initialization(providers: Sequence[ExecutionProvider]) -> None:
     """Tells them that everything is compiled."""
     for provider in with_hook(providers, "on_session_initialization_end"):
         _call(provider, "on_session_initialization_end")
@@ -138,7 +138,7 @@ def collect_events(providers: Sequence[ExecutionProvider], stream: Stream) -> No
 # What a session gives up
 
 
-def drop_absorbed(assignment: Assignment, compiled: Compiled) -> list[str]:
+def drop_consumed(assignment: Assignment, compiled: Compiled) -> list[str]:
     """Gives up the arrays of constants that every partition which reads them absorbed; returns their names.
 
     Partitions that the next provider may have to run keep theirs. A constant that is an output of a graph stays, and so does one
@@ -157,7 +157,7 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled) -> list[str]:
     given_up = [value for value, everywhere in read.items() if everywhere and not _is_needed(value)]
     for value in given_up:
         assert value.constant is not None
-        value.constant = released(value, restored_by.get(value))
+        value.constant = drop_constant(value, restored_by.get(value))
     for name, fused in compiled.fused.items():
         one = compiled.partitions[name]
         restorer = (lambda value, one=one, name=name: _restorer(one, value, name)) if restores(one) else None
@@ -185,7 +185,7 @@ def _restorer(one: "Restores", value: Value, name: str) -> Callable[[], Any]:
     try:
         found: Any = one.restorer(value)
     except Exception as error:
-        raise ProviderError(f"{name}: restorer failed for {value.name!r}: {told(error)}") from error
+        raise ProviderError(f"{name}: restorer failed for {value.name!r}: {format_error(error)}") from error
     if not callable(found):
         raise ProviderError(f"{name}: restorer returned {shown(found)} for {value.name!r}; expected a function")
     restorer: Callable[[], Any] = found
@@ -212,7 +212,7 @@ def _absorbed(one: "ConsumesConstants", name: str) -> set[Value]:
     try:
         found: Any = one.absorbed
     except Exception as error:
-        raise ProviderError(f"{name}: absorbed failed: {told(error)}") from error
+        raise ProviderError(f"{name}: absorbed failed: {format_error(error)}") from error
     values = list(found) if isinstance(found, Iterable) else [found]
     if not all(isinstance(value, Value) for value in values):
         raise ProviderError(f"{name}: absorbed is {shown(found)}; expected Values of its constants")

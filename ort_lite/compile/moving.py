@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from ort_lite.errors import ProviderError
-from ort_lite.execute.device_memory import allocated, free_after, freed_with
+from ort_lite.execute.device_memory import allocated, free_after, free_with
 from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
@@ -70,7 +70,7 @@ class Mover:
         handle = allocated(memory, x.nbytes, self._who)
         try:
             made = cast("CopiesInto", hop.transfer).copy_into(x, hop.source, hop.destination, handle)
-            freed_with(made, memory, handle, f"{self._who} copy_into", hop.destination)
+            free_with(made, memory, handle, f"{self._who} copy_into", hop.destination)
         except BaseException as error:
             free_after(error, memory, handle, self._who)
             raise
@@ -110,7 +110,7 @@ class AsyncMover(Mover):
             if made is None:
                 raise ProviderError(f"{self._who} began None; expected a value in the memory of {hop.destination}")
             if memory is not None:
-                freed_with(made, memory, handle, f"{self._who} copy_async", hop.destination)
+                free_with(made, memory, handle, f"{self._who} copy_async", hop.destination)
         except BaseException as error:
             if notification is not None:
                 with suppress(Exception):

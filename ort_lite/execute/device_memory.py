@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ort_lite.dtypes import to_numpy
-from ort_lite.errors import ProviderError, told
+from ort_lite.errors import ProviderError, format_error
 from ort_lite.execute.results import KnownShapes, Wrapper, listed, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.provider.ask import told_as
@@ -23,7 +23,7 @@ def allocated(memory: Allocator, nbytes: int, who: str) -> Any:
     return handle
 
 
-def freed_with(made: Any, memory: Allocator, handle: Any, who: str, device: Device) -> None:
+def free_with(made: Any, memory: Allocator, handle: Any, who: str, device: Device) -> None:
     """The handle goes back to the allocator when the value that lies in it is gone. `who` made the value, for messages.
 
     Raises ProviderError for what no weak reference may point to, and for the handle itself.
@@ -43,7 +43,7 @@ def free_after(error: BaseException, memory: Allocator, handle: Any, who: str) -
     try:
         memory.free(handle)
     except Exception as failure:  # noqa: BLE001  the first error says what went wrong
-        error.add_note(f"{who} free failed: {told(failure)}")
+        error.add_note(f"{who} free failed: {format_error(failure)}")
 
 
 class Allotted(Wrapper):
@@ -68,7 +68,7 @@ class Allotted(Wrapper):
             results = listed(self.function((own, handles)), len(handles), self._who)
             for result, handle in zip(results, handles, strict=True):
                 if handle is not None:
-                    freed_with(result, self._memory, handle, f"{self._who}: into_memory", self._device)
+                    free_with(result, self._memory, handle, f"{self._who}: into_memory", self._device)
                 tied += 1
         except BaseException as error:
             for handle in handles[tied:]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import OrtLiteError, RuntimeException, told
+from ort_lite.errors import OrtLiteError, RuntimeException, format_error
 from ort_lite.execute.results import Expected, listed
 from ort_lite.graph.graph import Value
 from ort_lite.options.options import RunOptions
@@ -131,7 +131,7 @@ def wait_for(notifications: Sequence[Any]) -> None:
 
 
 def _failure(step: Step, error: Exception) -> RuntimeException:
-    return RuntimeException(f"{step} failed: {told(error)}").about(provider=step.provider)
+    return RuntimeException(f"{step} failed: {format_error(error)}").about(provider=step.provider)
 
 
 def _note(step: Step, error: OrtLiteError) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import DType, from_numpy, ort_name, to_numpy
-from ort_lite.errors import InvalidArgument, OutOfMemory, said, told
+from ort_lite.errors import InvalidArgument, OutOfMemory, describe, format_error
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type, type_name
 from ort_lite.provider.current import run_options
@@ -226,9 +226,15 @@ def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value)
     except MemoryError as error:
-        raise OutOfMemory(f"input {name!r} does not fit into memory as an array: {said(error)}").about(input=name) from error
+        raise OutOfMemory(f"input {name!r} does not fit into memory as an array: {describe(error)}").about(
+            input=name
+        ) from error
     except Exception as error:
-        reason = told(error) if not isinstance(error, ValueError | TypeError | RuntimeError) else str(error).partition(".")[0]
+        reason = (
+            format_error(error)
+            if not isinstance(error, ValueError | TypeError | RuntimeError)
+            else str(error).partition(".")[0]
+        )
         raise InvalidArgument(f"input {name!r} makes no array of {ort_name(dtype)}: {reason}").about(
             input=name, expected=ort_name(dtype), got=type(value).__name__
         ) from error
@@ -290,7 +296,7 @@ def _objects(name: str, value: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value, object)
     except Exception as error:
-        raise InvalidArgument(f"input {name!r} makes no array of {ort_name('string')}: {told(error)}").about(
+        raise InvalidArgument(f"input {name!r} makes no array of {ort_name('string')}: {format_error(error)}").about(
             input=name, expected=ort_name("string"), got=type(value).__name__
         ) from error
 
@@ -308,9 +314,9 @@ def _text(name: str, item: Any) -> str:
         ) from error
     except Exception as error:
         kind = type(item).__name__
-        raise InvalidArgument(f"input {name!r} holds an object of class {kind} whose text cannot be made: {told(error)}").about(
-            input=name, expected=ort_name("string"), got=kind
-        ) from error
+        raise InvalidArgument(
+            f"input {name!r} holds an object of class {kind} whose text cannot be made: {format_error(error)}"
+        ).about(input=name, expected=ort_name("string"), got=kind) from error
 
 
 def _type_of(array: np.ndarray[Any, Any]) -> str:

@@ -14,7 +14,7 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
-from ort_lite.errors import ProviderError, RuntimeException, told
+from ort_lite.errors import ProviderError, RuntimeException, format_error
 from ort_lite.execute.results import Checked, Wrapper
 from ort_lite.graph.graph import Value
 from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
@@ -220,7 +220,7 @@ class Stateful:
         try:
             state = self._compiled.create_state()
         except Exception as error:
-            raise RuntimeException(f"{self._name}: create_state failed: {told(error)}") from error
+            raise RuntimeException(f"{self._name}: create_state failed: {format_error(error)}") from error
         held: _Held = _Held(state, self._compiled.release_state if releases_state(self._compiled) else _keep)
         with self._changed:
             self._all.add(held)
@@ -244,7 +244,7 @@ class Stateful:
         failures = [error for each in held if (error := _released(each)) is not None]
         if failures:
             error = failures[0]
-            raise RuntimeException(f"{self._name}: release_state failed: {told(error)}") from error
+            raise RuntimeException(f"{self._name}: release_state failed: {format_error(error)}") from error
 
 
 def _released(held: _Held) -> Exception | None:

@@ -71,7 +71,7 @@ class DroppedConstant:
         )
 
 
-def released(value: Value, restore: Callable[[], Array] | None = None) -> Any:
+def drop_constant(value: Value, restore: Callable[[], Array] | None = None) -> Any:
     """Return the stand-in for `value.constant`; `restore` rebuilds its array."""
     assert value.constant is not None
     return DroppedConstant(value.name, value.constant.dtype, value.constant.shape, restore)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ort_lite.errors import InvalidGraph, said
+from ort_lite.errors import InvalidGraph, describe
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.rules import ShapeRules
@@ -33,7 +33,7 @@ def wrong_forms(model: Model, rules: ShapeRules) -> Iterator[InvalidGraph]:
             try:
                 check_node(node, model, rules)
             except InvalidGraph as error:
-                yield InvalidGraph(f"function {function.name!r} of domain {function.domain!r}: {said(error)}")
+                yield InvalidGraph(f"function {function.name!r} of domain {function.domain!r}: {describe(error)}")
 
 
 def check_node(node: Node, model: Model, rules: ShapeRules) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from ort_lite.dtypes import itemsize, ort_name, to_onnx
-from ort_lite.errors import InvalidGraph, shortened
+from ort_lite.errors import InvalidGraph, shorten
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.types import TensorType, Type
 from ort_lite.load.proto import element_type, pb, text
@@ -45,11 +45,11 @@ def check_attributes(proto: pb.NodeProto) -> None:
     """Raises InvalidGraph for an attribute that comes twice."""
     names = [attribute.name for attribute in proto.attribute]
     if len(set(names)) < len(names):
-        listed = shortened(", ".join(map(str, names[:MANY_ATTRIBUTES])), 1000)
+        listed = shorten(", ".join(map(str, names[:MANY_ATTRIBUTES])), 1000)
         raise InvalidGraph(f"{describe_node(proto)}: it has an attribute twice; the attributes are {listed}").about(proto)
 
 
-def check_found(proto: pb.NodeProto, names: Sequence[str], inputs: Sequence[Value | None]) -> None:
+def check_exists(proto: pb.NodeProto, names: Sequence[str], inputs: Sequence[Value | None]) -> None:
     """Raises InvalidGraph for an input that is named, but is nowhere."""
     for name, value in zip(names, inputs, strict=True):
         if name and value is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ort_lite.graph.flat import Tables
 
 
-def reduced(model: Model) -> tuple[Any, ...]:
+def reduce_model(model: Model) -> tuple[Any, ...]:
     """Reduce a model for `copyreg` as `Model.__reduce__` does, with tensors that lead to spans once restored."""
     _, parts = model.__reduce__()
     return _owning, parts

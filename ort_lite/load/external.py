@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData, OrtLiteError, shortened
+from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData, OrtLiteError, shorten
 from ort_lite.load.files import Changed, NotRegular, OpenFile, open_below, words
 from ort_lite.load.spans import ByteSpan
 
@@ -157,7 +157,7 @@ class ExternalData:
     def _path(self, location: str, who: str) -> tuple[str, str]:
         """The file, links resolved, and the folder because of which it is allowed."""
         if not location or "\0" in location or len(location) > _LONGEST:
-            raise InvalidGraph(f"{who}: external data without a usable location: {shortened(repr(location), 80)}")
+            raise InvalidGraph(f"{who}: external data without a usable location: {shorten(repr(location), 80)}")
         if self.folder is None:
             raise InvalidArgument(f"{who}: its data is in the file {location!r}; load the model by its path, or pass folder=")
         known = self._paths.get(location)

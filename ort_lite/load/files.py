@@ -202,7 +202,7 @@ def read_file(path: Path, most: int | None = None) -> bytes:
         return file.whole()
 
 
-def read_named(path: Path, who: str, most: int | None = None) -> bytes:
+def read_file_for(path: Path, who: str, most: int | None = None) -> bytes:
     """Read a file; errors begin with `who`. Raises NoSuchFile, and Fail for a file that cannot be read."""
     try:
         return read_file(path, most)
@@ -221,7 +221,7 @@ def read_json(path: Path) -> Any:
     """
     import json
 
-    data = read_named(path, os.fspath(path), _MOST_JSON)
+    data = read_file_for(path, os.fspath(path), _MOST_JSON)
     try:
         return json.loads(data.decode("utf-8"))
     except RecursionError as error:

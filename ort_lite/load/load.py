@@ -22,7 +22,7 @@ from ort_lite.graph.types import TensorType, Type
 from ort_lite.load.checks import (
     MANY_ATTRIBUTES,
     check_attributes,
-    check_found,
+    check_exists,
     check_function_names,
     check_input,
     check_node,
@@ -49,9 +49,9 @@ _IMPLICIT_DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
 
 
 def _reduced(model: Model) -> tuple[Any, ...]:
-    from ort_lite.load.copying import reduced
+    from ort_lite.load.copying import reduce_model
 
-    return reduced(model)
+    return reduce_model(model)
 
 
 copyreg.pickle(Model, _reduced)
@@ -306,7 +306,7 @@ class _Loader:
         names, known = proto.input[:], scope.values
         inputs = [known.get(name) or (scope.find(name) if name else None) for name in names]
         if None in inputs:
-            check_found(proto, names, inputs)
+            check_exists(proto, names, inputs)
         if len(proto.attribute) > MANY_ATTRIBUTES:
             check_attributes(proto)
         attributes: list[Attr] = [reader(attribute, lambda: describe_node(proto)) for attribute in proto.attribute]

@@ -66,7 +66,7 @@ class Sole(np.ndarray[Any, Any]):
     """Bytes that a single array looks at, and owns through them."""
 
 
-def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+def allocate_aligned(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """Return an uninitialized array as np.empty does, but aligned to a cache line.
 
     Vectors of a cache line's length that begin elsewhere touch two. A microsecond more than np.empty; raises what that raises.

@@ -13,7 +13,7 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from ort_lite import log
-from ort_lite.errors import RuntimeException, said
+from ort_lite.errors import RuntimeException, describe
 from ort_lite.native import cache
 from ort_lite.native.cpu import Target
 from ort_lite.native.spec import Spec, key_of
@@ -63,7 +63,7 @@ class Background:
             except RuntimeException as error:
                 self._asked.difference_update(self._wanted)  # the next session asks again
                 self._wanted.clear()
-                log.warn(-1, said(error))
+                log.warn(-1, describe(error))
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all that was requested so far is done, at most `seconds`; return True if it is."""
@@ -98,7 +98,7 @@ class Background:
                 self._one(key, spec, target)
             except Exception as error:  # noqa: BLE001  nobody waits for it
                 if not self._ended:
-                    log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {said(error)}")
+                    log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {describe(error)}")
 
     def _one(self, key: str, spec: Spec, target: Target) -> None:
         folder = cache.directory()

@@ -141,7 +141,7 @@ def checked_place(pieces: Sequence[Piece], piece: int, offset: int) -> Place:
     return Place(piece, offset)
 
 
-def checked_entry(pieces: Sequence[Piece], found: Place) -> Place:
+def check_entry(pieces: Sequence[Piece], found: Place) -> Place:
     """Return the offset of a function. Raises BrokenObject if there is no code."""
     piece = pieces[found.piece]
     _check(piece.is_code and found.offset < len(piece.data), "an entry that is no code")
@@ -204,7 +204,7 @@ class _Symbols:
             if info >> 4 == _GLOBAL and section != _UNDEFINED and self._name(start) == name:
                 found = self.target(k, 0)
                 if isinstance(found, Place):
-                    return checked_entry(self._pieces, found)
+                    return check_entry(self._pieces, found)
         raise BrokenObject(f"no function {name.decode()}")
 
 

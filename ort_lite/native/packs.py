@@ -173,7 +173,7 @@ def decode(body: bytes, machine: int) -> Object:
         found = list(_pieces(body, pieces, end + names))
         outside = body[end : end + names].decode("ascii").split("\0")
         links = [_relocation(fields, found, outside, machine) for fields in _RELOCATION.iter_unpack(body[tables:end])]
-        return Object(found, links, elf.checked_entry(found, elf.checked_place(found, entry_piece, entry_offset)))
+        return Object(found, links, elf.check_entry(found, elf.checked_place(found, entry_piece, entry_offset)))
     except (struct.error, UnicodeDecodeError, IndexError) as error:
         raise BrokenObject(f"an object of {len(body)} bytes: {error}") from None
 

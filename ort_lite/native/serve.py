@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
-from ort_lite.errors import KernelCompileError, said
+from ort_lite.errors import KernelCompileError, describe
 from ort_lite.native import cache
 from ort_lite.native.claims import Claims
 from ort_lite.native.cpu import Target
@@ -42,7 +42,7 @@ def serve(output: int) -> None:
         try:
             answer: tuple[str, Any] = _ahead(request, target, *rest) if rest else _answer(key, pickle.loads(request), target)
         except KernelCompileError as error:
-            answer = ("error", said(error))
+            answer = ("error", describe(error))
         except Exception as error:  # noqa: BLE001  whatever keeps this process from importing what the other one has
             answer = ("elsewhere", repr(error))
         try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, DType
 from ort_lite.errors import InvalidArgument, InvalidParams
-from ort_lite.load.files import read_named, write_file
+from ort_lite.load.files import read_file_for, write_file
 from ort_lite.load.spans import Backing, ByteSpan
 from ort_lite.record import Record
 from ort_lite.tensors.dltensor import CPU, check_size, check_type, code_of, type_of
@@ -55,7 +55,7 @@ def written(data: bytes, target: Target) -> bytes:
 
 def _contents(source: ParamsSource) -> Any:
     if isinstance(source, (str, os.PathLike)):
-        return read_named(source, os.fspath(source))
+        return read_file_for(source, os.fspath(source))
     return source.read() if hasattr(source, "read") else source
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from ort_lite.errors import ProviderError, told
+from ort_lite.errors import ProviderError, format_error
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.partition.assignment import Copy, Hop
 from ort_lite.provider.ask import ask
@@ -72,5 +72,5 @@ def can_copy(transfer: DataTransfer, source: Device, destination: Device) -> boo
     except Exception as error:
         who = type(transfer).__name__
         raise ProviderError(
-            f"{who}: can_copy({source}, {destination}) of a provider's data_transfer failed: {told(error)}"
+            f"{who}: can_copy({source}, {destination}) of a provider's data_transfer failed: {format_error(error)}"
         ) from error

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import Fail, OrtLiteError, PlacementError, UnknownOperator, told
+from ort_lite.errors import Fail, OrtLiteError, PlacementError, UnknownOperator, format_error
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.inference.rules import ShapeRules
@@ -64,7 +64,7 @@ class Partitioner:
             error.add_note(f"in {name}")
             raise
         except Exception as error:
-            raise Fail(f"{name} failed: {told(error)}") from error
+            raise Fail(f"{name} failed: {format_error(error)}") from error
         if isinstance(found, Assignment) and found.graph is self.graph and found.placements.keys() == greedy.placements.keys():
             return found
         came = "an Assignment of other nodes" if isinstance(found, Assignment) else shown(found)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ort_lite.errors import PlacementError, told
+from ort_lite.errors import PlacementError, format_error
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.record import Record
@@ -124,4 +124,4 @@ def _matches(rule: PlacementRule, node: Node) -> bool:
     try:
         return rule.matches(node)
     except Exception as error:
-        raise PlacementError(f"{node}: {rule} cannot be asked about it: {told(error)}").about(node) from error
+        raise PlacementError(f"{node}: {rule} cannot be asked about it: {format_error(error)}").about(node) from error

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
-from ort_lite.errors import ProviderError, told
+from ort_lite.errors import ProviderError, format_error
 from ort_lite.record import Record
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class EntryPoint(Record):
             for part in attribute.split(".") if attribute else ():
                 found = getattr(found, part.strip())
         except (Exception, SystemExit) as error:
-            raise self.error(f"cannot be imported: {told(error)}; repair or uninstall that distribution") from error
+            raise self.error(f"cannot be imported: {format_error(error)}; repair or uninstall that distribution") from error
         if (seconds := perf_counter() - begin) > _LONG:
             log.warn(log.WARNING, f"{self} took {seconds:.1f} s to import")
         return found

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import ProviderError, told
+from ort_lite.errors import ProviderError, format_error
 from ort_lite.inference.rules import RuleFamily, ShapeRule
 from ort_lite.plugins.entry_points import is_provider
 
@@ -21,7 +21,7 @@ def answers_of(plugins: list[Any], hook: str) -> list[Any]:
             try:
                 manager.register(plugin, name=str(id(plugin)))
             except Exception as error:
-                raise ProviderError(f"plugin {getattr(plugin, '__name__', plugin)}: {hook}: {told(error)}") from error
+                raise ProviderError(f"plugin {getattr(plugin, '__name__', plugin)}: {hook}: {format_error(error)}") from error
     return [answer for answer in _asked(manager, hook) if answer is not None]
 
 
@@ -36,7 +36,7 @@ def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
             if expected and answer is not None:
                 answer = list(answer)
         except Exception as error:
-            raise ProviderError(f"{who} failed: {told(error)}") from error
+            raise ProviderError(f"{who} failed: {format_error(error)}") from error
         for each in answer if expected and answer is not None else ():
             if not fits(each):
                 raise ProviderError(f"{who} gave {each!r}; expected {expected}")

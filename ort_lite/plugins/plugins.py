@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ort_lite._version import __version__
-from ort_lite.errors import InvalidArgument, ProviderError, hint, said
+from ort_lite.errors import InvalidArgument, ProviderError, describe, hint
 from ort_lite.graph.graph import Node
 from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
@@ -177,7 +177,7 @@ class Registry:
             try:
                 cls = self._find(name)
             except ProviderError as error:
-                warnings.warn(f"{said(error)}; it is left out", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"{describe(error)}; it is left out", RuntimeWarning, stacklevel=2)
                 continue
             if cls is not None and getattr(cls, "default", True):
                 chosen.append((name in BUILT_IN_PROVIDERS, -getattr(cls, "priority", 0), name))
@@ -262,7 +262,7 @@ class Registry:
             try:
                 plugins.append(entry.load())
             except ProviderError as error:
-                warnings.warn(f"{said(error)}; its hooks are not called", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"{describe(error)}; its hooks are not called", RuntimeWarning, stacklevel=2)
         return answers_of([found for found in plugins if not any(found is one for one in self._plugins)], hook)
 
     def _registered_answers(self, hook: str) -> list[Any]:

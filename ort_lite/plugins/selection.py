@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from ort_lite import log
-from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint, said, told
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, describe, format_error, hint
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.memory import locks
 from ort_lite.options import config_keys
@@ -123,7 +123,7 @@ def readable(
     except InvalidArgument as error:
         if options.strict:
             raise
-        log.warn(options, f"{said(error)}; the session uses {DEFAULT} alone")
+        log.warn(options, f"{describe(error)}; the session uses {DEFAULT} alone")
         return [DEFAULT], None
     return entries, provider_options
 
@@ -212,15 +212,15 @@ def _create(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[Executi
         return create(entry, own), ""
     except NoDevice as error:
         if policy.required:
-            text = f"{_name(entry)} is required and has no device: {said(error)}; make one available, or {WITHOUT_IT}"
+            text = f"{_name(entry)} is required and has no device: {describe(error)}; make one available, or {WITHOUT_IT}"
             raise ProviderError(text).about(provider=_name(entry)) from error
-        return None, f"{_name(entry)} has no device: {said(error)}; it is left out"
+        return None, f"{_name(entry)} has no device: {describe(error)}; it is left out"
     except InvalidArgument:
         raise
     except OrtLiteError as error:
         if policy.required or policy.on_create_error == policy_options.RAISE:
             raise
-        return None, f"{said(error)}; it is left out"
+        return None, f"{describe(error)}; it is left out"
 
 
 def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
@@ -255,10 +255,10 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
 def _refusal(entry: Any, options: Mapping[str, Any], error: Exception) -> OrtLiteError:
     """The error that names a provider which could not be created: the provider's own, if it does that already."""
     name = _name(entry)
-    if isinstance(error, NoDevice) or (isinstance(error, OrtLiteError) and name in said(error)):
+    if isinstance(error, NoDevice) or (isinstance(error, OrtLiteError) and name in describe(error)):
         return error.about(provider=name)
     kind = InvalidArgument if isinstance(error, InvalidArgument) else ProviderError
-    text = f"{name} could not be created with options {shown(dict(options))}: {told(error)}"
+    text = f"{name} could not be created with options {shown(dict(options))}: {format_error(error)}"
     return kind(text).about(provider=name).like(error)
 
 
@@ -272,7 +272,7 @@ def _check_attributes(provider: ExecutionProvider) -> None:
             getattr(provider, attribute)
         except Exception as error:
             name = _name(type(provider))
-            raise ProviderError(f"{name}: {attribute} failed: {told(error)}").about(provider=name) from error
+            raise ProviderError(f"{name}: {attribute} failed: {format_error(error)}").about(provider=name) from error
 
 
 def _check_version(cls: Any) -> None:

@@ -5,7 +5,7 @@ By its attributes: nine Protocols that can be asked at run time take 3 ms to def
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from ort_lite.errors import ProviderError, told
+from ort_lite.errors import ProviderError, format_error
 
 if TYPE_CHECKING:
     from ort_lite.provider.compiled import (
@@ -28,7 +28,7 @@ def _has(one: object, name: str) -> bool:
     try:
         return hasattr(one, name)
     except Exception as error:
-        raise ProviderError(f"{type(one).__name__}, a compiled partition: {name} failed: {told(error)}") from error
+        raise ProviderError(f"{type(one).__name__}, a compiled partition: {name} failed: {format_error(error)}") from error
 
 
 def computes_into_memory(one: object) -> "TypeGuard[ComputesIntoMemory]":

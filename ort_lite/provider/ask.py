@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, told
+from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, format_error
 from ort_lite.inference.rules import RuleFamily, ShapeRule
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.provider.provider import Capability, Device, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
@@ -40,7 +40,7 @@ def ask(
     except Exception as raised:
         checkpoint()  # a creation that has ended is not the provider's failure
         kind = InvalidArgument if hook in _OPTIONS and isinstance(raised, InvalidArgument) else error
-        raise kind(f"{name}: {hook} failed: {told(raised)}").about(provider=name).like(raised) from raised
+        raise kind(f"{name}: {hook} failed: {format_error(raised)}").about(provider=name).like(raised) from raised
     if hook in _ANSWERS:
         fits, expected = _ANSWERS[hook]
         if not fits(answer):
@@ -59,7 +59,7 @@ def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -
         answer = getattr(made, method)()
     except Exception as raised:
         checkpoint()
-        raise ProviderError(f"{maker}: {method} failed: {told(raised)}") from raised
+        raise ProviderError(f"{maker}: {method} failed: {format_error(raised)}") from raised
     if expected is not None and not isinstance(answer, expected):
         raise ProviderError(f"{maker}: {method} returned {shown(answer)}; expected a {expected.__name__}")
     return answer
@@ -74,7 +74,7 @@ def told_as(what: str) -> Iterator[None]:
         error.named(what)
         raise
     except Exception as error:
-        raise RuntimeException(f"{what} failed: {told(error)}") from error
+        raise RuntimeException(f"{what} failed: {format_error(error)}") from error
 
 
 def who(provider: Any) -> str:

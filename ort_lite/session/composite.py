@@ -140,7 +140,7 @@ class CompositeProvider(ExecutionProvider):
 
     def on_session_initialization_end(self) -> None:
         self._units.clear()
-        lifecycle.initialized(self.children)
+        lifecycle.finish_initialization(self.children)
 
     def on_run_start(self, options: RunOptions | None) -> None:
         for child in lifecycle.with_hook(self.children, "on_run_start"):

@@ -28,7 +28,7 @@ def put(array: Array, provider: ExecutionProvider) -> DeviceTensor:
     return DeviceTensor(made, provider, dtype, plain.shape)
 
 
-def fetched(tensor: DeviceTensor) -> Array:
+def fetch(tensor: DeviceTensor) -> Array:
     """A copy of the elements on the CPU."""
     (array,) = _mover(tensor.provider, tensor.dtype, tensor.shape, tensor.device, CPU)([tensor.value])
     found: Array = array
@@ -50,7 +50,7 @@ def take(tensor: DeviceTensor, made: DeviceTensor) -> None:
     elif can_copy(_transfer(tensor.provider), made.device, tensor.device):
         _overwrite(tensor, made.value, made.device)
     else:
-        fill(tensor, fetched(made))
+        fill(tensor, fetch(made))
 
 
 def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...], address: int) -> DeviceTensor:

@@ -20,7 +20,7 @@ from ort_lite.options.options import RunOptions
 from ort_lite.partition.borders import can_copy, copies, transfers_of
 from ort_lite.provider.ask import shown, who
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
-from ort_lite.session.device_values import fetched, put
+from ort_lite.session.device_values import fetch, put
 from ort_lite.session.prepare import Prepared
 from ort_lite.session.ready import Ready
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device
@@ -97,7 +97,7 @@ class ReadyOnDevices(Ready):
             return put(x.value if type(x) is UncopiedValue else x, provider)
         made = DeviceTensor(x, provider, value.dtype or "", _shape_of(value, x, provider, shape))
         if id(x) in seen:
-            return put(fetched(made), provider)
+            return put(fetch(made), provider)
         seen.add(id(x))
         return made
 

@@ -144,8 +144,8 @@ def make_state(
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-            lifecycle.drop_absorbed(prepared.assignment, prepared.compiled)
-        lifecycle.initialized(chosen.providers)
+            lifecycle.drop_consumed(prepared.assignment, prepared.compiled)
+        lifecycle.finish_initialization(chosen.providers)
         if account.budget.limit is not None:
             from ort_lite.session import footprint
 

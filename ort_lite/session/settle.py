@@ -3,7 +3,7 @@
 from typing import Any
 
 from ort_lite.compile.compile import Compiled, Compiler, PartitionsFailed
-from ort_lite.errors import CompileError, OrtLiteError, said
+from ort_lite.errors import CompileError, OrtLiteError, describe
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.model import Model
 from ort_lite.log.events import Span, no_span
@@ -105,7 +105,7 @@ def _unclaimed_error(partitioner: Partitioner, claims: Claims, failure: Partitio
     error = partitioner.error(claims)
     if failure is None or not isinstance(error, NotSupported):
         return error
-    both = CompileError(f"{said(failure)}; and {said(error)}").like(error)
+    both = CompileError(f"{describe(failure)}; and {describe(error)}").like(error)
     both.__cause__ = failure
     return both
 

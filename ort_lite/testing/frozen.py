@@ -42,7 +42,7 @@ def snapshot(thing: Any, without: Collection[Any] = ()) -> dict[str, Seen]:
     return dict(_Walk(_package(thing), {id(one) for one in without}).walk(thing, "partition", DEPTH))
 
 
-def changed(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> list[str]:
+def changes(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> list[str]:
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 

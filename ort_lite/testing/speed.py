@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from ort_lite.record import Record
-from ort_lite.testing.checks.tries import made, ran
+from ort_lite.testing.checks.tries import call_for, ran
 from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Kit, copied, reference
 
@@ -44,7 +44,7 @@ def _largest(kit: Kit) -> dict[str, GeneratedCase]:
 
 
 def _time(kit: Kit, name: str, case: GeneratedCase) -> Iterator[Speed]:
-    sessions = [made(partial(kit.session, case.model)), made(partial(reference, case.model))]
+    sessions = [call_for(partial(kit.session, case.model)), call_for(partial(reference, case.model))]
     if not any(isinstance(one, Exception) or isinstance(ran(one, case.feeds[0]), Exception) for one in sessions):
         yield Speed(name, *(median(_seconds(session, case) for _ in range(RUNS)) for session in sessions))
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
+from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, format_error, hint
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
@@ -104,7 +104,7 @@ def transform(
     """
     _check(transforms, level, disabled)
     graph = model.graph
-    chosen = chosen_of(transforms, level, disabled)
+    chosen = transforms_of(transforms, level, disabled)
     before = sum(1 for _ in graph.all_nodes())
     rewriter = Rewriter(graph, Inference(rules), model.opset_imports, fold_limit)
     driver = Driver(rewriter) if span is no_span else _WatchedDriver(rewriter, span)
@@ -128,7 +128,7 @@ def transform(
     )
 
 
-def chosen_of(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> list[Transform]:
+def transforms_of(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> list[Transform]:
     """Return the transforms that run at an optimisation level. Raises InvalidArgument for two of one name."""
     names = [t.name for t in transforms]
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -352,7 +352,7 @@ class _WatchedDriver(Driver):
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:
     return Fail(
-        f"the transform {transform.name} failed at {where}: {told(error)}; without it: disabled_optimizers=[{transform.name!r}]"
+        f"the transform {transform.name} failed at {where}: {format_error(error)}; without it: disabled_optimizers=[{transform.name!r}]"
     )
 
 

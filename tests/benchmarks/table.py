@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import ort_lite
-from ort_lite.errors import told
+from ort_lite.errors import format_error
 from ort_lite.tools.cli.bench import lines
 from ort_lite.tools.cli.benchmark.comparison import Result, compared
 from ort_lite.tools.cli.benchmark.machine import cores, cpu
@@ -45,7 +45,7 @@ def measure(row: Row, threads: int, against: Rival, seconds: float) -> Result:
             theirs, control = (against.open(row.model, threads, row.feeds) for _ in range(2))
             theirs()
         except Exception as error:  # noqa: BLE001  whatever another runtime raises
-            return Result(name, failed=f"{against.name}: {told(error)}")
+            return Result(name, failed=f"{against.name}: {format_error(error)}")
         return compared(name, partial(session.run, None, row.feeds), theirs, control, outputs, against.name, seconds)
 
 

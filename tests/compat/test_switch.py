@@ -75,7 +75,7 @@ def test_errors_are_where_programs_import_them_from(switched: ModuleType, code: 
 
 
 def test_an_error_that_tells_of_another_has_one_status(switched: ModuleType) -> None:
-    told = errors.CompileError(errors.told(errors.InvalidArgument("what")))
+    told = errors.CompileError(errors.format_error(errors.InvalidArgument("what")))
     assert str(told) == "[ONNXRuntimeError] : 11 : EP_FAIL : InvalidArgument: what"
 
 
@@ -156,7 +156,7 @@ def test_words_that_programs_look_for_are_in_both_texts(
     with pytest.raises(errors.InvalidArgument, match=r"^\[ONNXRuntimeError\] : 2 : INVALID_ARGUMENT : ") as caught:
         switched.InferenceSession(model).run(outputs, feed)
     assert words in str(caught.value)
-    assert words not in errors.said(caught.value)
+    assert words not in errors.describe(caught.value)
 
 
 def test_it_is_found_without_being_imported(alone: ModuleType) -> None:

@@ -15,7 +15,7 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
 from ort_lite.graph import Value
-from ort_lite.graph.released import DroppedConstant, check_there, released
+from ort_lite.graph.released import DroppedConstant, check_there, drop_constant
 from ort_lite.provider import CompiledPartition, Partition, ProfileEvent, RunOptions, run_options
 from ort_lite.provider.export import partition_model
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate
@@ -98,12 +98,12 @@ def test_a_provider_without_a_node_is_not_told_of_runs() -> None:
 
 
 def test_a_session_whose_providers_have_no_hooks_runs_as_without_them() -> None:
-    from ort_lite.compile.lifecycle import hooked
+    from ort_lite.compile.lifecycle import call_hooks
 
     def run(inputs: Sequence[Any]) -> list[Any]:
         return []
 
-    assert hooked(run, [NumpyProvider(), CpuStandIn()]) is run
+    assert call_hooks(run, [NumpyProvider(), CpuStandIn()]) is run
 
 
 def test_a_hook_that_fails_is_named() -> None:
@@ -231,7 +231,7 @@ def test_a_constant_that_the_next_provider_may_need_stays() -> None:
 
 def given_up() -> Value:
     value = Value("w", constant=np.ones((1000, 1000), np.float32))
-    value.constant = released(value)
+    value.constant = drop_constant(value)
     return value
 
 
@@ -247,7 +247,7 @@ def test_a_given_up_constant_has_type_and_shape() -> None:
 
 def test_what_can_be_made_again_is_there_for_whoever_asks() -> None:
     value, array = Value("w", constant=np.arange(6.0)), np.arange(6.0)
-    value.constant = released(value, array.copy)
+    value.constant = drop_constant(value, array.copy)
     released_one: Any = value.constant
     assert (len(released_one), released_one[2], released_one.tobytes()) == (6, 2.0, array.tobytes())
     np.testing.assert_array_equal(np.add(released_one, 1), array + 1)

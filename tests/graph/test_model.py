@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ort_lite.errors import RuntimeException
 from ort_lite.graph import Attr, Function, Graph, Model, Names, TensorType, Value
-from ort_lite.graph.released import released
+from ort_lite.graph.released import drop_constant
 from ort_lite.shapes import symbol
 from tests.graph.test_graph import chain, op, value, with_body
 
@@ -107,7 +107,7 @@ class TestPickle:
     def test_a_constant_that_was_given_up_cannot_be_copied(self, again: Callable[[Model], Model]) -> None:
         graph = Graph("main")
         gone = graph.add_initializer(Value("w", constant=np.zeros(2, np.float32)))
-        gone.constant = released(gone)
+        gone.constant = drop_constant(gone)
         with pytest.raises(RuntimeException, match="constant 'w' was given up"):
             again(Model(graph, {"": 17}))
 

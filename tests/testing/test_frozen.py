@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_lite.testing.frozen import changed, snapshot
+from ort_lite.testing.frozen import changes, snapshot
 
 
 class Part:
@@ -37,7 +37,7 @@ def found(change: Callable[[Part], object], wrap: Callable[[Part], Any] = lambda
     thing = wrap(part)
     before = snapshot(thing)
     change(part)
-    return changed(before, snapshot(thing))
+    return changes(before, snapshot(thing))
 
 
 def closure(part: Part) -> Any:
@@ -88,7 +88,7 @@ def test_what_is_left_out_is_not_looked_into() -> None:
     part.inner = Part()
     before = snapshot(part, [part.inner])
     part.inner.count = 5
-    assert changed(before, snapshot(part, [part.inner])) == []
+    assert changes(before, snapshot(part, [part.inner])) == []
 
 
 def test_objects_of_other_packages_keep_their_own_books() -> None:
@@ -103,9 +103,9 @@ def test_objects_of_other_packages_keep_their_own_books() -> None:
     part.table["handle"] = handle
     before = snapshot(part)
     handle.uses += 1
-    assert changed(before, snapshot(part)) == []
+    assert changes(before, snapshot(part)) == []
     part.table["handle"] = Handle()
-    assert changed(before, snapshot(part)) == ["partition.table['handle']"]
+    assert changes(before, snapshot(part)) == ["partition.table['handle']"]
 
 
 def test_an_object_is_another_than_the_one_that_lay_where_it_lies() -> None:
@@ -114,4 +114,4 @@ def test_an_object_is_another_than_the_one_that_lay_where_it_lies() -> None:
     before = snapshot(part)
     del part.table["last"]
     part.table["last"] = object()
-    assert changed(before, snapshot(part)) == ["partition.table['last']"]
+    assert changes(before, snapshot(part)) == ["partition.table['last']"]

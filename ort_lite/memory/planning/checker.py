@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from ort_lite.errors import InvalidPlan, told
+from ort_lite.errors import InvalidPlan, format_error
 from ort_lite.memory.planning.blocks import Blocks
 from ort_lite.memory.planning.lifetimes import TensorId
 from ort_lite.memory.planning.neighbours import Words
@@ -64,7 +64,7 @@ def check_disjoint(tensors: Iterable[Occupied], where: str) -> None:
     )
 
 
-def checked_offsets(
+def check_offsets(
     who: str, pack: Callable[[Blocks, int], Words | Sequence[int]], blocks: Blocks, names: Sequence[str], capacity: int
 ) -> Words:
     """Return checked offsets of `pack`. Raises InvalidPlan that names `who` and the block for offsets that are unsafe.
@@ -74,7 +74,7 @@ def checked_offsets(
     try:
         found = np.array(pack(blocks.of(blocks.size.copy()), capacity))
     except Exception as error:
-        raise InvalidPlan(f"{who} failed: {told(error)}") from error
+        raise InvalidPlan(f"{who} failed: {format_error(error)}") from error
     if found.shape != (blocks.n,) or found.dtype.kind not in "iu":
         raise InvalidPlan(
             f"{who}: {found.dtype} of shape {found.shape}, expected {blocks.n} integers, the offset of each block"

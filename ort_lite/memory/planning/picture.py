@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from ort_lite.errors import shortened
+from ort_lite.errors import shorten
 from ort_lite.record import Record
 
 MOST = 250
@@ -74,7 +74,7 @@ def _svg(arena: Arena, boxes: Sequence[Box]) -> str:
 
 
 def _rectangle(box: Box, across: float, up: float) -> str:
-    told = escape(f"{shortened(box.name, _NAME)}: {box.size:,} bytes at {box.offset:,}, operators {box.begin} to {box.end - 1}")
+    told = escape(f"{shorten(box.name, _NAME)}: {box.size:,} bytes at {box.offset:,}, operators {box.begin} to {box.end - 1}")
     y, width = _TOP + _HEIGHT - (box.offset + box.size) * up, (box.end - box.begin) * across
     where = f'x="{box.begin * across:.1f}" y="{y:.1f}" width="{width:.1f}" height="{box.size * up:.1f}"'
     return f"<rect {where}><title>{told}</title></rect>"

@@ -136,7 +136,7 @@ def packed(planner: MemoryPlanner, blocks: Blocks, names: Sequence[str], capacit
         return blocks.size
     if PLANNERS.get(planner.name) is planner:
         return np.asarray(planner.pack(blocks, capacity), np.int64)
-    from ort_lite.memory.planning.checker import checked_offsets
+    from ort_lite.memory.planning.checker import check_offsets
 
     who = f"memory planner {planner.name!r} ({type(planner).__module__}.{type(planner).__qualname__})"
-    return checked_offsets(who, planner.pack, blocks, names, capacity)
+    return check_offsets(who, planner.pack, blocks, names, capacity)

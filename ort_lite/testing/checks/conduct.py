@@ -13,8 +13,8 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import held_constants, made, ran, session_with_constants, sessions, told
-from ort_lite.testing.frozen import changed, snapshot
+from ort_lite.testing.checks.tries import call_for, held_constants, ran, session_with_constants, sessions, told
+from ort_lite.testing.frozen import changes, snapshot
 from ort_lite.testing.kit import Finding, Kit, copied
 
 THREADS, RUNS, PAUSED_RUNS = 8, 12, 2
@@ -34,7 +34,7 @@ def inputs_untouched(kit: Kit) -> list[Finding]:
         found += [Finding("inputs_untouched", case.name, f"it wrote to input {name!r}") for name in written]
         for array in feed.values():
             array.setflags(write=False)
-        locked = made(partial(session.run, None, feed))
+        locked = call_for(partial(session.run, None, feed))
         if isinstance(locked, Exception) and not written:
             found.append(Finding("inputs_untouched", case.name, f"with read-only inputs: {told(locked)}"))
         found += _constants_written(kit, case)
@@ -94,7 +94,7 @@ def statelessness(kit: Kit) -> list[Finding]:
         ran(session, others)
         again = [session.run(None, feed) for _ in range(3)]
         for state, partition in zip(before, compiled, strict=True):
-            what = changed(state, snapshot(partition, outside))
+            what = changes(state, snapshot(partition, outside))
             found += [Finding("statelessness", case.name, f"a run changed {path}") for path in what[:3]]
         if any(_bits(a) != _bits(b) for results in again for a, b in zip(first, results, strict=True)):
             found.append(Finding("statelessness", case.name, "the same inputs gave other bits in a later run"))
@@ -133,7 +133,7 @@ def _hammered(
             if over.is_set():
                 return
             with _pauses() if paused else nullcontext():
-                got = made(lambda: session.run(None, feed))
+                got = call_for(lambda: session.run(None, feed))
             if isinstance(got, Exception):
                 problems.append(told(got))
             elif any(_bits(a) != _bits(b) for a, b in zip(got, expected, strict=True)):
@@ -197,7 +197,7 @@ def instances(kit: Kit) -> list[Finding]:
     found = []
     several = kit.some[:8]
     for case, other in zip(several, (*several[1:], *several[:1]), strict=True):
-        first, second = made(partial(kit.session, case.model)), made(partial(kit.session, other.model))
+        first, second = call_for(partial(kit.session, case.model)), call_for(partial(kit.session, other.model))
         if isinstance(first, Exception) or isinstance(second, Exception):
             continue  # a finding of `claims`
         for session, expected in ((first, case), (second, other), (first, case)):
@@ -212,7 +212,7 @@ def errors(kit: Kit) -> list[Finding]:
     """A run that fails, or runs with other sizes, leave the session as it was: the next one gives what the first gave."""
     found: list[Finding] = []
     for case in kit.some:
-        session = made(partial(kit.session, cases.with_open_dimensions(case)))
+        session = call_for(partial(kit.session, cases.with_open_dimensions(case)))
         wanted = session if isinstance(session, Exception) else ran(session, case.feed)
         if isinstance(wanted, Exception):
             continue  # a finding of `shapes`

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.testing.checks.tries import made, ran, told
+from ort_lite.testing.checks.tries import call_for, ran, told
 from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Finding, Kit
 
@@ -48,7 +48,7 @@ def _of_kind(kit: Kit, kind: str) -> list[Finding]:
 def _failure(kit: Kit, case: GeneratedCase, deviated: set[str]) -> str | None:
     """Describe the first wrong run. Operators that deviate as known are added to `deviated`."""
     expected = kit.models.expected(case)
-    session: Any = made(partial(kit.session, case.model))
+    session: Any = call_for(partial(kit.session, case.model))
     if isinstance(session, Exception):
         return f"it claims {', '.join(kit.takes(case))}, and then: {told(session)}"
     for k, (feed, right) in enumerate(zip(case.feeds, expected or (), strict=True)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
 from ort_lite.provider.provider import CPU, Partition
-from ort_lite.testing.checks.tries import made, new_sessions, told
+from ort_lite.testing.checks.tries import call_for, new_sessions, told
 from ort_lite.testing.kit import Finding, Kit
 
 
@@ -19,7 +19,7 @@ def handles(kit: Kit) -> list[Finding]:
     found = []
     for name, session, feed in _sessions(kit):
         for partition, compiled in _whole(kit, session, feed):
-            texts = made(partial(_problems, partition, compiled, feed))
+            texts = call_for(partial(_problems, partition, compiled, feed))
             texts = [told(texts)] if isinstance(texts, Exception) else texts
             found += [Finding("handles", name, text) for text in texts]
     return found
@@ -32,7 +32,7 @@ def _problems(partition: Partition, compiled: Any, feed: Any) -> list[str]:
 def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
     yield from ((case.name, session, case.feed) for case, session in new_sessions(kit, len(kit.some)))
     for case in kit.of_kind("graphs")[::4]:
-        session = made(partial(kit.session, case.model))
+        session = call_for(partial(kit.session, case.model))
         if not isinstance(session, Exception):
             yield case.name, session, case.feeds[0]
 

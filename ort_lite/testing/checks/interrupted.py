@@ -12,7 +12,7 @@ from ort_lite.options.options import RunOptions
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
 from ort_lite.testing.checks.memory import short_collections
-from ort_lite.testing.checks.tries import made, ran, told
+from ort_lite.testing.checks.tries import call_for, ran, told
 from ort_lite.testing.kit import Finding, Kit, copied
 from ort_lite.testing.ledger import Ledger
 
@@ -29,7 +29,7 @@ def _spoilt(kit: Kit, case: Case) -> Iterator[str]:
     provider = kit.make()
     memory = provider.allocator()
     books = None if memory is None else Ledger.of(memory)
-    session = made(partial(kit.session, cases.with_any_sizes(case), provider))
+    session = call_for(partial(kit.session, cases.with_any_sizes(case), provider))
     wanted = session if isinstance(session, Exception) else ran(session, case.feed)
     if isinstance(wanted, Exception):
         return  # a finding of `sizes`
@@ -72,6 +72,6 @@ def _unfitting(case: Case) -> Iterator[dict[str, Any]]:
 def _terminated(session: Any, feed: Mapping[str, Any]) -> Iterator[str]:
     options = RunOptions()
     options.terminate = True
-    ended = made(lambda: session.run(None, copied(feed), options))
+    ended = call_for(lambda: session.run(None, copied(feed), options))
     if isinstance(ended, Exception) and not isinstance(ended, RunTerminated):
         yield f"a run that was terminated raised {told(ended)}; expected RunTerminated"

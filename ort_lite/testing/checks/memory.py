@@ -13,7 +13,7 @@ import numpy as np
 
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.testing.cases import Case, of_size, with_open_dimensions
-from ort_lite.testing.checks.tries import made, new_sessions, ran, told
+from ort_lite.testing.checks.tries import call_for, new_sessions, ran, told
 from ort_lite.testing.kit import Finding, Kit, compare, copied
 from ort_lite.testing.ledger import Ledger
 
@@ -40,11 +40,11 @@ def transfer(kit: Kit) -> list[Finding]:
     found = []
     for array in _samples(kit):
         for label, inwards in _ways_in(provider, way).items():
-            text = made(partial(_there_and_back, inwards, way, provider.device, array))
+            text = call_for(partial(_there_and_back, inwards, way, provider.device, array))
             if text is not None:
                 what = f"{array.dtype}{list(array.shape)}{_layout(array)}, {label}"
                 found.append(Finding("transfer", what, told(text) if isinstance(text, Exception) else text))
-    text = made(partial(_side_by_side, provider, way))
+    text = call_for(partial(_side_by_side, provider, way))
     return found + [Finding("transfer", "several", told(text) if isinstance(text, Exception) else text)] * (text is not None)
 
 
@@ -171,7 +171,7 @@ def _kept_for_shapes(kit: Kit, case: Case) -> str | None:
     The largest comes first: what only grew because a larger one came is no cache.
     """
     provider = kit.make()
-    session = made(partial(kit.session, with_open_dimensions(case), provider))
+    session = call_for(partial(kit.session, with_open_dimensions(case), provider))
     left = list(range(1, SHAPES * MOST_SHAPES + 1))
     if isinstance(session, Exception) or isinstance(ran(session, of_size(case, left[-1])), Exception):
         return None  # a finding of `shapes`, or a size that the operator does not have
@@ -244,7 +244,7 @@ def _books(kit: Kit, case: Case) -> list[str]:
         return []
     ledger = Ledger.of(memory)
     at_first = ledger.in_use()
-    session = made(partial(kit.session, case.model, provider))
+    session = call_for(partial(kit.session, case.model, provider))
     if isinstance(session, Exception) or isinstance(ran(session, case.feed), Exception):
         return []  # a finding of `claims`
     gc.collect()

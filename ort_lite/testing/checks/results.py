@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import made, new_result, ran, session_with_constants, told
+from ort_lite.testing.checks.tries import call_for, new_result, ran, session_with_constants, told
 from ort_lite.testing.kit import Finding, Kit, reference
 
 
@@ -50,7 +50,7 @@ def shapes(kit: Kit) -> list[Finding]:
     found = []
     for case in kit.some:
         model = cases.with_open_dimensions(case)
-        session, cpu = made(partial(kit.session, model)), made(partial(reference, model))
+        session, cpu = call_for(partial(kit.session, model)), call_for(partial(reference, model))
         if isinstance(cpu, Exception):
             continue
         if isinstance(session, Exception):
@@ -76,7 +76,7 @@ def _numbers(kit: Kit, case: Case) -> list[Finding]:
     if feed is None or len(set(case.operators)) > 1:
         return []
     model = cases.with_rank_0(case)
-    wanted = made(lambda: reference(model).run(None, feed))
+    wanted = call_for(lambda: reference(model).run(None, feed))
     text = None if isinstance(wanted, Exception) else _differs(kit, new_result(kit, model, feed), wanted, case)
     return [] if text is None else [Finding("shapes", f"{case.name}, 0-d", text)]
 

@@ -12,7 +12,7 @@ from typing import Any
 from ort_lite.errors import OrtLiteError
 from ort_lite.provider.context_nodes import BYTES, is_context
 from ort_lite.session.context import NothingToSave
-from ort_lite.testing.checks.tries import made, ran, told
+from ort_lite.testing.checks.tries import call_for, ran, told
 from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Finding, Kit
 
@@ -26,11 +26,11 @@ def saved(kit: Kit) -> list[Finding]:
     found: list[Finding] = []
     with TemporaryDirectory() as folder:
         for k, case in enumerate(_with_most(kit)):
-            session = made(partial(kit.session, case.model))
+            session = call_for(partial(kit.session, case.model))
             if isinstance(session, Exception) or isinstance(ran(session, case.feeds[0]), Exception):
                 continue  # a finding of `graphs` or `attributes`
             path = Path(folder, f"{k}.onnx")
-            error = made(partial(session.save_compiled, path))
+            error = call_for(partial(session.save_compiled, path))
             if isinstance(error, NothingToSave):
                 return found
             told_of = [told(error)] if isinstance(error, Exception) else _loaded(kit, case, session, path)
@@ -51,14 +51,14 @@ def _with_most(kit: Kit) -> list[GeneratedCase]:
 def _loaded(kit: Kit, case: GeneratedCase, session: Any, path: Path) -> Iterator[str]:
     wanted = [ran(session, feed) for feed in case.feeds]
     provider = kit.make()
-    again = made(partial(kit.session, str(path), provider))
+    again = call_for(partial(kit.session, str(path), provider))
     if isinstance(again, Exception):
         yield f"saved, another instance refuses it: {told(again)}"
         return
     yield from _same(kit, case, again, wanted, "saved and loaded")
     for name in ("device_id",) if "device_id" in provider.get_options() else ():
-        other = made(partial(kit.make, **{name: 1}))
-        elsewhere = other if isinstance(other, Exception) else made(partial(kit.session, str(path), other))
+        other = call_for(partial(kit.make, **{name: 1}))
+        elsewhere = other if isinstance(other, Exception) else call_for(partial(kit.session, str(path), other))
         if not isinstance(elsewhere, Exception):
             yield from _same(kit, case, elsewhere, wanted, f"loaded with {name}=1")
         elif not isinstance(elsewhere, OrtLiteError):
@@ -85,7 +85,7 @@ def _broken(kit: Kit, session: Any) -> Iterator[str]:
             continue
         whole = bytes(str(node.attr("ep_cache_context", "")).encode(*BYTES))
         for label, data in (("half", whole[: len(whole) // 2]), ("none", b""), ("others instead", b"\x5a" * len(whole))):
-            error = made(partial(kit.configured().deserialize, partition, data))
+            error = call_for(partial(kit.configured().deserialize, partition, data))
             if not isinstance(error, Exception):  # whichever: ort_lite names the provider
                 yield f"deserialize took {label} of its {len(whole)} bytes; expected an error"
 

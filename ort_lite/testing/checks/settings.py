@@ -6,7 +6,7 @@ from typing import Any
 
 from ort_lite.errors import OrtLiteError
 from ort_lite.provider.provider import CPU
-from ort_lite.testing.checks.tries import made, new_result, told
+from ort_lite.testing.checks.tries import call_for, new_result, told
 from ort_lite.testing.kit import Finding, Kit
 
 IDS = ("device_id", "device", "id")
@@ -39,7 +39,7 @@ def _other_types(value: Any) -> Iterator[Any]:
 
 
 def _taken(kit: Kit, name: str, value: Any) -> Iterator[str]:
-    error = made(partial(kit.make, **{name: value}))
+    error = call_for(partial(kit.make, **{name: value}))
     if not isinstance(error, Exception):
         yield f"it took {name}={value!r}; expected ProviderError"
     elif not isinstance(error, OrtLiteError):
@@ -52,7 +52,7 @@ def devices(kit: Kit) -> list[Finding]:
     """Its option for a device is the device: values, memory and results are there, beside those of another instance."""
     found = []
     for name in [name for name, value in _options(kit).items() if name in IDS and _is_number(value)]:
-        others = [made(partial(kit.make, **{name: k})) for k in (0, 1)]
+        others = [call_for(partial(kit.make, **{name: k})) for k in (0, 1)]
         on = [str(one.device) for one in others if not isinstance(one, Exception) and one.device.kind != CPU.kind]
         if len(set(on)) < len(on):
             found.append(Finding("devices", "", f"{name}=0 and {name}=1 are both {on[0]}"))

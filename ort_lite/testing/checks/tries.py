@@ -16,7 +16,7 @@ OTHERS = ("numpy", "ort_lite", "ort_lite_cpu")
 """Packages whose lines are not the provider's."""
 
 
-def made(make: Callable[[], Any]) -> Any:
+def call_for(make: Callable[[], Any]) -> Any:
     """Return the result of a call, or its exception."""
     try:
         return make()
@@ -26,12 +26,12 @@ def made(make: Callable[[], Any]) -> Any:
 
 def ran(session: Any, feed: Mapping[str, Any]) -> Any:
     """The outputs for a copy of the feed, or the exception."""
-    return made(lambda: session.run(None, copied(feed)))
+    return call_for(lambda: session.run(None, copied(feed)))
 
 
 def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: ExecutionProvider | None = None) -> Any:
     """Return the outputs of a new session, or the exception."""
-    return made(lambda: kit.session(model, provider).run(None, copied(feed)))
+    return call_for(lambda: kit.session(model, provider).run(None, copied(feed)))
 
 
 def told(error: Exception) -> str:
@@ -56,7 +56,7 @@ def sessions(kit: Kit) -> Iterator[tuple[Case, Any]]:
     Those that cannot be made or run are findings of `claims`.
     """
     for case in kit.some:
-        session = kit.remembered(("session", case), partial(made, partial(_running, kit, case)))
+        session = kit.remembered(("session", case), partial(call_for, partial(_running, kit, case)))
         if not isinstance(session, Exception):
             yield case, session
 
@@ -64,7 +64,7 @@ def sessions(kit: Kit) -> Iterator[tuple[Case, Any]]:
 def new_sessions(kit: Kit, most: int) -> Iterator[tuple[Case, Any]]:
     """Return a few new sessions, the caller's own."""
     for case in kit.some[:most]:
-        session = made(partial(_running, kit, case))
+        session = call_for(partial(_running, kit, case))
         if not isinstance(session, Exception):
             yield case, session
 
@@ -74,10 +74,10 @@ def session_with_constants(kit: Kit, case: Case) -> tuple[Any, Mapping[str, Any]
 
     None where there is one input, or one of a type that ONNX cannot store.
     """
-    given = made(partial(with_constants, case))
+    given = call_for(partial(with_constants, case))
     if given is None or isinstance(given, Exception):
         return None
-    return kit.remembered(("constants", case), lambda: made(partial(kit.session, given[0]))), given[1]
+    return kit.remembered(("constants", case), lambda: call_for(partial(kit.session, given[0]))), given[1]
 
 
 def _running(kit: Kit, case: Case) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ort_lite._version import __version__
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.errors import InvalidArgument, OrtLiteError, told
+from ort_lite.errors import InvalidArgument, OrtLiteError, format_error
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.benchmark.blocks import Run
 from ort_lite.tools.cli.benchmark.comparison import Result, compared, geometric_mean, timed
@@ -102,7 +102,7 @@ def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | No
         except (OrtLiteError, OSError) as error:
             if len(cases) * len(sets) == 1:
                 raise
-            found = Result(title, failed=f"ort_lite: {told(error)}")
+            found = Result(title, failed=f"ort_lite: {format_error(error)}")
         if found.failed and len(cases) * len(sets) == 1:
             raise InvalidArgument(f"{name}: {found.failed}")
         results.append(found)
@@ -134,7 +134,7 @@ def _time(arguments: Namespace, name: str, source: Model, against: Rival | None,
             theirs, control = (against.open(source, arguments.threads, feeds) for _ in range(2))
             theirs()
         except Exception as error:  # noqa: BLE001  whatever another runtime raises
-            return Result(name, failed=f"{against.name}: {told(error)}")
+            return Result(name, failed=f"{against.name}: {format_error(error)}")
         found = compared(name, ours, theirs, control, outputs, against.name, arguments.seconds)
         return found.replace(loads=_loads(arguments, {"ort_lite": ours, against.name: theirs}))
 

@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections import Counter
 from typing import Any
 
-from ort_lite.errors import OrtLiteError, said
+from ort_lite.errors import OrtLiteError, describe
 from ort_lite.inference.form import wrong_forms
 from ort_lite.options.creation import creating
 from ort_lite.partition.assignment import Assignment
@@ -19,13 +19,13 @@ def main(arguments: Namespace) -> int:
     options, given = model.options(arguments), Arguments(model.providers(arguments))
     loaded = prepare_until("load", arguments.model, options, given).loaded
     with creating(options):
-        problems = [said(error) for error in wrong_forms(loaded.model, rules_of(loaded.selection.providers))]
+        problems = [describe(error) for error in wrong_forms(loaded.model, rules_of(loaded.selection.providers))]
     assignment = None
     if not problems:
         try:
             assignment = prepare_until("partition", arguments.model, options, given).assignment
         except OrtLiteError as error:
-            problems = _each(said(error))
+            problems = _each(describe(error))
     if arguments.json:
         print_json({"runs": not problems, "problems": problems, "nodes": _counts(assignment)})
     else:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import InvalidArgument, ProviderError, said
+from ort_lite.errors import InvalidArgument, ProviderError, describe
 from ort_lite.plugins import plugins
 from ort_lite.tools.cli.printing import print_json, print_text
 
@@ -46,7 +46,7 @@ def _installed(name: str) -> "type[ExecutionProvider]":
     try:
         return plugins.provider(name)
     except ProviderError as error:
-        raise InvalidArgument(said(error)) from error
+        raise InvalidArgument(describe(error)) from error
 
 
 def _words(text: str) -> list[str] | None:

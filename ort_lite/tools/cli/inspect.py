@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ort_lite.compat.options import SessionOptions
-from ort_lite.errors import InvalidGraph, NotImplemented, shortened, told
+from ort_lite.errors import InvalidGraph, NotImplemented, format_error, shorten
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
 from ort_lite.options.options import GraphOptimizationLevel
@@ -52,7 +52,7 @@ def _typed(arguments: Namespace) -> tuple[Model, str]:
     try:
         return prepare_until("transform", arguments.model, plain, given).loaded.model, ""
     except (InvalidGraph, NotImplemented) as error:
-        return prepare_until("load", arguments.model, plain, given).loaded.model, told(error).splitlines()[0]
+        return prepare_until("load", arguments.model, plain, given).loaded.model, format_error(error).splitlines()[0]
 
 
 def _dims(arguments: Namespace, graph: Graph, inputs: Iterable[NodeArg]) -> dict[str, int]:
@@ -116,7 +116,7 @@ def _show(report: Mapping[str, Any]) -> None:
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     print_text(f"{facts['graph']}: IR version {facts['IR version']}, {opsets}; producer: {facts['producer'] or 'not stated'}")
     for key, text in facts["metadata"].items():
-        print_text(f"metadata {key}: {shortened(text, 200)}")
+        print_text(f"metadata {key}: {shorten(text, 200)}")
     rows = [(side[:-1], arg["name"], arg["type"], str(arg["shape"])) for side in ("inputs", "outputs") for arg in report[side]]
     print_table(("is", "name", "type", "shape"), rows)
     weights = report["weights"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.errors import InvalidArgument, VerificationError, told
+from ort_lite.errors import InvalidArgument, VerificationError, format_error
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.benchmark.rivals import rival
 from ort_lite.tools.cli.feeds import feeds_of
@@ -52,7 +52,9 @@ def _outputs(arguments: Namespace) -> int:
         try:
             expected = other.open(arguments.model, arguments.threads, feeds)()
         except Exception as error:  # whatever another runtime raises
-            raise InvalidArgument(f"{other.name} does not run {arguments.model}: {told(error).splitlines()[0]}") from error
+            raise InvalidArgument(
+                f"{other.name} does not run {arguments.model}: {format_error(error).splitlines()[0]}"
+            ) from error
         got = session.run(None, feeds)
         names = [arg.name for arg in session.get_outputs()]
     tolerances = _tolerances(arguments)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ort_lite.errors import InvalidArgument, told
+from ort_lite.errors import InvalidArgument, format_error
 from ort_lite.native.loader import finish
 from ort_lite.native.progress import Logged, piece
 from ort_lite.tools.cli import model
@@ -54,7 +54,7 @@ def _warm(arguments: Namespace, path: str, target: str, known: bool) -> dict[str
                 session.run(None, feeds_of(arguments, session.get_inputs(), known=known))
             finish()
         except Exception as error:  # noqa: BLE001  is told, with the model's name
-            result["error"] = told(error)
+            result["error"] = format_error(error)
     return result | {"seconds": time.perf_counter() - start, "kernels": seen.done}
 
 

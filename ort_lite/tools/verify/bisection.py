@@ -8,7 +8,7 @@ its results depend on the company of a node, each node is run by itself from the
 from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.errors import RunTerminated, told
+from ort_lite.errors import RunTerminated, format_error
 from ort_lite.execute.guard import close, guarded
 from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.provider import CPU, Partition
@@ -27,7 +27,7 @@ def first_bad(
     except RunTerminated:
         raise
     except Exception as error:  # noqa: BLE001  the finding stands, whatever its search runs into
-        return None, f"the first bad node could not be looked for: {told(error)}"
+        return None, f"the first bad node could not be looked for: {format_error(error)}"
 
 
 class _Bisection:
@@ -62,7 +62,7 @@ class _Bisection:
         except RunTerminated:
             raise
         except Exception as error:  # noqa: BLE001  a part that its provider does not take
-            return None, f"the provider does not run a part of it: {told(error)}"
+            return None, f"the provider does not run a part of it: {format_error(error)}"
         return _culprit(self.nodes[high - 1], "prefix", worst), ""
 
     def _one_by_one(self) -> Culprit | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ort_lite.errors import RunTerminated, VerificationError, told
+from ort_lite.errors import RunTerminated, VerificationError, format_error
 from ort_lite.execute.execute import Executable, Step, copied
 from ort_lite.execute.results import listed
 from ort_lite.options.options import SessionOptions
@@ -48,7 +48,7 @@ class Verifier:
         except RunTerminated:
             raise
         except Exception as error:
-            report = watch.report(f"{told(error)}")
+            report = watch.report(f"{format_error(error)}")
             tell(report)
             if not report.ok:
                 raise _failure(report) from error
@@ -115,7 +115,7 @@ class _Watch:
         except RunTerminated:
             raise
         except Exception as error:  # noqa: BLE001  there is nothing to compare with: the report says so
-            return given, [], f"the CPU provider does not run it: {told(error)}"
+            return given, [], f"the CPU provider does not run it: {format_error(error)}"
 
     def _record(
         self,

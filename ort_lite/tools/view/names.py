@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import shortened
+from ort_lite.errors import shorten
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.released import DroppedConstant
 from ort_lite.graph.types import TensorType
@@ -88,7 +88,7 @@ def _text(attribute: Attr) -> str:
         shown = f"{str(value[:_LONG])[:-1]}, ..."
     else:
         shown = attribute.ref or str(value)
-    return shortened(shown, _LONG)
+    return shorten(shown, _LONG)
 
 
 def size_of(value: Value) -> int | str | None:
@@ -116,7 +116,7 @@ def in_short(constant: Any) -> str:
         return many
     array = np.asarray(constant)
     if array.size <= FEW:
-        return shortened(str(array.tolist()), _LONG)
+        return shorten(str(array.tolist()), _LONG)
     if array.dtype.kind in "biuf":
         return f"min {array.min():.4g}, mean {array.mean(dtype=np.float64):.4g}, max {array.max():.4g}"
     return many

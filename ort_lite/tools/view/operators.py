@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ort_lite.errors import shortened
+from ort_lite.errors import shorten
 from ort_lite.graph.graph import Node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
@@ -46,4 +46,4 @@ def _text(op_type: str, version: int, domain: str) -> str:
     except defs.SchemaError:
         return ""
     text = text.partition(" ```")[0]
-    return shortened(text, _LONG)
+    return shorten(text, _LONG)

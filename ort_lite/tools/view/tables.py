@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ort_lite.errors import shortened
+from ort_lite.errors import shorten
 
 MOST_ROWS, MOST_BYTES = 200, 24_000
 """Of a table. A notebook keeps what it shows."""
@@ -34,14 +34,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterab
 def noted(what: str, lines: Sequence[str]) -> str:
     """A line each, on demand where they are more than a FEW; `what` says of what they are, in the plural."""
     told = [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]
-    shown = "".join(f"<div>{escape(shortened(line, _CELL))}</div>" for line in told)
+    shown = "".join(f"<div>{escape(shorten(line, _CELL))}</div>" for line in told)
     return shown if len(lines) <= FEW else f"<details><summary>{len(lines)} {escape(what)}</summary>{shown}</details>"
 
 
 def _row(tag: str, cells: Sequence[str], right: set[int]) -> str:
     sides = ("right" if number in right else "left" for number in range(len(cells)))
     made = (
-        f'<{tag} style="text-align:{side}">{escape(shortened(cell, _CELL))}</{tag}>'
+        f'<{tag} style="text-align:{side}">{escape(shorten(cell, _CELL))}</{tag}>'
         for side, cell in zip(sides, cells, strict=True)
     )
     return f"<tr>{''.join(made)}</tr>"

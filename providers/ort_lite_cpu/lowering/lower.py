@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import Fail, OrtLiteError, told
+from ort_lite.errors import Fail, OrtLiteError, format_error
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node, SequenceType, Value
 from ort_lite.graph.released import check_there
@@ -111,7 +111,7 @@ class Lowering:
             given = ", ".join("(left out)" if v is None else f"{v.name!r} {self.inference.of(v).type}" for v in node.inputs)
             raise Fail(
                 f"{node} (CPUExecutionProvider): it cannot be lowered for inputs {given or 'none'} and these attributes: "
-                + told(error)
+                + format_error(error)
             ).about(node) from error
 
     def _require_quotients(self, node: Node) -> None:

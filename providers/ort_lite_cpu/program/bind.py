@@ -13,7 +13,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.errors import NodeFailure, OutOfMemory
 from ort_lite.graph import Node
-from ort_lite.memory.arenas import aligned_empty
+from ort_lite.memory.arenas import allocate_aligned
 from ort_lite.memory.planning import packing
 from ort_lite.memory.planning.blocks import Blocks, spec
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner, packed
@@ -118,7 +118,7 @@ class Binder:
             nbytes = math.prod(shape) * dtype.itemsize
             if any(dim < 0 for dim in shape) or nbytes >= LIMIT:
                 raise self._impossible(allocation.node, f"the shape {shape}", values)
-            allocations.append((allocation.place, np.empty if nbytes < LARGE else aligned_empty, shape, dtype))
+            allocations.append((allocation.place, np.empty if nbytes < LARGE else allocate_aligned, shape, dtype))
         cost = float(slots[segment.work_slots].sum()) / 1000
         return Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
 

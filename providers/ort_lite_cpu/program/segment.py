@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.errors import KernelMissing, said
+from ort_lite.errors import KernelMissing, describe
 from ort_lite.graph import Node
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.cpu import host
@@ -142,7 +142,9 @@ def _with_node(error: KernelMissing, lowered: Lowered) -> KernelMissing:
     """The error about kernels, which says for which node the first of them is."""
     users = (item.node for item in lowered.items if isinstance(item, Instruction) and item.spec in error.specs[:1])
     node = next(users, None)
-    return error if node is None else KernelMissing(f"{node} (CPUExecutionProvider): {said(error)}", error.specs).about(node)
+    return (
+        error if node is None else KernelMissing(f"{node} (CPUExecutionProvider): {describe(error)}", error.specs).about(node)
+    )
 
 
 _Group = list[Instruction | Requirement]

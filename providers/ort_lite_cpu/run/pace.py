@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidData, OrtLiteError, OutOfMemory, said
+from ort_lite.errors import InvalidData, OrtLiteError, OutOfMemory, describe
 from ort_lite.graph import Node
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider.current import CURRENT, as_in
@@ -186,7 +186,7 @@ class Pace:
         try:
             ask(nbytes)
         except OutOfMemory as error:
-            raise OutOfMemory(f"{self._node} (CPUExecutionProvider): {said(error)}").about(self._node) from None
+            raise OutOfMemory(f"{self._node} (CPUExecutionProvider): {describe(error)}").about(self._node) from None
 
     def take_texts(self, texts: Sequence[str]) -> None:
         """Account for new strings as `take` does: their bytes and a reference to each. Python shares single characters."""
@@ -293,7 +293,7 @@ def _nbytes(value: Any, seen: set[int]) -> int:
 
 def step_error(node: Node, error: Exception) -> OrtLiteError:
     """Return the error that a run raises for an exception of a Python step."""
-    text = said(error) or type(error).__name__
+    text = describe(error) or type(error).__name__
     if isinstance(error, MemoryError):
         return OutOfMemory(f"{node} (CPUExecutionProvider): its results do not fit into memory: {text}").about(node)
     return InvalidData(f"{node} (CPUExecutionProvider): {text}").about(node)

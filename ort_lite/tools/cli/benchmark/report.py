@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_lite.errors import shortened
+from ort_lite.errors import shorten
 from ort_lite.tools.cli.benchmark.machine import Peaks
 from ort_lite.tools.cli.printing import print_table, print_text
 from ort_lite.tools.view.node_times import Line, Profile
@@ -37,8 +37,8 @@ def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     seconds, made = row["seconds"], row["operations"]
     return [
-        shortened(row["name"], WIDEST),
-        shortened(row["operator"], WIDEST),
+        shorten(row["name"], WIDEST),
+        shorten(row["operator"], WIDEST),
         f"{seconds * 1e3:.4f}",
         f"{row['share']:.1%}",
         f"{row['nbytes'] / 1e6:.3f}",
