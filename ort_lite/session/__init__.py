@@ -1,4 +1,4 @@
-"""The session, and the stages in a row that make one."""
+"""The session and the stages that create it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ __all__ = ["Session"]
 
 
 def __getattr__(name: str) -> Any:
-    """Names that were here before they moved."""
+    """Resolve a name that has moved to another module."""
     from ort_lite.plugins.moved import moved_name
 
     return moved_name(__name__, name)

@@ -1,4 +1,4 @@
-"""Checks of an assignment before it is compiled: what the session's config rules out, and listed providers that run no node."""
+"""Check an assignment before it is compiled: disallowed fallbacks, and listed providers that run no node."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,13 +11,16 @@ from ort_lite.plugins.selection import DEFAULT, WITHOUT_IT, Selection
 from ort_lite.provider.context_nodes import is_context
 
 _MOST = 3
-"""Reasons that a message shows."""
+"""The number of reasons that a message shows."""
 _WIDTH = 160
-"""Characters of a reason that it shows."""
+"""The number of characters of a reason that a message shows."""
 
 
 def check_fallback(assignment: Assignment, options: SessionOptions) -> None:
-    """Raise Fail, naming each node on the default provider, where the session's config rules that out."""
+    """Raise Fail if the config disables CPU fallback and the default provider would run a node.
+
+    The message names each such node and the reasons of the other providers.
+    """
     if options.config(DISABLE_CPU_FALLBACK, "0") != "1":
         return
     left = [place.node for _, place in assignment.rows() if place.provider == DEFAULT]
@@ -28,7 +31,10 @@ def check_fallback(assignment: Assignment, options: SessionOptions) -> None:
 
 
 def check_compiled(assignment: Assignment, options: SessionOptions) -> None:
-    """Raise ModelRequiresCompilation where the session's config rules compiling out, kernels and the default provider aside."""
+    """Raise ModelRequiresCompilation if the config disables compiling and a partition would have to be compiled.
+
+    EPContext nodes, partitions of kernel providers and those of the default provider are exempt.
+    """
     if options.config(DISABLE_COMPILE, "0") != "1":
         return
     from ort_lite.provider.kernels import KernelProvider
@@ -42,9 +48,9 @@ def check_compiled(assignment: Assignment, options: SessionOptions) -> None:
 
 
 def check_used(chosen: Selection, assignment: Assignment) -> list[str]:
-    """Return a message for each listed provider that runs no node, with its reasons; the default provider need not run any.
+    """Return one message for each listed provider that runs no node, with its most frequent reasons.
 
-    Raises ProviderError for the first one that is required.
+    The default provider may stay unused. Raises ProviderError for the first unused provider that is required.
     """
     if not chosen.listed:
         return []
@@ -62,7 +68,6 @@ def check_used(chosen: Selection, assignment: Assignment) -> list[str]:
 
 
 def _reasons(label: str, assignment: Assignment) -> str:
-    """Return the most frequent kinds of reasons why the provider runs no node, each with its number of nodes and an example."""
     reasons = [each for place in assignment.placements.values() for each in place.reasons if each.provider == label]
     if not reasons:
         return "no node is left of the model once it is optimized"
@@ -72,7 +77,6 @@ def _reasons(label: str, assignment: Assignment) -> str:
 
 
 def _shown(count: int, reasons: list[Reason]) -> str:
-    """Return how many nodes one kind of reasons is about, and the most frequent reason."""
     details = Counter(map(str, reasons)).most_common()
     text = details[0][0]
     short = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

@@ -1,10 +1,11 @@
-"""One provider made of several: what it is given, it partitions among its children, by the same partitioner and executor.
+"""A provider composed of several others.
 
     composite = CompositeProvider(children=["OpenVINOExecutionProvider", MyProvider()], strategy="cost")
     InferenceSession(model, providers=[composite])
 
-For a policy of one's own over devices that a session shall see as one: its partitions are as large as all children together can
-make them, and what moves between children stays inside.
+The session sees one provider. The composite partitions the nodes that it receives among its children with the session's own
+partitioner and executor. Use it to apply your own policy to devices that a session should treat as one: partitions are as large
+as all children together allow, and copies between children stay inside.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,11 +42,12 @@ from ort_lite.session.simplify import fuser_of
 
 
 class CompositeProvider(ExecutionProvider):
-    """Takes every node that one of its `children` takes, in the order of preference. Values enter and leave it on the CPU.
+    """A provider that runs every node that one of its children can run.
 
-    `children` are entries as in `providers=`. `strategy` deals the nodes of a partition out: "greedy", "cost" or one of
-    `ort_lite.partition.cost`. Control-flow nodes are taken whole, where children take them and all that is inside. Shape rules of
-    the children's own operators are not known to a session: register them as transforms do.
+    `children` are entries as in `providers=`, in order of preference. `strategy` assigns the nodes of a partition to children:
+    "greedy", "cost" or an object from `ort_lite.partition.cost`. Values enter and leave the composite on the CPU. A
+    control-flow node is claimed as a whole, and only if the children can run it and every node in its bodies. The session does
+    not know the shape rules of the children's own operators: register them as transforms do.
     """
 
     name: ClassVar[str] = "CompositeExecutionProvider"
@@ -63,20 +65,23 @@ class CompositeProvider(ExecutionProvider):
         self.strategy = strategy_of(strategy, SessionOptions())
         self._fuser = fuser_of(SessionOptions())
         self._units: dict[Node, tuple[int, Capability]] = {}
-        """While a session is made: what was taken by which child, as one unit."""
+        """The child and the Capability of each claimed node; filled only while a session is created."""
         self.config_keys = [key for child in self.children for key in child.config_keys]  # type: ignore[misc]
 
     def configure(self, options: SessionOptions) -> None:
+        """Configure every child with the session's options."""
         self._fuser = fuser_of(options)
         for child in self.children:
             ask(child, "configure", options)
 
     def get_options(self) -> dict[str, Any]:
+        """Return the names of the children."""
         return {"children": [child.name for child in self.children]}
 
     # Before a session runs
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield a Capability for each group of nodes that a child claims, and a Rejection for each other node."""
         offered = set(graph)
         partitioner = Partitioner(graph.graph, self.children, graph.rules, constraints_of(self.children))
         claims = partitioner.claim([node for node in graph.graph if node not in offered])
@@ -106,16 +111,17 @@ class CompositeProvider(ExecutionProvider):
                 self._remember(body)
 
     def supports_type(self, node: Node, dtype: str) -> bool:
+        """Return True if a child supports the node with this element type."""
         return any(ask(child, "supports_type", node, dtype) for child in self.children)
 
     def cost(self, node: Node) -> float | None:
-        """The cheapest child's that knows."""
+        """Return the lowest estimate of the children in seconds, or None if no child has one."""
         return min((seconds for child in self.children if (seconds := ask(child, "cost", node)) is not None), default=None)
 
     def plan(self, given: Partition) -> Assignment:
-        """Choose the child that runs each part of a partition.
+        """Assign the nodes of a partition to children.
 
-        Raises NotImplemented that names nodes which no child accepts together.
+        Raises NotImplemented, naming the nodes, if no child accepts them as part of this partition.
         """
         graph = subgraph(given)
         originals = [inner for node in given.nodes for inner in _all(node)]
@@ -126,6 +132,7 @@ class CompositeProvider(ExecutionProvider):
         return partition(graph, self.children, given.rules, constraints, self.strategy)
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
+        """Plan and compile each partition. A partition that fails yields its exception instead."""
         results: list[CompiledPartition | Exception] = []
         for one in partitions:
             try:
@@ -139,40 +146,47 @@ class CompositeProvider(ExecutionProvider):
     # While a session lives
 
     def on_session_initialization_end(self) -> None:
+        """Forget the claims and notify the children."""
         self._units.clear()
         lifecycle.finish_initialization(self.children)
 
     def on_run_start(self, options: RunOptions | None) -> None:
+        """Call `on_run_start` of every child that has it."""
         for child in lifecycle.with_hook(self.children, "on_run_start"):
             ask(child, "on_run_start", options, error=RuntimeException)
 
     def on_run_end(self, options: RunOptions | None) -> None:
+        """Call `on_run_end` of every child that has it, last child first."""
         self._tell("on_run_end", options)
 
     def sync(self) -> None:
+        """Wait until every child has finished its work."""
         self._tell("sync")
 
     def _tell(self, hook: str, *arguments: Any) -> None:
-        """Call a hook of all children, the last one first, also where one of them fails."""
+        """Call a hook of all children in reverse order. Every child is called even if one fails."""
         children = reversed(lifecycle.with_hook(self.children, hook))
         calls = (partial(ask, child, hook, *arguments, error=RuntimeException) for child in children)
         lifecycle.raise_first(lifecycle.failures_of(calls))
 
     def start_profiling(self) -> None:
+        """Start profiling in every child."""
         lifecycle.start_profiling(self.children)
 
     def end_profiling(self) -> Iterator[ProfileEvent]:
+        """Yield the profiling events of every child."""
         for child in lifecycle.with_hook(self.children, "end_profiling"):
             yield from ask(child, "end_profiling")
 
     def set_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Set dynamic options in the children that support them."""
         lifecycle.set_dynamic_options(self.children, options)
 
 
 class _Remembered(Answers):
-    """Answers for the nodes of one partition: children answer what they answered in the company of the whole graph.
+    """The children's answers about one partition, replayed from their answers about the whole graph.
 
-    A child is asked again about nodes that one before it had, and gave back, and about those of which nothing is known.
+    A child is asked again only about nodes that an earlier child claimed and gave back, and about nodes without an answer.
     """
 
     def __init__(
@@ -194,14 +208,14 @@ class _Remembered(Answers):
 
 
 def _all(node: Node) -> Iterator[Node]:
-    """The node and those inside it."""
+    """Yield the node and all nodes in its bodies."""
     yield node
     for body in node.subgraphs():
         yield from body.all_nodes()
 
 
 def _inside_is_taken(claims: Claims, node: Node) -> bool:
-    """Return True if the children have every node in the bodies, at all depths."""
+    """Return True if the children claim every node in the node's bodies, at all depths."""
     if node in claims.whole:
         return True
     bodies = claims.bodies[node]
@@ -214,7 +228,7 @@ def _made(assignment: Assignment, compiled: Compiled) -> "Inside":
 
 
 class Inside:
-    """A partition of a composite: an assignment of its own, compiled."""
+    """A compiled partition of a composite, made of its children's partitions."""
 
     def __init__(self, assignment: Assignment, compiled: Compiled) -> None:
         self.assignment, self._compiled = assignment, compiled
@@ -226,19 +240,21 @@ class Inside:
         return owned(outputs, [*inputs, *self._constants]) if executable.outputs_may_alias else outputs
 
     def facts(self) -> dict[str, int | str]:
-        """The children's partitions, and what they say of themselves, by partition."""
+        """Return the node count of each child's partition and the number of Python steps."""
         named = {p.name: f"{len(p.nodes)} nodes" for p in self.assignment.partitions}
         steps = sum(int(facts.get("python_steps", 0)) for facts in self._compiled.facts().values())
         return {"partitions": len(named), **named, "python_steps": steps}
 
 
 class StatefulInside(Inside):
-    """One whose children's partitions have states: they live as long as the state of this one."""
+    """A compiled partition whose inner partitions have state, which lives as long as the outer state."""
 
     def create_state(self) -> Compiled:
+        """Return the compiled children, whose states serve as this partition's state."""
         return self._compiled
 
     def release_state(self, state: Compiled) -> None:
+        """Release the states of the children's partitions."""
         lifecycle.close_states(state)
 
     def __call__(self, inputs: Sequence[Any], state: Compiled | None = None) -> list[Any]:

@@ -1,12 +1,12 @@
-"""Compiled partitions as nodes of a model: `com.microsoft.EPContext`, named as onnxruntime names them.
+"""Compiled partitions stored in a model as `com.microsoft.EPContext` nodes, with onnxruntime's attribute names.
 
     outputs = EPContext<main_context=1, ep_cache_context="...", embed_mode=1, source="MyExecutionProvider",
                         partition_name="MyExecutionProvider_0", ep_sdk_version="what it depends on",
                         notes="context of 2048 bytes, BLAKE2b 9f86...">(inputs)
 
-`source` is the provider that serialised the partition and is the only one that gets the node back; of several instances the one
-that `partition_name` begins with. With embed_mode 0, `ep_cache_context` is the name of a file beside the model, and `notes` say
-what must be in it.
+`source` names the provider that serialized the partition. Only that provider is offered the node; of several instances, the one
+whose label starts `partition_name`. With `embed_mode` 0, `ep_cache_context` is the name of a file next to the model, and
+`notes` hold the size and fingerprint of that file.
 """
 
 import os
@@ -28,10 +28,10 @@ from ort_lite.session.older_opsets import bring_to_imports
 
 
 def read_files(graph: Graph, path: str, read: Callable[[str], bytes] | None = None) -> None:
-    """Puts contexts that are in files beside the model, `path`, or that `read` has, into its nodes. O(nodes).
+    """Load contexts from external files into their nodes. O(nodes).
 
-    Raises what reading external data raises: a file outside of the model's folder is not read. InvalidGraph for a file that is not
-    the one that was saved with the model.
+    Files are read from the folder of the model at `path`, or through `read`. Raises the errors of external data, for example
+    for a file outside the model's folder, and InvalidGraph if a file does not match the fingerprint saved with the model.
     """
     from ort_lite.load.external import ExternalData
 
@@ -57,14 +57,15 @@ _NOTES = "context of "
 
 
 def _fingerprint(data: bytes) -> str:
-    """Return the fingerprint that `notes` state for a context in a file."""
+    """Return the fingerprint of a context file as stated in `notes`."""
     return f"{_NOTES}{len(data)} bytes, BLAKE2b {digest(data).hex()}"
 
 
 def save_with_contexts(model: Model, path: str, embed: bool) -> None:
-    """Saves a model with EPContext nodes; without `embed`, contexts go to files beside it: <stem>_<partition>.bin.
+    """Save a model with EPContext nodes. Changes the model.
 
-    Files appear under their names when all of them are complete, the model's last. Changes the model.
+    Without `embed`, each context goes to a file `<stem>_<partition>.bin` next to the model. Files are renamed to their final
+    names once all of them are complete, the model last.
     """
     from ort_lite.load.files import check_replaceable
     from ort_lite.load.save import save
@@ -85,7 +86,7 @@ def save_with_contexts(model: Model, path: str, embed: bool) -> None:
 
 
 def _stage(model: Model, path: str, staged: dict[str, str]) -> None:
-    """Writes the contexts into files with passing names, which are noted in `staged` with those they shall have."""
+    """Write the contexts to temporary files and map each of them to its final path in `staged`."""
     folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
     for node in model.graph.all_nodes():
         if is_context(node):
@@ -100,12 +101,12 @@ def _stage(model: Model, path: str, staged: dict[str, str]) -> None:
 
 
 def context_name(stem: str, node: Node) -> str:
-    """Return the name of a context that is stored outside of the model."""
+    """Return the name of the file for a context that is stored outside the model."""
     return f"{stem}_{node.attr('partition_name')}.bin"
 
 
 def hand_out(model: Model, stem: str, write: Callable[[str, bytes], None]) -> None:
-    """Gives the contexts to `write`, by the names that the model then has in their place."""
+    """Pass each context to `write` and leave only its name in the model."""
     for node in model.graph.all_nodes():
         if is_context(node):
             data = str(node.attr("ep_cache_context")).encode(*BYTES)
@@ -123,15 +124,15 @@ def _set(node: Node, **values: Any) -> None:
 
 
 class NothingToSave(ProviderError):
-    """No provider of the session can save what it compiled."""
+    """The error for a session in which no provider can serialize its partitions."""
 
 
 def with_contexts(model: Model, assignment: Assignment, compiled: Mapping[str, CompiledPartition]) -> Model:
-    """A copy of the model in which every partition that its provider can serialise is one EPContext node.
+    """Return a copy of the model in which each serializable partition is one EPContext node. O(model).
 
-    The other nodes stay as they are; so do partitions that run bodies with partitions of their own, which one node cannot stand for:
-    those in the bodies are saved. Raises NothingToSave, and ProviderError naming a provider whose `serialize`
-    fails. O(model).
+    Other nodes stay unchanged, and so do partitions with bodies that have partitions of their own: one node cannot represent
+    them, so the inner partitions are saved instead. Raises NothingToSave if no partition can be saved, and ProviderError naming
+    a provider whose `serialize` fails.
     """
     mapping: dict[Value, Value] = {}
     copy = model.replace(
@@ -193,7 +194,7 @@ def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, version: 
 
 
 def _drop_unread(graph: Graph) -> None:
-    """Initialisers that only replaced nodes read are in the compiled form. Raises RuntimeException for one that is needed."""
+    """Remove initializers that only replaced nodes read. Raises RuntimeException if a needed one was released."""
     for name, value in list(graph.initializers.items()):
         if not value.uses and not value.is_graph_output():
             del graph.initializers[name]

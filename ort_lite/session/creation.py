@@ -1,8 +1,8 @@
 """The report of session creation: stages, transforms, `get_capability` and `compile` with their times.
 
-The stages are scopes of the session's event stream (`ort_lite.log.events`). A CreationReport subscribes to it where the config entry
-`ort_lite.creation_trace` is "1" or the session is profiled, and nobody does otherwise. Memory is planned when sizes are known, in the
-first run of a shape: not here.
+Each stage is a scope in the session's event stream (`ort_lite.log.events`). A CreationReport subscribes to the stream only if
+the config entry `ort_lite.creation_trace` is "1", the session is profiled or it logs verbose messages. Memory planning is not
+part of the report: it happens in the first run of each shape.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from ort_lite.record import Record
 
 COLUMNS = ("what", "provider", "calls", "ms", "nodes", "details")
 _SHOWN = {"provider", "nodes_before", "nodes_after"}
-"""Facts that have a column."""
+"""Facts that have a column of their own."""
 
 
 class CreationEvent(Record):
-    """Something that was done: `begin` and `end` are nanoseconds of `perf_counter_ns`, `depth` says how many others it was inside of.
+    """One step of session creation.
 
-    Facts: "provider"; "nodes_before" and "nodes_after", that a transform or fusions found and left, and how often it "fired"; nodes
-    "offered" to get_capability and "claimed" by it; "partitions" of a compile, and their "nodes"; how many "partitions" and "copies"
-    partitioning made.
+    `begin` and `end` are nanoseconds of `perf_counter_ns`; `depth` is the number of enclosing steps. `facts` may contain
+    "provider"; "nodes_before", "nodes_after" and "fired" (transforms and fusions); "offered" and "claimed" nodes
+    (`get_capability`); "partitions" and "nodes" (`compile`); "partitions" and "copies" (partitioning).
     """
 
     name: str
@@ -41,7 +41,10 @@ class CreationEvent(Record):
 
 
 class CreationTrace(Record):
-    """Events in the order in which they began. Prints as a table in which events of one name and provider are one row."""
+    """The events of session creation in order of their start.
+
+    `print` shows a table that merges events with the same name and provider.
+    """
 
     events: tuple[CreationEvent, ...]
 
@@ -65,7 +68,7 @@ class CreationTrace(Record):
         return html
 
     def table(self) -> list[tuple[str, ...]]:
-        """A row of COLUMNS for each kind of event inside of each other."""
+        """Return the rows of the table; the columns are COLUMNS. Events with the same parents and name share a row."""
         rows: dict[tuple[Any, ...], list[CreationEvent]] = {}
         parents: list[int] = []
         for number, event in enumerate(self.events):
@@ -97,7 +100,10 @@ def _row(events: list[CreationEvent]) -> tuple[str, ...]:
 
 
 class CreationReport(Subscriber):
-    """The creation of a session in this thread, from its event stream. Logs it too, at VERBOSE, where the options ask for that."""
+    """A subscriber that records the creation of a session by the current thread.
+
+    It also logs each event if the options ask for VERBOSE.
+    """
 
     def __init__(self, options: log.Whose = log.WARNING) -> None:
         self._logs, self._options = log.hears(options, log.VERBOSE), options
@@ -105,7 +111,7 @@ class CreationReport(Subscriber):
         self._events: list[Event] = []
 
     def on_end(self, event: Event) -> None:
-        """Record an event of the thread that creates the session."""
+        """Record an event if it comes from the thread that creates the session."""
         if event.thread != self._thread:
             return  # a run of the state before this one
         self._events.append(event)
@@ -115,6 +121,6 @@ class CreationReport(Subscriber):
             log.verbose(self._options, f"{event.name}: {ms:.3f} ms{' (' * bool(about)}{about}{')' * bool(about)}")
 
     def trace(self) -> CreationTrace:
-        """The scopes that are over, in the order in which they began."""
+        """Return the completed events in order of their start."""
         events = sorted(self._events, key=lambda event: (event.begin, event.depth))
         return CreationTrace(tuple(CreationEvent(e.name, e.depth, e.begin, e.end, e.args) for e in events))

@@ -1,4 +1,4 @@
-"""Tensors into a device's memory, out of it and over each other, by the DataTransfer of the device's provider."""
+"""Move tensors to and from device memory with the DataTransfer of the device's provider."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from ort_lite.tensors.device_tensor import DeviceTensor
 
 
 def put(array: Array, provider: ExecutionProvider) -> DeviceTensor:
-    """A copy of the array in memory of the provider's device. Raises InvalidArgument for strings, and what the transfer raises."""
+    """Copy an array to the provider's device. Raises InvalidArgument for strings, and the errors of the transfer."""
     dtype = from_numpy(array.dtype)
     if dtype == "string":
         raise InvalidArgument(f"strings are on the CPU alone; {provider.device} takes numbers")
@@ -29,14 +29,14 @@ def put(array: Array, provider: ExecutionProvider) -> DeviceTensor:
 
 
 def fetch(tensor: DeviceTensor) -> Array:
-    """A copy of the elements on the CPU."""
+    """Return a copy of a device tensor's elements on the CPU."""
     (array,) = _mover(tensor.provider, tensor.dtype, tensor.shape, tensor.device, CPU)([tensor.value])
     found: Array = array
     return found
 
 
 def fill(tensor: DeviceTensor, array: Array) -> None:
-    """Writes an array of its type and shape over the tensor (see `Overwrites`)."""
+    """Overwrite a device tensor with an array of the same type and shape (see `Overwrites`)."""
     if can_overwrite(tensor.provider):
         _overwrite(tensor, read_only(np.array(array, order="C", copy=None)), CPU)
     else:
@@ -44,7 +44,11 @@ def fill(tensor: DeviceTensor, array: Array) -> None:
 
 
 def take(tensor: DeviceTensor, made: DeviceTensor) -> None:
-    """Writes what a run made on the same device, and nobody else has, over the tensor; or shows that in its place."""
+    """Move the result of a run into a tensor on the same device.
+
+    The value is copied over the tensor's memory if the transfer can overwrite; otherwise the tensor refers to the new value.
+    `made` must have no other owner.
+    """
     if not can_overwrite(tensor.provider):
         tensor.value, tensor.provider = made.value, made.provider
     elif can_copy(_transfer(tensor.provider), made.device, tensor.device):
@@ -54,7 +58,7 @@ def take(tensor: DeviceTensor, made: DeviceTensor) -> None:
 
 
 def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...], address: int) -> DeviceTensor:
-    """A tensor over memory that the caller keeps where it is. Raises InvalidArgument where the transfer knows no addresses."""
+    """Wrap memory that the caller owns in a device tensor. Raises InvalidArgument if the transfer has no `at_address`."""
     transfer = _transfer(provider)
     if not hasattr(transfer, "at_address"):
         raise InvalidArgument(
@@ -71,12 +75,12 @@ def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]
 
 
 def can_overwrite(provider: ExecutionProvider) -> bool:
-    """Return True if the provider's transfer can write over a value."""
+    """Return True if the provider's transfer can overwrite a value in place."""
     return hasattr(_transfer(provider), "overwrite")
 
 
 def synchronize(tensors: Sequence[DeviceTensor]) -> None:
-    """Waits for work in flight on their devices."""
+    """Wait until the devices of the tensors have finished their work."""
     for provider in {id(tensor.provider): tensor.provider for tensor in tensors}.values():
         ask(provider, "sync", error=RuntimeException)
 

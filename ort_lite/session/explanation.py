@@ -1,4 +1,4 @@
-"""The answers of `InferenceSession.explain()` and `plan()`: plain data, printable, comparable."""
+"""The results of `InferenceSession.explain()` and `plan()`: plain data that can be printed and compared."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ort_lite.partition.cost.cost_model import CostModel
 
 Slower = Callable[[Sequence[Placement], str], float | None]
-"""Seconds that nodes take longer where they are than at a provider."""
+"""A function that returns the extra seconds that nodes take at their current provider, compared with the named one."""
 
 
 class Explanation(Record):
-    """The provider of each node with the reasons of the others, what was left out, and facts of compiled partitions."""
+    """The provider of each node, the reasons of the other providers, notes, and facts about compiled partitions."""
 
     assignment: Assignment
     notes: tuple[str, ...]
@@ -26,11 +26,11 @@ class Explanation(Record):
 
     @property
     def python_steps(self) -> int:
-        """Steps that providers run in Python although they compile to native code, as their partitions state it."""
+        """The number of steps that run in Python although their provider compiles to native code."""
         return sum(int(facts.get("python_steps", 0)) for facts in self.facts.values())
 
     def verdicts(self) -> dict[str, dict[str, Reason]]:
-        """Return, by node and provider, "taken" (its detail is the partition), "declined" or "lost", with code and detail."""
+        """Return a Reason per node and provider: "taken" (detail: the partition), "declined" or "lost"."""
         return {place.node.name: self._verdicts(place) for place in self.assignment.placements.values()}
 
     def _verdicts(self, place: Placement) -> dict[str, Reason]:
@@ -39,12 +39,15 @@ class Explanation(Record):
         return {name: known.get(name, taken) for name in self.assignment.providers}
 
     def boundaries(self) -> dict[str, dict[str, Dim | None]]:
-        """Return, by partition, the bytes of each tensor that enters or leaves it: symbolic in free dimensions, None if unknown."""
+        """Return the size in bytes of each tensor that enters or leaves a partition, by partition.
+
+        Sizes are symbolic where dimensions are free, and None if unknown.
+        """
         found = self.assignment.partitions
         return {p.name: {value.name: nbytes(value) for value in (*p.inputs, *p.outputs)} for p in found}
 
     def compare(self, other: "Explanation") -> "Comparison":
-        """Return the differences to `other`, by the names of the nodes."""
+        """Return the differences to `other`. Nodes are matched by name."""
         mine, theirs = self._places(), other._places()
         moved = tuple(
             Move(name, place.node.operator, place.provider, theirs[name].provider, _why(place, theirs[name]))
@@ -58,9 +61,9 @@ class Explanation(Record):
         return {place.node.name: place for place in self.assignment.placements.values()}
 
     def controls(self, costs: "CostModel | None" = None) -> tuple["ControlCost", ...]:
-        """Return what options of partitioning took from providers (see `ort_lite.options.policies`), and its cost by a CostModel.
+        """Return the nodes that each provider lost to partitioning options, and the cost if `costs` is given. O(nodes).
 
-        O(nodes).
+        The options are those of `ort_lite.options.policies`.
         """
         lost: dict[tuple[str, str], list[Placement]] = {}
         for place in self.assignment.placements.values():
@@ -101,12 +104,12 @@ class Explanation(Record):
         return "\n".join([str(self.assignment), *self._remarks()])
 
     def _repr_html_(self) -> str:
-        """The assignment, and what is to be said beside it."""
+        """Render the assignment followed by the remarks."""
         remarks: str = hook("noted")("remarks on partitions", self._remarks())
         return self.assignment._repr_html_() + remarks
 
     def _remarks(self) -> list[str]:
-        """Notes, what crosses the borders of partitions, what options cost, facts."""
+        """Return notes, boundary tensors, costs of options and facts, one line each."""
         lines = list(self.notes)
         for partition in self.assignment.partitions:
             sides = [
@@ -123,9 +126,10 @@ class Explanation(Record):
 
 
 class ControlCost(Record):
-    """An option of partitioning, the nodes that the provider lost by it, and how many seconds of a run longer they take where they are.
+    """The nodes that a provider lost because of a partitioning option.
 
-    Seconds, None without a CostModel, are those of the nodes alone: starts and copies belong to the assignment as a whole.
+    `seconds` is the extra time per run of these nodes at their current providers, without startup and copies; None without a
+    CostModel.
     """
 
     provider: str
@@ -140,7 +144,7 @@ class ControlCost(Record):
 
 
 class Move(Record):
-    """A node that another provider runs; `why` is what keeps the one that ran it from running it."""
+    """A node that another provider runs now. `why` is the reason of the previous provider."""
 
     node: str
     operator: str
@@ -153,7 +157,7 @@ class Move(Record):
 
 
 class Comparison(Record):
-    """The differences between two assignments. Prints one line for each; false if there is none."""
+    """The differences between two assignments: one printed line each, and false if there are none."""
 
     moved: tuple[Move, ...]
     gone: tuple[str, ...]
@@ -179,7 +183,7 @@ class Comparison(Record):
 
 
 def _why(before: Placement, after: Placement) -> str:
-    """Why the provider that had the node does not run it any more."""
+    """Return the reason why the previous provider does not run the node any more."""
     known = {reason.provider: str(reason) for reason in after.reasons}
     if before.provider not in known:
         return f"{before.provider} is not there"

@@ -1,4 +1,4 @@
-"""The memory of a session: figures as plain data, one limit for all of it, and ways to hold less."""
+"""The memory of a session: figures as plain data, one limit, and ways to release memory."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ def _in_a_file(array: Any) -> bool:
 
 
 def _held(partition: Any, name: str) -> "Holdings":
-    """Return the bytes that a compiled partition says it holds. Raises ProviderError if it says something else."""
+    """Return what a compiled partition reports about its memory. Raises ProviderError for a malformed report."""
     held: Holdings = ask_made(partition, "memory", name, dict)
     if not (
         isinstance(held.get("arrays"), list)
@@ -77,7 +77,7 @@ def _of(label: str) -> str:
 
 
 def _partitions(prepared: "Prepared") -> Iterator[tuple[str, str, Any]]:
-    """Compiled partitions that say what they hold, with their provider's name in the session and their own."""
+    """Yield the label, name and compiled form of each partition that reports its memory."""
     for partition in prepared.assignment.partitions:
         compiled = prepared.compiled.partitions[partition.name]
         if holds_memory(compiled):
@@ -85,7 +85,7 @@ def _partitions(prepared: "Prepared") -> Iterator[tuple[str, str, Any]]:
 
 
 def _allocator(provider: ExecutionProvider) -> Any:
-    """The provider's, if it counts."""
+    """Return the provider's allocator if it has statistics."""
     found = ask(provider, "allocator")
     return found if hasattr(found, "statistics") else None
 
@@ -107,7 +107,7 @@ def _unique(arrays: Iterable[Any]) -> Iterator[Any]:
 
 
 def _root(array: Any) -> int:
-    """Return the object that owns the memory of which an array is a view."""
+    """Return the address of the memory of which an array is a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     address: int = array.__array_interface__["data"][0]
@@ -115,15 +115,16 @@ def _root(array: Any) -> int:
 
 
 def charge(prepared: "Prepared", account: Account) -> None:
-    """Takes constants and packed weights off the session's limit. Raises OutOfMemory where they exceed it."""
+    """Deduct constants and packed weights from the session's limit. Raises OutOfMemory if they exceed it."""
     held = figures([prepared], account)
     weights = held["constants"] - held["constants_in_files"] + held["packed_weights"]
     account.budget.take(weights, "constants and packed weights")
 
 
 def trim(prepared: Iterable["Prepared"], account: Account) -> None:
-    """Gives back scratch memory that no run has, what partitions can make again, and free regions of providers' allocators: of all,
-    also where one fails.
+    """Release idle scratch memory, caches that partitions can rebuild, and free regions of the providers' allocators.
+
+    Everything is trimmed even if one part fails; the first error is raised at the end.
     """
     failures = lifecycle.failures_of(call for each in prepared for call in _trims(each))
     account.trim()
@@ -146,7 +147,7 @@ def _shrink(provider: ExecutionProvider, label: str) -> None:
 def shrinking(
     options: RunOptions, providers: Mapping[str, ExecutionProvider], account: Account
 ) -> tuple[Callable[[], None], ...]:
-    """Return the function to call after a run with these options. Raises InvalidArgument for a device without an arena."""
+    """Return the functions to call after a run with these options. Raises InvalidArgument for a device without an arena."""
     text = options.config(SHRINK, "")
     if not text:
         return ()

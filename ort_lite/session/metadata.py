@@ -1,4 +1,4 @@
-"""Descriptions of a session's model: NodeArg and ModelMetadata, as onnxruntime spells them."""
+"""NodeArg and ModelMetadata: the description of a session's model, with onnxruntime's names."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,10 +9,10 @@ from ort_lite.record import Record, field
 
 
 class NodeArg(Record):
-    """An input or output. `type` is "tensor(float)", "seq(tensor(int64))", ...
+    """An input or output. `type` is a string such as "tensor(float)" or "seq(tensor(int64))".
 
-    `shape` has an int for a fixed dimension, a str for a named one and None for an open one; it is [] where not even the
-    rank is known, as in onnxruntime.
+    `shape` holds an int for a fixed dimension, a str for a named one and None for an unnamed one. As in onnxruntime, it is []
+    if the rank is unknown.
     """
 
     name: str
@@ -21,7 +21,7 @@ class NodeArg(Record):
 
 
 class ModelMetadata(Record):
-    """`version` is the model's own, `custom_metadata_map` its metadata_props."""
+    """The metadata of a model. `version` is the model's own version; `custom_metadata_map` holds its metadata_props."""
 
     custom_metadata_map: dict[str, str] = field(default_factory=dict)
     description: str = ""
@@ -46,12 +46,15 @@ def metadata(model: Model) -> ModelMetadata:
 
 
 def node_args(values: Sequence[Value], unnamed: Mapping[str, str]) -> list[NodeArg]:
-    """`unnamed` are the symbols that the loader made up for dimensions without a name, with what the file says: "", "?", "None"."""
+    """Describe inputs or outputs.
+
+    `unnamed` maps the symbols that the loader invented for unnamed dimensions to their spelling in the file: "", "?" or "None".
+    """
     return [node_arg(value.name, value.type, unnamed) for value in values]
 
 
 def node_arg(name: str, type_: Type | None, unnamed: Mapping[str, str]) -> NodeArg:
-    """Describe an input or output, as onnxruntime does."""
+    """Describe one input or output as onnxruntime does."""
     return NodeArg(name, type_name(type_), _shape(type_, unnamed))
 
 

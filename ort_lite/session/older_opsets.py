@@ -1,4 +1,7 @@
-"""Before a transformed model is saved: nodes of other opset versions than it imports, which inlined functions bring above all."""
+"""Bring nodes to the opset versions that the model imports before it is saved.
+
+Nodes of other versions come mostly from inlined functions.
+"""
 
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
@@ -7,8 +10,10 @@ from ort_lite.plugins import plugins
 
 
 def as_imported(model: Model) -> Model:
-    """The model, or a copy in which nodes have the versions that it imports, as far as they mean the same there or have an older
-    form (hook `ort_lite_older_form`). O(nodes). The others are for `save` to refuse.
+    """Return the model, or a copy whose nodes have the opset versions that the model imports. O(nodes).
+
+    A node is converted if its operator means the same in the imported version, or if the hook `ort_lite_older_form` knows an
+    older form. `save` rejects the remaining nodes.
     """
     if not any(_strange(model, node) for node in model.graph.all_nodes()):
         return model
@@ -18,7 +23,7 @@ def as_imported(model: Model) -> Model:
 
 
 def bring_to_imports(model: Model) -> None:
-    """Do the same as `as_imported`, in place."""
+    """Convert nodes to the imported opset versions in place (see `as_imported`)."""
     for node in [node for node in model.graph.all_nodes() if _strange(model, node)]:
         imported = model.opset_imports[node.domain]
         there = same_operator(node.domain, node.op_type, imported, imported)
@@ -29,7 +34,7 @@ def bring_to_imports(model: Model) -> None:
 
 
 def _strange(model: Model, node: Node) -> bool:
-    """Return True if the model imports another version of the operator than the node's."""
+    """Return True if the model imports a different version of the node's operator."""
     imported = model.opset_imports.get(node.domain, node.version)
     if imported == node.version or (node.domain, node.op_type, node.overload) in model.functions:
         return False

@@ -1,4 +1,4 @@
-"""The start of a session: a model that `ort_lite.load` loaded, its weights in spans, its parameters set."""
+"""Open a session's model: load it, place its weights in spans and set its parameters."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ort_lite.load.supplied import Supplied
 
 Params = Mapping[str, Any] | bytes | bytearray | memoryview
-"""Arrays by name, or what `save_params` made of them."""
+"""Arrays by name, or the bytes that `save_params` returned."""
 
 _KEPT_BYTES = 2**24  # a session remembers bytes that it was made from up to this size, so that parameters can be loaded later
 
@@ -33,9 +33,10 @@ _KEPT_BYTES = 2**24  # a session remembers bytes that it was made from up to thi
 def open_model(
     source: ModelSource | Model, options: SessionOptions, parse: ParseOptions | None = None, params: Params | None = None
 ) -> Model:
-    """The session's own Model. Its weights are copied, unless `parse` lends them from the caller's buffer or a mapped file.
+    """Return the session's own Model.
 
-    Raises InvalidArgument for a parameter that nobody gave a value, and what `load` raises.
+    Weights are copied, unless `parse` borrows them from the caller's buffer or a mapped file. Raises InvalidArgument for a
+    parameter without a value, and the errors of `load`.
     """
     _check_formats(options)
     if parse is None:
@@ -61,7 +62,7 @@ def open_model(
 
 
 def _check_formats(options: SessionOptions) -> None:
-    """Raises InvalidArgument for models in onnxruntime's own format, which are neither read nor written."""
+    """Raise InvalidArgument for onnxruntime's own model format, which is not supported."""
     for key in (LOAD_FORMAT, SAVE_FORMAT):
         if (name := options.config(key, "ONNX")).upper() != "ONNX":
             raise InvalidArgument(
@@ -74,7 +75,7 @@ def _check_formats(options: SessionOptions) -> None:
 
 
 def _supplied(options: SessionOptions) -> "Supplied | None":
-    """External data that the options have in memory."""
+    """Return the external data that the options hold in memory."""
     arrays, files = options.external_initializers
     if not arrays and not files:
         return None
@@ -84,7 +85,7 @@ def _supplied(options: SessionOptions) -> "Supplied | None":
 
 
 def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
-    """Return the part of its source that a session keeps to be rebuilt with other parameters: nothing large."""
+    """Return the part of its source that a session keeps so that it can be rebuilt; None if it is too large."""
     if isinstance(source, (str, os.PathLike)):
         return os.path.abspath(source)
     if isinstance(source, Model):
@@ -95,9 +96,9 @@ def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
 
 
 def save_optimized(model: Model, options: SessionOptions) -> None:
-    """Write the model to `optimized_model_filepath`, and its weights beside it if the config names a file for them.
+    """Write the model to `optimized_model_filepath`, and its weights to the external file that the config names, if any.
 
-    Raises InvalidArgument for a size that is none, NoSuchFile or Fail where it cannot be written.
+    Raises InvalidArgument for a malformed size, and NoSuchFile or Fail if a file cannot be written.
     """
     from ort_lite.load.save import save
 
@@ -117,10 +118,10 @@ def save_optimized(model: Model, options: SessionOptions) -> None:
 
 
 def set_params(model: Model, params: Params) -> None:
-    """Gives initialisers other values, and inputs a value, so that a run need not feed them.
+    """Set the values of initializers and inputs. An input with a value need not be fed.
 
-    Values are copied, but for those of bytes. Raises InvalidArgument for a name that is neither, and for another element type
-    or shape; the model is unchanged then.
+    Arrays are copied; parameters that come as bytes are not. Raises InvalidArgument for an unknown name and for a different
+    element type or shape; the model is unchanged then.
     """
     from ort_lite.tensors.values import array_of
 

@@ -1,6 +1,7 @@
-"""Sessions between processes: what one was made from travels, and is made anew there. `copy.deepcopy` does the same.
+"""Pickle a session: its source and arguments are transferred, and the session is recreated from them.
 
-Compiled code stays where it is: the other process finds it in the kernel cache, and reads the weights of a model that came from a path.
+`copy.deepcopy` works the same way. Compiled code is not transferred: the other process finds it in the kernel cache, and reads
+the weights of a model that came from a path.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ def parts(
     given: Arguments,
     own_params: bool,
 ) -> Parts:
-    """Return the arguments of `made_again`. Raises InvalidArgument if a session cannot be rebuilt from what it kept."""
+    """Return the arguments of `recreate`. Raises InvalidArgument if the session cannot be rebuilt from what it kept."""
     if own_params:
         raise InvalidArgument(
             "the session has parameters that are not the model's file's: pickle one without, and load them there"
@@ -39,13 +40,13 @@ def parts(
 
 
 def made_again(kind: type[Any], source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Any:
-    """The session. Raises what making it raises."""
+    """Create the session again. Raises the errors of session creation."""
     more = {"parse_options": given.parse_options, "placement_rules": given.placement_rules, "partitioning": given.partitioning}
     return kind(source, options, given.providers, given.provider_options, **more)
 
 
 def _entry(entry: ProviderEntry) -> ProviderEntry:
-    """A name or a class, with options: an instance belongs to its process, what it was made with is in its options."""
+    """Replace a provider instance, which cannot leave its process, by its class and options."""
     provider, own = entry if isinstance(entry, tuple) else (entry, None)
     if not isinstance(provider, ExecutionProvider):
         return entry

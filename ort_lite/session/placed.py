@@ -1,4 +1,4 @@
-"""Runs of which inputs come from a device's memory, or outputs stay there: values are copied where their reader is elsewhere alone."""
+"""Runs with inputs or outputs in device memory. A value is copied only if its reader is on another device."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
 
 _KEPT = 64
-"""Combinations of places that a session has steps for; those that were used last stay."""
+"""The number of placements whose steps a session caches (least recently used first out)."""
 _Steps = Callable[[tuple[Device | None, ...], tuple[tuple[str, Device], ...]], Ready]
 
 
 class ReadyOnDevices(Ready):
-    """A compiled model with a provider on a device."""
+    """A compiled model with at least one provider on a device."""
 
     __slots__ = ("_providers", "_shapes", "_steps", "_values")
 
@@ -54,7 +54,7 @@ class ReadyOnDevices(Ready):
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
-        """Run with values on devices allowed as inputs."""
+        """Run the model. Inputs may be values on devices."""
         if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
             return self.run_placed(output_names, input_feed, run_options, {})
         return super().run(output_names, input_feed, run_options)
@@ -66,7 +66,7 @@ class ReadyOnDevices(Ready):
         run_options: RunOptions | None,
         wanted: Mapping[str, Device],
     ) -> list[Any]:
-        """Run the model; outputs in `wanted` stay on a device of the session, as DeviceTensors."""
+        """Run the model. Outputs in `wanted` stay on that device as DeviceTensors."""
         inputs = self._feeds(input_feed)
         names = tuple(dict.fromkeys(output_names or self._names))
         self._check_names(names)
@@ -84,7 +84,7 @@ class ReadyOnDevices(Ready):
         return [outputs[name] for name in output_names or self._names]
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Run with outputs computed in `targets`; None if that is not possible."""
+        """Run the model and write outputs into `targets`; None if that is not possible."""
         if any(on_device(x) is not None for x in input_feed.values()):
             return None
         return super().run_into(input_feed, targets)
@@ -92,7 +92,7 @@ class ReadyOnDevices(Ready):
     def _kept(
         self, value: Value, x: Any, provider: ExecutionProvider, shape: tuple[int, ...] | None, seen: set[int]
     ) -> DeviceTensor:
-        """An output on its device, for the user alone: what an input or another output is too, is copied."""
+        """Return an output as a device tensor. It is copied if it is also an input or another output."""
         if type(x) is UncopiedValue or value.constant is not None:
             return put(x.value if type(x) is UncopiedValue else x, provider)
         made = DeviceTensor(x, provider, value.dtype or "", _shape_of(value, x, provider, shape))
@@ -103,7 +103,7 @@ class ReadyOnDevices(Ready):
 
 
 def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> Check:
-    """The check of an input whose tensors may be on a device: they are passed on where it `stays`, others come to the CPU."""
+    """Return a check that passes device tensors through if `stays`, and copies others to the CPU."""
     type_ = value.type.element if isinstance(value.type, OptionalType) else value.type
     if not isinstance(type_, TensorType):
         return accept
@@ -123,7 +123,7 @@ def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> C
 
 
 def _reached(own: frozenset[Device], transfers: Sequence[DataTransfer], device: Device) -> bool:
-    """Return True if a session's own transfers can take a value from the device."""
+    """Return True if the session's own transfers can read a value from the device."""
     return device in own or any(can_copy(transfer, device, CPU) for transfer in transfers)
 
 
@@ -138,7 +138,7 @@ def _made(
     homes: tuple[Device | None, ...],
     wanted: tuple[tuple[str, Device], ...],
 ) -> Ready:
-    """Steps for inputs and outputs in these places; outputs that are constants come on the CPU."""
+    """Link steps for inputs and outputs on these devices. Outputs that are constants stay on the CPU."""
     levels, compiled = prepared.assignment.levels, prepared.compiled
     main = levels[0]
     graph = main.graph
@@ -156,7 +156,7 @@ def _made(
 
 
 def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the shape of a value on a device, checked against the graph or by itself. Raises ProviderError."""
+    """Return the shape of a value on a device, checked against the graph. Raises ProviderError for a mismatch."""
     about = f"{who(provider)}: output {value.name!r}, which stays on {provider.device},"
     found: Any = getattr(x, "shape", known)
     if x is None:

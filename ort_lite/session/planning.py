@@ -1,4 +1,4 @@
-"""`plan`: who would run what, without compiling anything."""
+"""`plan`: show which provider would run each node, without compiling."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,10 +22,11 @@ def plan(
     partitioning: Any = None,
     strict: bool | None = None,
 ) -> Explanation:
-    """Return what `InferenceSession(model, ...).explain()` would, except for facts that only compiling yields.
+    """Return the assignment of a model without compiling it.
 
-    `partitioning` and `strict` are as for sessions. Loads, transforms and partitions; providers are created and asked. Raises what
-    these raise.
+    The result equals `InferenceSession(model, ...).explain()` except for facts that only compiling yields. Arguments are those
+    of `InferenceSession`. Loads, transforms and partitions the model, creates the providers and asks them. Raises the errors of
+    these stages.
     """
     options = options.copy() if options is not None else SessionOptions()
     require(options, strict)

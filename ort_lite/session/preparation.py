@@ -1,4 +1,4 @@
-"""A model through the stages as far as somebody wants: what sessions, `plan`, `dump` and `measure_costs` have in common."""
+"""Take a model through the stages of a session up to a given one. Shared by sessions, `plan`, `dump` and `measure_costs`."""
 
 import os
 import warnings
@@ -49,10 +49,10 @@ class Arguments(Record):
 
 
 class Loaded(Record):
-    """A model before the transforms, and who is asked to run it.
+    """A loaded model before the transforms, and the providers that are asked to run it.
 
-    Overridable initialisers, `defaults` by name, are constants in `model`, which nearly every run wants, and inputs in `overridable`,
-    a copy that is there if there are some.
+    Overridable initializers (`defaults`, by name) are constants in `model`, which suits nearly every run. They are inputs in
+    the copy `overridable`, which exists only if there are any.
     """
 
     model: Model
@@ -60,11 +60,11 @@ class Loaded(Record):
     defaults: Mapping[str, Value]
     selection: selection.Selection
     writeable: frozenset[int]
-    """The ids of constants that somebody may write to."""
+    """The ids of constants that somebody outside may write to."""
 
 
 class Preparation(Record):
-    """The results of the stages; stages that did not run have none. `notes`: what partitioning reports about the providers."""
+    """The results of the stages so far; later ones are None. `notes` are remarks of partitioning about providers."""
 
     loaded: Loaded
     report: TransformReport | None = None
@@ -75,9 +75,10 @@ class Preparation(Record):
 def prepare_until(
     stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None
 ) -> Preparation:
-    """Loads, transforms, partitions: as a session does it, up to `stage`. Providers are created, and asked in the last stage.
+    """Load, transform and partition a model as a session does, up to `stage`.
 
-    Raises what the stages raise; DeadlineExceeded and ModelLoadCanceled as sessions do.
+    Providers are created while loading and asked while partitioning. Raises the errors of the stages; DeadlineExceeded and
+    ModelLoadCanceled as sessions do.
     """
     options = options.copy()
     open_account(options)
@@ -104,9 +105,9 @@ def _prepare_until(
 
 
 def open_account(options: SessionOptions) -> Account:
-    """Makes the account that the options ask for, and leaves it there for providers to find when they are configured.
+    """Create the memory account that the options ask for, and attach it to them so that providers can use it.
 
-    Raises InvalidArgument for config entries that make no sense.
+    Raises InvalidArgument for malformed config entries.
     """
     options.default_threads()
     account = account_of(options)
@@ -119,7 +120,7 @@ def open_account(options: SessionOptions) -> Account:
 def load_model(
     source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None, span: Span = no_span
 ) -> Loaded:
-    """The first stage, with the options that change a model put into it. Raises what loading and selecting raise."""
+    """Load a model, apply overrides from the options and select the providers. Raises the errors of both steps."""
     with span("model_loading_uri" if isinstance(source, (str, os.PathLike)) else "model_loading_array"):
         model = open_model(source, options, given.parse_options, params)
     apply_overrides(model, options)
@@ -131,7 +132,7 @@ def load_model(
 
 
 def load_again(source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Model:
-    """The model of `load_model` alone, for who has the providers already. Raises what loading raises."""
+    """Load the model as `load_model` does, without selecting providers. Raises the errors of loading."""
     model = open_model(source, options, given.parse_options)
     apply_overrides(model, options)
     if defaults := _defaults(model):
@@ -144,7 +145,7 @@ def _defaults(model: Model) -> dict[str, Value]:
 
 
 def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[Any, Any]:
-    """Providers and their options: those that the session was given, or those that the options choose."""
+    """Return the providers and their options from the arguments or, if they choose any, from the session options."""
     if not options.has_providers():
         return given.providers, given.provider_options
     if given.providers:
@@ -162,7 +163,7 @@ def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[A
 
 
 def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
-    """Makes the overridable initialisers of `model` constants. Returns a copy of it in which they are inputs."""
+    """Turn the overridable initializers of `model` into constants. Return a copy in which they are inputs."""
     source = model.clone()
     for value in source.graph.inputs:
         if source.graph.initializers.pop(value.name, None) is not None:
@@ -178,7 +179,7 @@ _KEYWORDS = frozenset({
     "path_or_bytes", "sess_options", "providers", "provider_options", "params", "parse_options", "placement_rules",
     "partitioning", "disabled_optimizers", "strict", "mmap", "creation_timeout", "enable_fallback", "read_config_from_model",
 })  # fmt: skip
-"""Keywords of InferenceSession; the last two are onnxruntime's, without effect here."""
+"""The keywords of InferenceSession. The last two are onnxruntime's and have no effect here."""
 
 
 def arguments_of(
@@ -208,7 +209,7 @@ def arguments_of(
 
 
 def _mapping(parse: "ParseOptions | None", mmap: bool) -> "ParseOptions | None":
-    """The options with the keyword `mmap`, which is their `no_copy`. Raises InvalidArgument for another type."""
+    """Return the parse options with `mmap` applied, which sets `no_copy`. Raises InvalidArgument for another type."""
     if not isinstance(mmap, bool):
         raise InvalidArgument(f"mmap is {mmap!r}; expected True or False")
     if not mmap:
@@ -219,7 +220,7 @@ def _mapping(parse: "ParseOptions | None", mmap: bool) -> "ParseOptions | None":
 
 
 def require(options: SessionOptions, strict: bool | None) -> None:
-    """Puts the keyword `strict` into the config of `options`; None leaves it as it is. Raises InvalidArgument for another type."""
+    """Store the keyword `strict` in the config of `options`; None changes nothing. Raises InvalidArgument for another type."""
     if strict is None:
         return
     if not isinstance(strict, bool):
@@ -228,9 +229,9 @@ def require(options: SessionOptions, strict: bool | None) -> None:
 
 
 def limit_creation(options: SessionOptions, timeout: float | None) -> None:
-    """Put the keyword `creation_timeout` into `options`, unless they have a smaller one. None leaves them as they are.
+    """Apply the keyword `creation_timeout` (seconds) to `options` unless they have a smaller one. None changes nothing.
 
-    Raises InvalidArgument for 0 and for anything else that is no number of seconds.
+    Raises InvalidArgument for 0 and for anything that is not a number of seconds.
     """
     if timeout is None:
         return
@@ -241,7 +242,7 @@ def limit_creation(options: SessionOptions, timeout: float | None) -> None:
 
 
 def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvider]) -> None:
-    """Warn about names of transforms to disable that neither a transform nor any release of onnxruntime has."""
+    """Warn about disabled transforms that neither an installed transform nor any onnxruntime release is named after."""
     disabled = options.disabled_optimizers
     if disabled:
         named = options.installed_transforms

@@ -1,4 +1,4 @@
-"""The stages after loading, in a row: a Model becomes something that runs."""
+"""The stages after loading: turn a Model into compiled code."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -24,7 +24,7 @@ from ort_lite.transform.transform import TransformReport
 
 
 class Prepared(Record):
-    """A model after all stages, and the result of each. `incidents` are failures that the next provider made good."""
+    """A model after all stages, with the result of each. `incidents` are failures from which the session recovered."""
 
     model: Model
     report: TransformReport
@@ -44,8 +44,8 @@ def prepare(
 ) -> Prepared:
     """Transform, partition and compile a loaded model. Changes the model's graph.
 
-    `strategy` is that of the partitioner; None: the config's. `writeable` are ids of constants that somebody may write to. Raises what
-    `simplify` and `settle` raise.
+    `strategy` is the partitioner's strategy (None: the config's). `writeable` are ids of constants that somebody outside may
+    write to. Raises the errors of `simplify` and `settle`.
     """
     providers, policies = selection.providers, selection.policies
     begin_stage("transform")
@@ -66,7 +66,7 @@ def prepare(
 
 
 class _LaterProviders(Record):
-    """The providers after a partition's own, in one session: they run its nodes when it fails in a run."""
+    """The fallback for partitions that fail in a run: the providers after the partition's own."""
 
     model: Model
     selection: Selection

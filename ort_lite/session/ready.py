@@ -1,4 +1,4 @@
-"""A compiled model as a session calls it: checks feeds, runs, gives the outputs that were asked for."""
+"""A compiled model that is ready to run: checks the feeds, runs, and selects the requested outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Ready:
-    """A compiled model with what `run` looks up."""
+    """A compiled model with everything that `run` needs."""
 
     __slots__ = (
         "_account",
@@ -46,8 +46,10 @@ class Ready:
         feeds: "Callable[[Any], list[Any]] | None" = None,
         workers: "Workers | None" = None,
     ) -> None:
-        """`noted` are config entries of runs that were found to have no effect; `feeds` makes the inputs of a feed (None: Feeds);
-        `workers` run steps side by side.
+        """Prepare the lookups of a run.
+
+        `noted` holds the run config entries that were already reported as having no effect; `feeds` converts a feed to inputs
+        (None: Feeds); `workers` run independent steps in parallel.
         """
         self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
@@ -64,7 +66,7 @@ class Ready:
         self._events = events
 
     def check_before_runs(self, check: Callable[[], None]) -> None:
-        """Call `check` at the beginning of each run from now on. Runs without one pay nothing."""
+        """Call `check` at the beginning of each run from now on. Runs without a check pay nothing."""
         self._check, feeds = check, self._feeds
 
         def checked(feed: Any) -> list[Any]:
@@ -76,7 +78,7 @@ class Ready:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
-        """Run the model and return the outputs of these names; None: all."""
+        """Run the model and return the outputs with these names, or all outputs for None."""
         if run_options is not None and run_options.timeout:
             from ort_lite.options.deadline import limited
 
@@ -101,14 +103,14 @@ class Ready:
         return self._chosen(output_names, outputs)
 
     def _fed(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
-        """The inputs of a run that may be cancelled while they are converted."""
+        """Convert the inputs of a run that can be cancelled meanwhile."""
         with as_in(run_options, CURRENT.watch):
             return self._feeds(input_feed)
 
     def run_other(
         self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, executable: Executable
     ) -> list[Any]:
-        """Run another Executable in the place of the model's, step after step."""
+        """Run another Executable instead of the model's own, step by step."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
         other = Ready(prepared, self._events, self._account, self._noted)
         if self._check is not None:
@@ -116,9 +118,11 @@ class Ready:
         return other.run(names, feed, run_options)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Run with outputs by name, computed in the arrays of `targets` if the compiled model can (`Executable.run_into`).
+        """Run the model with outputs written into the arrays of `targets` (see `Executable.run_into`). Return all outputs by
+        name.
 
-        None, with nothing run, where it cannot, or where something stands around a run.
+        Returns None without running anything if the compiled model cannot do that, or if hooks or event subscribers surround
+        the run.
         """
         executable = self.compiled.executable
         if self._events.subscribers or self._shares or self._run != executable.run:
@@ -127,7 +131,7 @@ class Ready:
         return None if outputs is None else dict(zip(self._names, outputs, strict=True))
 
     def _check_entries(self, options: RunOptions) -> None:
-        """Raises InvalidArgument for one that nobody knows; one that has no effect is noted in the first run that has it."""
+        """Raise InvalidArgument for an unknown run config entry. Report each entry without effect once."""
         entries = options.config_entries
         if entries:
             config_keys.check_run(entries, self._config_keys)
@@ -149,7 +153,7 @@ class Ready:
                 )
 
     def _record(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
-        """Run, and emit what the run does."""
+        """Run the model and emit the events of its steps."""
         from ort_lite.execute.run_events import RunEvents
 
         with RunEvents(self._events) as events:
@@ -157,7 +161,7 @@ class Ready:
 
 
 def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:
-    """The run with steps side by side where two of them can be."""
+    """Return the run function: parallel if at least two steps are independent."""
     from ort_lite.execute.parallel import Parallel
 
     beside = Parallel(executable, workers)
@@ -165,7 +169,7 @@ def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:
 
 
 class Closed:
-    """The stand-in for a compiled model that was released."""
+    """The stand-in for a compiled model once its session is closed."""
 
     def run(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
         """Raise RuntimeException: the session is closed."""

@@ -1,4 +1,4 @@
-"""Rewrites between two assignments: of nodes that no provider claims, and of nodes whose provider prefers another layout."""
+"""Rewrite nodes between two assignments: unclaimed nodes, and nodes whose provider prefers another layout."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,10 +22,10 @@ _WIDER: dict[DType, DType] = {"float16": "float32", "bfloat16": "float32"}
 def rewrite_unclaimed(
     model: Model, nodes: Sequence[Node], providers: Sequence[ExecutionProvider], options: SessionOptions, changes: Changes
 ) -> bool:
-    """Rewrite nodes that no provider claims, by the first rewrite that applies. Return whether there was one.
+    """Apply the first rewrite that fits nodes which no provider claims. Return True if one was applied.
 
-    A channels-last node gets its old layout back; a call of a function becomes the function's nodes; a node of 16-bit floats
-    computes in float32, between Casts.
+    A channels-last node gets its original layout back, a function call is replaced by the function's nodes, and a node of
+    16-bit floats computes in float32 between Casts.
     """
     return (
         _restore_layouts(model, nodes, changes)
@@ -53,8 +53,10 @@ def _inline(model: Model, nodes: Sequence[Node], providers: Sequence[ExecutionPr
 def _widen(
     model: Model, nodes: Sequence[Node], providers: Sequence[ExecutionProvider], options: SessionOptions, changes: Changes
 ) -> bool:
-    """Put Casts around nodes, once. No pattern matches across Casts: a single provider's fusions, of which nobody else could take
-    the parts, come before them.
+    """Put Casts around nodes, once.
+
+    With a single provider its fusions are tried first: patterns do not match across Casts, and no other provider could run the
+    parts.
     """
     wanted = {node: dtype for node in changes.not_widened(nodes) if (dtype := _wider(node, providers)) is not None}
     if not wanted:
@@ -68,7 +70,7 @@ def _widen(
 
 
 def _wider(node: Node, providers: Sequence[ExecutionProvider]) -> DType | None:
-    """Return a wider floating-point type than the node's that one of the providers could run it with, or None."""
+    """Return a wider floating-point type with which a provider could run the node, or None."""
     for value in (*node.inputs, *node.outputs):
         dtype = _WIDER.get(value.dtype or "") if value is not None else None
         if dtype is not None and any(ask(provider, "supports_type", node, dtype) for provider in providers):
@@ -77,7 +79,7 @@ def _wider(node: Node, providers: Sequence[ExecutionProvider]) -> DType | None:
 
 
 def preferred_layouts(assignment: Assignment, changes: Changes) -> dict[Node, str]:
-    """Return nodes whose provider prefers them channels-last, each with the provider. Each node is offered once."""
+    """Return the nodes whose provider prefers them channels-last, with that provider. Each node is offered once."""
     default = ExecutionProvider.preferred_layout
     able = {label: p for label, p in assignment.providers.items() if type(p).preferred_layout is not default}
     offers = [place for place in assignment.placements.values() if place.provider in able and changes.offer(place.node)]
@@ -87,6 +89,6 @@ def preferred_layouts(assignment: Assignment, changes: Changes) -> dict[Node, st
 
 
 def convert_layouts(model: Model, layouts: Mapping[Node, str], changes: Changes) -> None:
-    """Make these nodes channels-last, between Transposes."""
+    """Convert nodes to channels-last and put Transposes around them."""
     transposes = plugins.layout_conversion().convert(model.graph, layouts)
     changes.insert(transposes, f"layout, for {', '.join(dict.fromkeys(layouts.values()))}, which prefers NHWC")

@@ -1,4 +1,4 @@
-"""Session: load a model, run it, explain it, close it. `session_state` makes what it calls, and keeps `run` short."""
+"""The Session class: load, run, explain and close a model. Creation lives in `session_state`."""
 
 import os
 import threading
@@ -35,23 +35,33 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A model, ready to run. `run` may be called from many threads at once.
+    """A model that is ready to run. `run` may be called from several threads at once.
 
-    `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
-    (name, options), classes or instances in order of preference; None: those of `ort_lite.set_default_providers`, which are the CPU
-    provider alone unless a program sets others. The CPU provider comes last in any case. A provider that is not installed, has no
-    device or is assigned no node costs a warning; with `strict=True` (config entry `ort_lite.strict`) it is a ProviderError, but for
-    the CPU provider. Options may hold those of `ort_lite.options.policies`. Keywords:
-    `placement_rules` (see `ort_lite.partition.placement`), `partitioning` ("greedy", "cost" or a strategy, see
-    `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`), `mmap`: with
-    True, weights are not copied but stay in the mapped files of external data (and in a buffer that the caller passes); files that
-    change end the next run with Fail, see docs/memory.md; `creation_timeout` (seconds; that of the options may be less). Raises what
-    loading, transforms, providers and compilation raise, DeadlineExceeded after the creation timeout, ModelLoadCanceled after
-    `SessionOptions.set_load_cancellation_flag(True)`.
+    See `InferenceSession` for the class with onnxruntime's conversions; both take the same arguments.
+
+    Args:
+        path_or_bytes: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model.
+        sess_options: the options, which are copied. May hold the policies of `ort_lite.options.policies`.
+        providers: names, (name, options) pairs, classes or instances in order of preference. None: the providers of
+            `ort_lite.set_default_providers`, by default the CPU provider alone. The CPU provider always comes last.
+        provider_options: one mapping per provider, as in onnxruntime.
+        params: parameter values (see `load_params`).
+        parse_options: the ParseOptions for loading.
+        placement_rules: rules that pin nodes to providers (see `ort_lite.partition.placement`).
+        partitioning: "greedy", "cost" or a strategy (see `ort_lite.partition.cost`). None: the config's.
+        disabled_optimizers: names of transforms to skip.
+        strict: True raises ProviderError for a listed provider that is not installed, has no device or runs no node; the CPU
+            provider is exempt. False warns. None: the config entry `ort_lite.strict`.
+        mmap: True leaves weights in mapped external data files, and in a buffer that the caller passes, instead of copying them.
+            If a file changes, the next run raises Fail (see docs/memory.md).
+        creation_timeout: a limit in seconds; a smaller one in the options holds.
+
+    Raises the errors of loading, transforms, providers and compiling; DeadlineExceeded after the creation timeout;
+    ModelLoadCanceled after `SessionOptions.set_load_cancellation_flag(True)`.
     """
 
     _model_path: str | None = None
-    """The path that the model came by. None: it came as something else."""
+    """The path of the model's file. None: the model came in another form."""
 
     def __init__(
         self,
@@ -80,7 +90,7 @@ class Session:
 
     @staticmethod
     def _own_options(given: SessionOptions | None) -> SessionOptions:
-        """A copy of the options that came, which is the session's."""
+        """Return a copy of the options for this session."""
         return SessionOptions() if given is None else given.copy()
 
     # Running
@@ -94,12 +104,24 @@ class Session:
         verify: Any = None,
         timeout: float | None = None,
     ) -> list[Any]:
-        """The outputs by name, all in the model's order for None. Arrays that are returned are the caller's.
+        """Run the model and return the outputs with these names, or all outputs for None.
 
-        `verify`: "partition" or a Verification: each partition of another provider runs on the CPU provider as well, from the
-        same inputs (see `ort_lite.tools.verify`). `timeout`: seconds, after which the run is ended; that of the options may be less.
-        Raises InvalidArgument for a feed or name that does not fit, RuntimeException naming node and provider, VerificationError
-        where a partition is off, DeadlineExceeded after the timeout, Cancelled where `RunOptions.terminate` was set.
+        The returned arrays belong to the caller.
+
+        Args:
+            output_names: names of outputs, in the order of the results.
+            input_feed: values by input name.
+            run_options: options of this run.
+            verify: "partition" or a Verification: also run each partition of another provider on the CPU provider with the same
+                inputs, and compare (see `ort_lite.tools.verify`).
+            timeout: a limit in seconds; a smaller one in the options holds.
+
+        Raises:
+            InvalidArgument: a value or name does not fit the model.
+            RuntimeException: a node failed; the message names node and provider.
+            VerificationError: a partition's results differ.
+            DeadlineExceeded: the timeout has passed.
+            Cancelled: `RunOptions.terminate` was set.
         """
         if timeout is not None or verify is not None:
             return self._run_watched(output_names, input_feed, run_options, verify, timeout)
@@ -119,7 +141,7 @@ class Session:
         verify: Any,
         timeout: float | None = None,
     ) -> list[Any]:
-        """A run with a deadline, or beside the CPU provider, or both."""
+        """Run with a timeout, with verification, or both."""
         if timeout is not None:
             from ort_lite.options.deadline import limited
 
@@ -136,7 +158,7 @@ class Session:
         return outputs
 
     def _ready_for(self, feed: Mapping[str, Any], options: RunOptions | None) -> tuple[Ready | Closed, Mapping[str, Any]]:
-        """Return what runs this feed, and the feed with the parameters of adapters, without overridden initializers."""
+        """Return the compiled form for this feed, and the complete feed with adapters and overridden initializers."""
         if options is not None:
             feed = options.extend_feed(feed)
         state = self._state
@@ -145,7 +167,7 @@ class Session:
         return state.ready, feed
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        """See `Ready.run_into`; None as well where the feed overrides initialisers, and once the session is closed."""
+        """Call `Ready.run_into`. None if the feed overrides initializers or the session is closed."""
         state = self._state
         if not isinstance(state.ready, Ready) or not state.defaults.keys().isdisjoint(input_feed):
             return None
@@ -158,7 +180,7 @@ class Session:
         options: RunOptions | None,
         wanted: Mapping[str, Device],
     ) -> list[Any]:
-        """Run the model; outputs in `wanted` stay on a device of the session, as DeviceTensors."""
+        """Run the model. Outputs in `wanted` stay on that device as DeviceTensors."""
         ready, feed = self._ready_for(feed, options)
         if wanted:
             from ort_lite.session.placed import ReadyOnDevices
@@ -168,20 +190,21 @@ class Session:
         return ready.run(names, feed, options)
 
     def _devices(self) -> dict[Device, ExecutionProvider]:
-        """Devices of the session's providers, the CPU too; of several on one the first."""
+        """Return the session's devices with their first provider, the CPU included."""
         return {provider.device: provider for provider in reversed(self._state.selection.providers)}
 
     @property
     def verification(self) -> Any:
-        """The `ort_lite.tools.verify.report.Report` of the last `run(verify=...)` of this thread. None: there was none."""
+        """The `ort_lite.tools.verify.report.Report` of this thread's last `run(verify=...)`, or None."""
         return getattr(self._told, "report", None)
 
     def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:
-        """Writes a model in which partitions that providers can save are compiled already (see `ort_lite.session.context`), in the
-        model's file or, without `embed`, in files of their own beside it.
+        """Write a model in which partitions are already compiled, where their providers can serialize them.
 
-        A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions or one fails to,
-        and RuntimeException once the session is closed; then no file is written.
+        Compiled partitions are EPContext nodes (see `ort_lite.session.context`), stored in the model's file or, without
+        `embed`, in files next to it. A session of the new model compiles only the remaining nodes. Raises ProviderError if no
+        provider can serialize its partitions or one fails, and RuntimeException if the session is closed; no file is written
+        then.
         """
         prepared = self._state.prepared
         if prepared is None:
@@ -192,10 +215,10 @@ class Session:
         save_with_contexts(made, os.fspath(path), embed)
 
     def close(self) -> None:
-        """Gives up what is compiled, once the runs in flight are done with it; later runs raise. A second time does nothing.
+        """Release compiled code once in-flight runs finish. Later runs raise; a second call does nothing.
 
-        States of partitions are released when nobody is in them any more. What the session says of itself stays. If a provider fails
-        meanwhile, everything else is released all the same, and its error is raised at the end.
+        States of partitions are released when no run uses them any more. Metadata and the explanation stay available. If a
+        provider fails while closing, everything else is still released, and its error is raised at the end.
         """
         failures: list[OrtLiteError] = []
         with self._changing:
@@ -211,18 +234,20 @@ class Session:
         lifecycle.raise_first(failures)
 
     def load_params(self, params: Params) -> None:
-        """Gives the model's parameters other values: arrays by name, or the bytes that `ort_lite.save_params` made.
+        """Set parameters to other values: arrays by name, or the bytes that `ort_lite.save_params` returned.
 
-        A name is that of an initialiser, or of an input, which then need not be fed any more. Parameters that are not named
-        have the values of the model's file. The session is prepared anew, from the file or object that it was made from; runs
-        in flight end with the old values. Raises InvalidArgument for a name that the model lacks, another element type or
-        shape, a parameter that has no value at all, once the session is closed, and where it was made from a large buffer,
-        which it has not kept; InvalidParams for bytes that are no parameters. The session is unchanged then.
+        A name is that of an initializer, or of an input, which then need not be fed. Parameters that are not named have the
+        values of the model's file. The session is prepared again from its source; runs in flight finish with the old values.
+
+        Raises:
+            InvalidArgument: an unknown name, another element type or shape, a parameter without any value, a closed session, or a
+                session whose source was a large buffer, which is not kept.
+            InvalidParams: bytes that do not hold parameters. The session is unchanged after an error.
         """
         self._remake("load_params", self._arguments, params)
 
     def _remake(self, who: str, arguments: Arguments, params: Params | None) -> None:
-        """Prepares the session anew; without parameters those of the file, which may not be where others were loaded before."""
+        """Prepare the session again. Without `params` it gets the file's values, so loaded parameters must not be in use."""
         state = self._state
         if self._kept is None or (params is None and self._own_params):
             raise InvalidArgument(
@@ -242,8 +267,9 @@ class Session:
         raise InvalidArgument(f"{who}: the session is closed")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the source of the session: see `ort_lite.session.pickling`. Raises InvalidArgument if it was not kept, and
-        RuntimeException once the session is closed.
+        """Pickle the session as its source and arguments (see `ort_lite.session.pickling`).
+
+        Raises InvalidArgument if the source was not kept, and RuntimeException if the session is closed.
         """
         if self._state.prepared is None:
             raise RuntimeException("the session is closed")
@@ -261,7 +287,7 @@ class Session:
 
     @property
     def _prepared(self) -> Prepared:
-        """Return the results of the stages, for tools. Raises RuntimeException once the session is closed."""
+        """The results of the stages, for tools. Raises RuntimeException if the session is closed."""
         prepared = self._state.prepared
         if prepared is None:
             raise RuntimeException("the session is closed")
@@ -276,7 +302,7 @@ class Session:
         return list(self._state.outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Initialisers that a feed may replace (IR version 4 and newer, listed as inputs too)."""
+        """Return the initializers that a feed may replace (IR version 4 and newer: those that are also inputs)."""
         return list(self._state.overridable)
 
     def get_modelmeta(self) -> ModelMetadata:
@@ -284,19 +310,19 @@ class Session:
         return self._state.metadata
 
     def get_providers(self) -> list[str]:
-        """Names in order of preference."""
+        """Return the names of the providers in order of preference."""
         return list(dict.fromkeys(provider.name for provider in self._state.selection.providers))
 
     def get_provider_options(self) -> dict[str, dict[str, Any]]:
-        """The options in force, by name; of two instances of one provider those of the first."""
+        """Return the options in force by provider name; of several instances, those of the first."""
         return {provider.name: ask(provider, "get_options") for provider in reversed(self._state.selection.providers)}
 
     def get_session_options(self) -> SessionOptions:
-        """A copy: changing it changes nothing."""
+        """Return a copy of the session's options."""
         return self._state.options.copy()
 
     def explain(self) -> "Explanation":
-        """Return the provider of each node and the reasons why others do not run it."""
+        """Return the provider of each node and the reasons of the other providers."""
         return self._state.explain()
 
     def view(
@@ -306,11 +332,14 @@ class Session:
         other: "Session | None" = None,
         profile: "str | os.PathLike[str] | None" = None,
     ) -> Any:
-        """Show the model, stage by stage, as a document and as a page for a browser: `session.view().save("page.html")`.
+        """Show the model after each stage as a page for a browser: `session.view().save("page.html")`.
 
-        With `feeds` the session runs on them, and the page shows the time of each node, one of the runs and the memory that it
-        planned. With `profile` times are read from a file that `end_profiling` wrote. `other`: a session to compare with, of the same
-        model. Raises InvalidArgument for a file that is no profile, and what a run raises.
+        Args:
+            feeds: inputs for a run; the page then shows the time of each node and the planned memory.
+            other: another session of the same model to compare with.
+            profile: a file written by `end_profiling`, from which the times are read.
+
+        Raises InvalidArgument for a file that is not a profile, and the errors of a run.
         """
         view = hook("view")(self, feeds, profile)
         return view if other is None else view.beside(other.view(feeds))
@@ -322,21 +351,23 @@ class Session:
 
     @property
     def creation_trace(self) -> "CreationTrace | None":
-        """Return the steps of session creation and their times. None unless the config entry `ort_lite.creation_trace` is "1"
-        or the session is profiled or logs verbose messages.
+        """The steps of session creation with their times, or None if they were not recorded.
+
+        They are recorded if the config entry `ort_lite.creation_trace` is "1", or the session is profiled or logs verbose
+        messages.
         """
         return self._state.creation
 
     def memory_plans(self) -> dict[str, Any]:
-        """Return the positions of tensors, by partition, as far as compiled partitions state them; those of runs so far."""
+        """Return the planned positions of tensors by partition, for the shapes run so far."""
         return self._state.memory_plans()
 
     def memory(self) -> dict[str, Any]:
-        """Return the memory that the session holds now, in bytes: constants (of them those in mapped files), packed weights,
-        scratch (held, in use by runs, held at most; leases, arenas), and data cached by shape; by provider too, with the
-        counts of their allocators.
+        """Return the memory that the session holds now, in bytes.
 
-        Arrays that sessions share count in each. Nothing once the session is closed.
+        The figures cover constants (and those in mapped files), packed weights, scratch memory and data cached per shape, in
+        total and by provider, with the statistics of the providers' allocators. Arrays that sessions share count in each of
+        them. All figures are zero once the session is closed.
         """
         from ort_lite.session import footprint
 
@@ -344,9 +375,9 @@ class Session:
         return footprint.figures(state.forms(), state.account)
 
     def trim(self) -> None:
-        """Gives back scratch memory that no run has, and forgets what is kept for each shape; the next run makes it anew.
+        """Release idle scratch memory and data cached per shape. The next run creates them again.
 
-        Constants and packed weights stay. With `session.use_env_allocators` idle memory of all sessions goes.
+        Constants and packed weights stay. With `session.use_env_allocators`, idle memory of all sessions is released.
         """
         from ort_lite.session import footprint
 
@@ -354,7 +385,7 @@ class Session:
         footprint.trim(state.forms(), state.account)
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Options that providers let change while a session lives. Raises InvalidArgument for those that none of them knows."""
+        """Set provider options that may change while a session lives. Raises InvalidArgument for unknown ones."""
         lifecycle.set_dynamic_options(self._state.selection.providers, options)
 
     # Profiling
@@ -364,14 +395,14 @@ class Session:
         return self._profiler.start if self._profiler is not None else 0
 
     def end_profiling(self) -> str:
-        """Write the profile and return the file's name; "" when profiling is off or has ended.
+        """Write the profile and return the file's name; "" if profiling is off or has ended.
 
-        A session that is deleted without it, or there when the process exits, writes its profile then.
+        Otherwise the profile is written when the session is deleted or the process exits.
         """
         return "" if self._profiler is None else self._profiler.end()
 
     def discard_profile(self) -> None:
-        """End profiling without a file."""
+        """End profiling without writing a file."""
         if self._profiler is not None:
             self._profiler.discard()
 
@@ -387,14 +418,17 @@ def _profiler(options: SessionOptions, events: Stream) -> "Profiler | None":
 def _override(
     state: SessionState, feed: Mapping[str, Any], options: RunOptions | None
 ) -> tuple[Ready | Closed, Mapping[str, Any]]:
-    """The model compiled with overridable initialisers as inputs, and the whole feed. One that is fed None keeps its value."""
+    """Return the compiled form that takes overridable initializers as inputs, and the complete feed.
+
+    An initializer that is fed None keeps its value.
+    """
     ready = state.ready if state.overriding is None else state.overriding.ready(options)
     given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
     return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}
 
 
 def __getattr__(name: str) -> Any:
-    """Names that were here before they moved."""
+    """Resolve a name that has moved to another module."""
     from ort_lite.plugins.moved import moved_name
 
     return moved_name(__name__, name)

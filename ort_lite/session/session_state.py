@@ -1,4 +1,4 @@
-"""The state of a session between two changes: built whole by the stages, swapped whole by `load_params` and `close`."""
+"""The state of a session: created as a whole by the stages, replaced as a whole by `load_params` and `close`."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 
 class SessionState(Record):
-    """A compiled model with what is said of it. `prepared` is None once the session is closed.
+    """A compiled model and its description. `prepared` is None once the session is closed.
 
-    Whoever needs two things of it takes the state once: the session may have another a moment later.
+    Code that needs two members reads the session's state once: another thread may replace it at any time.
     """
 
     options: SessionOptions
@@ -59,16 +59,19 @@ class SessionState(Record):
     outputs: tuple[NodeArg, ...]
     overridable: tuple[NodeArg, ...]
     defaults: Mapping[str, Value]
-    """Overridable initialisers, by name."""
+    """Overridable initializers by name."""
     overriding: "Overriding | None"
     workers: "Workers | None"
     creation: "CreationTrace | None"
-    """What making it did, where somebody asked for that."""
+    """The trace of session creation, if one was requested."""
     explained: "Explanation | None" = None
-    """What is left to say once the session is closed."""
+    """The explanation that remains once the session is closed."""
 
     def explain(self, failures: list[OrtLiteError] | None = None) -> "Explanation":
-        """Raises ProviderError naming a partition that fails to say its facts, or adds the error to `failures`."""
+        """Return the explanation.
+
+        A partition that fails to report its facts raises a ProviderError that names it, or adds the error to `failures`.
+        """
         if self.explained is not None or self.prepared is None:
             assert self.explained is not None
             return self.explained
@@ -78,33 +81,36 @@ class SessionState(Record):
         return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts(failures))
 
     def memory_plans(self) -> dict[str, Any]:
-        """See `InferenceSession.memory_plans`."""
+        """Return the memory plan of each partition that has one (see `InferenceSession.memory_plans`)."""
         partitions = {} if self.prepared is None else self.prepared.compiled.partitions
         return {name: ask_made(p, "memory_plan", name) for name, p in partitions.items() if plans_memory(p)}
 
     def forms(self) -> list[Prepared]:
-        """The compiled forms of the model: with overridable initialisers as constants, and perhaps as inputs."""
+        """Return the compiled forms of the model: with overridable initializers as constants, and as inputs if needed so far."""
         other = self.overriding.made if self.overriding is not None else None
         return [found.prepared for found in (self.ready, other) if isinstance(found, Ready)]
 
     def closed(self, failures: list[OrtLiteError]) -> "SessionState":
-        """Return the state that stays after closing.
+        """Return the state after closing.
 
-        Partitions that fail to state their facts go into `failures`, and have none.
+        The errors of partitions that fail to report their facts are added to `failures`.
         """
         explained = self.explain(failures)
         return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=explained)
 
 
 class Overriding:
-    """The model compiled with its overridable initialisers as inputs, at the first run that overrides one."""
+    """The form of the model that takes overridable initializers as inputs, compiled when a run first overrides one."""
 
     def __init__(self, source: Model, make: Callable[[Model], Ready]) -> None:
         self._source, self._make, self._lock = source, make, locks.lock()
         self.made: Ready | None = None
 
     def ready(self, options: RunOptions | None) -> Ready:
-        """Raises what making a session raises, and ends when a run with these options is to end."""
+        """Return the compiled form.
+
+        Raises the errors of session creation. The options' timeout and cancellation apply to compiling as well.
+        """
         with self._lock:
             if self.made is None:
                 with checked_by_run(options):
@@ -120,7 +126,7 @@ def make_state(
     events: Stream,
     profiler: "Profiler | None",
 ) -> SessionState:
-    """Takes a model through all stages. Raises what they raise."""
+    """Take a model through all stages. Raises the errors of the stages."""
     begin = perf_counter_ns()
     account = open_account(options)
     with _report(options, events) as (report, span), span("session_initialization"):
@@ -187,7 +193,7 @@ def make_state(
 
 
 def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments) -> Callable[[], None] | None:
-    """Return a function that raises Fail if a file that weights are mapped from has changed; None without such files."""
+    """Return a function that raises Fail if a mapped weight file has changed; None without such files."""
     if not isinstance(source, Model) and (given.parse_options is None or not given.parse_options.no_copy):
         return None
     from ort_lite.load.mapped import checks
@@ -199,7 +205,7 @@ def _check_of_files(model: Model, source: ModelSource | Model, given: Arguments)
 def _collect(
     providers: Sequence[ExecutionProvider], assignment: Assignment, events: Stream, profiler: "Profiler", since: int
 ) -> None:
-    """Add what providers recorded, and the events of nodes, to a profile that ends."""
+    """Add the providers' events and the node events to a profile that ends."""
     try:
         lifecycle.collect_events(providers, events)
     finally:
@@ -207,7 +213,7 @@ def _collect(
 
 
 def _ready(prepared: Prepared, events: Stream, account: Account, workers: "Workers | None") -> Ready:
-    """Sessions whose values are all on the CPU pay nothing for those that are elsewhere."""
+    """Return a Ready, which can hold values on devices only if a provider is on one: CPU-only sessions pay nothing."""
     if all(provider.device == CPU for provider in prepared.assignment.providers.values()):
         return Ready(prepared, events, account, workers=workers)
     from ort_lite.session.placed import ReadyOnDevices
@@ -217,7 +223,7 @@ def _ready(prepared: Prepared, events: Stream, account: Account, workers: "Worke
 
 @contextmanager
 def _report(options: SessionOptions, events: Stream) -> "Iterator[tuple[CreationReport | None, Span]]":
-    """Report the creation where the options ask for it, a profile or a verbose log. Gives what its stages are scopes of, too."""
+    """Yield a CreationReport, if one is requested, and the span function for the stages."""
     wanted = options.config(config_keys.CREATION_TRACE, "0") == "1" or log.hears(options, log.VERBOSE)
     if not wanted and not events.subscribers:
         yield None, no_span
@@ -233,7 +239,7 @@ def _report(options: SessionOptions, events: Stream) -> "Iterator[tuple[Creation
 
 
 def _tell(options: SessionOptions, prepared: Prepared, nanoseconds: int) -> None:
-    """Log what was created."""
+    """Log the number of nodes per provider and the time."""
     counts = dict.fromkeys(prepared.assignment.providers, 0)
     for partition in prepared.assignment.partitions:
         counts[label_of(prepared.assignment.providers, partition.provider)] += len(partition.nodes)
@@ -242,7 +248,7 @@ def _tell(options: SessionOptions, prepared: Prepared, nanoseconds: int) -> None
 
 
 def _workers(options: SessionOptions, prepared: Prepared) -> "Workers | None":
-    """Threads for steps side by side, where the options ask for that."""
+    """Return the threads that run independent steps, if the options ask for parallel execution."""
     if options.execution_mode != ExecutionMode.ORT_PARALLEL:
         return None
     from ort_lite.execute.parallel import workers_of
@@ -251,9 +257,9 @@ def _workers(options: SessionOptions, prepared: Prepared) -> "Workers | None":
 
 
 def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: SessionOptions) -> None:
-    """Save the contexts that the config entry `ep.context_enable` asks for; a warning if no provider saves what it compiled.
+    """Save the EPContext model that `ep.context_enable` asks for. Warns if no provider can serialize its partitions.
 
-    Raises InvalidArgument where no path is given and the model comes from no file, or both are the same.
+    Raises InvalidArgument if no path is known, or if it is the model's own.
     """
     from ort_lite.session.context import NothingToSave, save_with_contexts, with_contexts
 

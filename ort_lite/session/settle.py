@@ -1,4 +1,4 @@
-"""The loop at the heart of a session's creation: nodes are assigned to providers, and the partitions compiled, until both hold."""
+"""The main loop of session creation: assign nodes and compile partitions until both succeed."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ from ort_lite.session.rewrites import convert_layouts, preferred_layouts, rewrit
 
 
 class Settled(Record):
-    """An Assignment, and what became of its partitions: None where they were not to be compiled.
+    """An assignment and its compiled partitions, which are None if nothing was to be compiled.
 
-    `warnings` are about listed providers that run no node.
+    `warnings` are messages about listed providers that run no node.
     """
 
     assignment: Assignment
@@ -40,17 +40,17 @@ def settle(
     compiler: Compiler | None = None,
     span: Span = no_span,
 ) -> Settled:
-    """Assign every node to a provider and compile the partitions, until both hold. Without a compiler, assign only.
+    """Assign every node to a provider and compile the partitions, until both succeed. Without a compiler, only assign.
 
-    A node that no provider claims is rewritten: a channels-last node gets its old layout back, a function call is inlined, a node of
-    16-bit floats gets Casts. A provider that cannot compile a partition is excluded from its nodes. Each round uses up one
-    possibility, so the loop ends. Changes the model's graph.
+    A node that no provider claims is rewritten: a channels-last node gets its original layout back, a function call is inlined,
+    a node of 16-bit floats gets Casts. A provider that cannot compile a partition is excluded from its nodes. Each round uses
+    up one possibility, so the loop ends. Changes the model's graph.
 
     Raises:
         NotImplemented: no provider can run a node and no rewrite applies; lists each provider's reason.
         PlacementError: a hard placement rule cannot be kept.
-        CompileError: a partition does not compile, and its policy or the other providers leave it at that.
-        Fail, ModelRequiresCompilation, ProviderError: the session's config or a policy rules the assignment out.
+        CompileError: a partition does not compile, and its policy or the lack of another provider forbids a fallback.
+        Fail, ModelRequiresCompilation, ProviderError: the session's config or a policy rejects the assignment.
     """
     providers, failure = selection.providers, None
     constraints = constraints if constraints is not None else constraints_of(providers, selection.policies)
@@ -90,7 +90,7 @@ def settle(
 def _exclude(error: PartitionsFailed, assignment: Assignment, constraints: Constraints, compiler: Compiler) -> None:
     """Exclude the provider from the nodes of partitions that it cannot compile.
 
-    Raises the error where its policy says so, and where no provider is left.
+    Raises the error if the provider's policy demands it, or if no provider is left.
     """
     if not compiler.goes_on(error.label) or error.label == list(assignment.providers)[-1]:
         raise error
@@ -101,7 +101,7 @@ def _exclude(error: PartitionsFailed, assignment: Assignment, constraints: Const
 
 
 def _unclaimed_error(partitioner: Partitioner, claims: Claims, failure: PartitionsFailed | None) -> OrtLiteError:
-    """Return the error for nodes that nobody takes; after a failed compile it tells of both."""
+    """Return the error for unclaimed nodes, together with a preceding compile error."""
     error = partitioner.error(claims)
     if failure is None or not isinstance(error, NotSupported):
         return error

@@ -1,4 +1,4 @@
-"""Constants of sessions over one model, or over models with layers in common, become one array."""
+"""Share equal constants between sessions."""
 
 from collections.abc import Collection
 from typing import Any, TypeGuard
@@ -15,10 +15,10 @@ from ort_lite.transform.contract import all_graphs
 
 
 def share_constants(model: Model, writeable: Collection[int] = ()) -> None:
-    """Initialisers that another session holds as well become its arrays: those whose bytes nobody changes. O(their bytes).
+    """Replace initializers by equal arrays of other sessions if nobody can change them. O(bytes).
 
-    Arrays that own their bytes were made by transforms, but for those whose ids are in `writeable`; they become read-only. Of others,
-    which the caller may go on writing to, providers see views that they cannot write to.
+    Arrays that own their bytes come from transforms, except for those whose ids are in `writeable`; they become read-only. The
+    caller may go on writing to all others, so providers get read-only views of those.
     """
     for graph in all_graphs(model.graph):
         for value in graph.initializers.values():
@@ -39,7 +39,7 @@ def _lock(array: Array) -> Array:
 
 
 def _unchanging(array: Any) -> TypeGuard[Array]:
-    """Return True if it owns its bytes, through a span or by itself, and is read-only. Files are mapped once in any case."""
+    """Return True if the array is read-only and owns its bytes. Mapped files are excluded: they are mapped only once anyway."""
     if not isinstance(array, np.ndarray):
         return False
     span = span_of(array)

@@ -1,4 +1,4 @@
-"""Transforms of a session: function calls that no provider claims are inlined, then the graph is simplified to the session's level."""
+"""The transforms of a session: inline function calls that no provider claims, then simplify the graph."""
 
 from collections.abc import Collection, Sequence
 
@@ -32,10 +32,10 @@ _LEVELS = {
 def simplify(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span
 ) -> TransformReport:
-    """Check the form of all nodes, then transform the model's graph up to the session's optimization level.
+    """Check all nodes, then transform the model's graph up to the session's optimization level.
 
     Raises:
-        InvalidGraph: a node is not as its operator's schema says.
+        InvalidGraph: a node does not match its operator's schema.
     """
     transforms = plugins.transforms(options.installed_transforms)
     return apply_transforms(model, providers, options, transforms, span, checked=False)
@@ -49,7 +49,10 @@ def apply_transforms(
     span: Span = no_span,
     checked: bool = True,
 ) -> TransformReport:
-    """Inline calls of functions that no provider claims, and apply the transforms. Nodes are `checked`, or are checked first."""
+    """Inline function calls that no provider claims, then apply the transforms.
+
+    With `checked=False`, the nodes are checked against their schemas first.
+    """
     rules = rules_of(providers)
     if not checked:
         with span("check_form"):
@@ -62,9 +65,10 @@ def apply_transforms(
 
 
 def saved_form(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> Model:
-    """Return the model as a session saves it: a copy, transformed only as onnxruntime would. Tools match the patterns that it leaves.
+    """Return a copy of the model for saving, transformed only as far as onnxruntime would.
 
-    The model that the session runs is transformed further. Raises what `simplify` raises.
+    Other tools recognize the patterns that it leaves. The model that the session runs is transformed further. Raises the errors
+    of `simplify`.
     """
     copy = model.clone()
     declared = [value.type for value in copy.graph.outputs]
@@ -80,16 +84,16 @@ def saved_form(model: Model, providers: Sequence[ExecutionProvider], options: Se
 
 
 def fuser_of(options: SessionOptions) -> Fuser:
-    """Return what fuses copies of partitions at the session's optimization level."""
+    """Return the Fuser for copies of partitions at the session's optimization level."""
     return Fuser(_LEVELS[options.graph_optimization_level], options.disabled_optimizers, options.installed_transforms)
 
 
 def inline_calls(model: Model, calls: Collection[Node], providers: Sequence[ExecutionProvider]) -> int:
-    """Replace calls of model-local functions by the functions' nodes. Return how many calls there were."""
+    """Replace calls of model-local functions by the functions' nodes. Return the number of calls."""
     rules = rules_of(providers)
 
     def check(node: Node) -> None:
-        """Attributes came from the call. Types that the function declares are those of one call: inference knows better."""
+        """Check an inlined node and drop the types that the function declares: inference derives better ones."""
         check_node(node, model, rules)
         if rules.find(node) is not None:
             for value in node.outputs:
@@ -100,7 +104,7 @@ def inline_calls(model: Model, calls: Collection[Node], providers: Sequence[Exec
 
 
 def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider], rules: ShapeRules) -> set[Node]:
-    """Return calls of model-local functions that are in no provider's capabilities."""
+    """Return the calls of model-local functions that no provider claims."""
     calls = [n for n in model.graph.all_nodes() if (n.domain, n.op_type, n.overload) in model.functions]
     if not calls:
         return set()
