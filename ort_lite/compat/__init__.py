@@ -1,1 +1,1 @@
-"""The onnxruntime API besides sessions: module-level functions, allocators, and the import switch."""
+"""The parts of onnxruntime's API beyond the session itself, and the import switch."""

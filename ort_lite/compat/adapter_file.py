@@ -1,9 +1,9 @@
-"""onnxruntime's adapter files: parameters of an adapter (LoRA) by name, in a FlatBuffer with the identifier TORT.
+"""Read and write onnxruntime's adapter files: LoRA parameters by name, in a FlatBuffer with the identifier TORT.
 
     table Adapter { format_version: int; adapter_version: int; model_version: int; parameters: [Parameter]; }
     table Parameter { name: string; dims: [int64]; data_type: int; raw_data: [uint8] (aligned to 8); }
 
-`data_type` is a TensorProto.DataType. Every offset and length is compared with the file before it is followed.
+`data_type` is a TensorProto.DataType. Every offset and length is checked against the file's size before it is used.
 """
 
 import struct
@@ -19,15 +19,15 @@ from ort_lite.tensors.dltensor import check_size
 IDENTIFIER = b"TORT"
 FORMAT_VERSION = 1
 _TYPES = frozenset({*range(1, 8), *range(10, 14), *range(16, 21)})
-"""Numbers of element types that onnxruntime takes: no strings, bool or complex numbers, nothing of less than a byte."""
+"""Element types that onnxruntime accepts: no strings, bool, complex numbers or types below one byte."""
 LARGEST = 2**31 - 1
-"""Bytes of a FlatBuffer."""
+"""The maximum size of a FlatBuffer in bytes."""
 _MOST_DIMS = 64  # NumPy has no more
 _FIELDS = 4  # of a table
 
 
 class AdapterFile(Record):
-    """The contents of an adapter file. Arrays of a file that was read share its memory, and are read-only."""
+    """The contents of an adapter file. Arrays of a file that was read share its memory and are read-only."""
 
     adapter_version: int
     model_version: int
@@ -36,9 +36,10 @@ class AdapterFile(Record):
 
 
 def read_adapter_bytes(data: bytes) -> AdapterFile:
-    """O(bytes). Raises InvalidParams for what is no adapter, another version of the format, or offsets outside of the data.
+    """Parse an adapter file. O(bytes).
 
-    What is made has at most twice the bytes of the file: parameters that are all over the same bytes are refused.
+    Raises InvalidParams for other data, another format version, and offsets outside the data. Parameters that share bytes are
+    rejected, so the result has at most twice the size of the file.
     """
     source = _Source(data)
     if data[4:8] != IDENTIFIER:
@@ -89,13 +90,13 @@ def _parameter(source: "_Source", place: int) -> tuple[str, Array]:
 
 
 class _Source:
-    """Reads that stay inside of the data. A table is (its place, its fields' offsets)."""
+    """A bounds-checked reader of a FlatBuffer. A table is a pair of its position and its field offsets."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self._left = data, len(data)
 
     def spend(self, nbytes: int) -> None:
-        """Raises InvalidParams once more is copied than the file has: what is copied overlaps then."""
+        """Count bytes of names and data. Raises InvalidParams if they exceed the file, which means that they overlap."""
         self._left -= nbytes
         if self._left < 0:
             raise InvalidParams(
@@ -116,7 +117,7 @@ class _Source:
         return place, [self._at("<H", fields + k) for k in range(4, size - 1, 2)]
 
     def _field(self, table: tuple[int, list[int]], k: int) -> int:
-        """Return the offset of a field; 0 if it is absent."""
+        """Return the position of a field; 0 if it is absent."""
         place, fields = table
         return place + fields[k] if k < len(fields) and fields[k] else 0
 
@@ -125,7 +126,7 @@ class _Source:
         return self._at("<i", place) if place else 0
 
     def vector(self, table: tuple[int, list[int]], k: int, itemsize: int) -> tuple[int, int]:
-        """(place of the first element, number of them)."""
+        """Return the position of a vector's first element and the number of elements."""
         place = self._field(table, k)
         if not place:
             return 0, 0
@@ -137,7 +138,7 @@ class _Source:
 
 
 def adapter_bytes(adapter: AdapterFile) -> bytes:
-    """The file. O(bytes). Raises InvalidArgument for an element type that the format lacks, and above 2 GiB."""
+    """Serialize an adapter file. O(bytes). Raises InvalidArgument for an unsupported element type and above 2 GiB."""
     names = sorted(adapter.parameters)
     made = _Target()
     root = made.table([adapter.format_version, adapter.adapter_version, adapter.model_version, None])
@@ -170,20 +171,20 @@ def _put(made: "_Target", slot: int, name: str, array: Array) -> None:
 
 
 class _Target:
-    """Appends tables of four fields of four bytes each, and what they refer to behind them."""
+    """A writer of tables with four 4-byte fields each, followed by the data that they refer to."""
 
     def __init__(self) -> None:
         self.data = bytearray(8)
 
     def table(self, fields: "list[int | None]") -> int:
-        """Its place; None is a reference that is set later."""
+        """Append a table and return its position. None stands for a reference that is set later."""
         self.data += bytes(-len(self.data) % 4)
         self.data += struct.pack("<6H", 12, 20, 4, 8, 12, 16)  # how long, how long the table, where each field is
         self.data += struct.pack("<5i", 12, *(field or 0 for field in fields))
         return len(self.data) - 20
 
     def refer(self, place: int) -> None:
-        """The field at `place` refers to what comes next."""
+        """Point the field at `place` to the current end of the data."""
         struct.pack_into("<I", self.data, place, len(self.data) - place)
 
     def vector(self, place: int, count: int, elements: bytes, alignment: int) -> None:

@@ -1,4 +1,4 @@
-"""Adapters by onnxruntime's names: what writes and reads their files, and what runs take (`RunOptions.add_active_adapter`)."""
+"""onnxruntime's adapter classes: read and write adapter files, and pass adapters to `RunOptions.add_active_adapter`."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from ort_lite.load.files import read_file_for, write_file
 
 
 class AdapterFormat:
-    """Parameters by name, with the version of the adapter and of the model that it is for."""
+    """The contents of an adapter file: parameters by name, and the versions of the adapter and of its model."""
 
     def __init__(self, adapter: AdapterFile | None = None) -> None:
         held = AdapterFile(0, 0, {}) if adapter is None else adapter
@@ -26,7 +26,7 @@ class AdapterFormat:
         return AdapterFormat(_read(file_path))
 
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
-        """Writes a file. Raises InvalidArgument for a parameter of an element type that adapter files lack."""
+        """Write an adapter file. Raises InvalidArgument for an element type that adapter files do not support."""
         arrays = {name: value.numpy() for name, value in self._parameters.items()}
         write_file(file_path, adapter_bytes(AdapterFile(self._adapter_version, self._model_version, arrays)))
 
@@ -55,30 +55,29 @@ class AdapterFormat:
         self._parameters = dict(params)
 
     def get_parameters(self) -> dict[str, OrtValue]:
-        """They share the memory of what was read."""
+        """Return the parameters by name. They share the memory of the file that was read."""
         return dict(self._parameters)
 
 
 class LoraAdapter:
-    """An adapter that runs can be given; `Load` reads it."""
+    """An adapter for `RunOptions.add_active_adapter`. Call `Load` first."""
 
     def __init__(self) -> None:
         self._file: AdapterFile | None = None
 
     def Load(self, file_path: str | os.PathLike[str]) -> None:
-        """Reads a file. Raises NoSuchFile, InvalidParams for a file that is no adapter, and Fail for one that cannot be read."""
+        """Read an adapter file. Raises NoSuchFile, InvalidParams for other data, and Fail for an unreadable file."""
         self._file = _read(file_path)
 
     @property
     def parameters(self) -> Mapping[str, object]:
-        """Arrays by name. Raises Fail before anything was loaded."""
+        """The arrays by name. Raises Fail before `Load`."""
         if self._file is None:
             raise Fail("the LoraAdapter is empty: call its Load(path) before a run is given it")
         return self._file.parameters
 
 
 def _read(path: str | os.PathLike[str]) -> AdapterFile:
-    """Raises NoSuchFile, Fail for a file that cannot be read, InvalidParams for one that is no adapter."""
     return read_adapter_bytes(read_file_for(path, f"the adapter {os.fspath(path)!r}", LARGEST))
 
 

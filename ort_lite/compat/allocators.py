@@ -1,6 +1,6 @@
-"""The allocator that sessions with `session.use_env_allocators` share: onnxruntime's functions and classes, by their names.
+"""onnxruntime's functions and classes for the allocator that sessions with `session.use_env_allocators` share.
 
-Its Python interface registers its own arena alone; here an allocator may be any Python object.
+onnxruntime's Python interface can register only its own arena. Here any Python object can be an allocator.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from ort_lite.options.options import NamedNumber
 
 
 class OrtAllocatorType(NamedNumber):
-    """Accepted for compatibility: scratch memory is always in arenas."""
+    """The type of an allocator. Accepted for compatibility: scratch memory always comes from arenas."""
 
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
@@ -21,7 +21,7 @@ class OrtAllocatorType(NamedNumber):
 
 
 class OrtMemType(NamedNumber):
-    """onnxruntime's kinds of memory; that of the CPU is DEFAULT."""
+    """The memory type of a value. CPU memory is DEFAULT."""
 
     CPU_INPUT = -2
     CPU_OUTPUT = -1
@@ -30,7 +30,7 @@ class OrtMemType(NamedNumber):
 
 
 class OrtMemoryInfoDeviceType(NamedNumber):
-    """The kind of device that memory is on."""
+    """The type of device that holds the memory."""
 
     CPU = 0
     GPU = 1
@@ -39,14 +39,14 @@ class OrtMemoryInfoDeviceType(NamedNumber):
 
 
 class OrtDeviceMemoryType(NamedNumber):
-    """The device's own memory, or memory that the CPU reaches too."""
+    """The memory of a device: its own, or one that the CPU can access as well."""
 
     DEFAULT = 0
     HOST_ACCESSIBLE = 5
 
 
 class OrtMemoryInfo:
-    """The memory of an allocator or a value. Only the CPU's has an allocator that sessions share."""
+    """The description of an allocator's or a value's memory. Only CPU memory has a shared allocator."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class OrtMemoryInfo:
         alignment: int,
         allocator_type: OrtAllocatorType,
     ) -> "OrtMemoryInfo":
-        """Create the description of any device's memory; the alignment is accepted for compatibility."""
+        """Create the description of a device's memory. `alignment` is accepted for compatibility."""
         host = OrtDeviceMemoryType(mem_type) is OrtDeviceMemoryType.HOST_ACCESSIBLE
         made = cls(name, allocator_type, device_id, OrtMemType.CPU_OUTPUT if host else OrtMemType.DEFAULT)
         made.device_vendor_id, made.device_mem_type = int(vendor_id), OrtDeviceMemoryType(mem_type)
@@ -80,7 +80,7 @@ class OrtMemoryInfo:
 
     @classmethod
     def of(cls, device: Any) -> "OrtMemoryInfo":
-        """A provider's Device; None is the CPU."""
+        """Describe the memory of a provider's Device; None is the CPU."""
         return cls("Cpu") if device is None or device.kind == "cpu" else cls(device.kind, device_id=device.id)
 
     def __repr__(self) -> str:
@@ -98,13 +98,17 @@ _CONFIG = {
 
 
 class OrtArenaCfg:
-    """Growth of arenas: `max_mem` bytes (0 or less: no limit), `arena_extend_strategy` 0 or -1 by powers of two, 1 as requested.
+    """The growth of arenas.
 
-    The sizes of chunks are taken and without effect: there are no chunks, a run has its scratch memory in one piece.
+    `max_mem` is in bytes (0 or less: no limit). `arena_extend_strategy` is 0 or -1 for powers of two and 1 for the requested
+    size. Chunk sizes are accepted without effect: a run has all of its scratch memory in one piece.
     """
 
     def __init__(self, *values: int | Mapping[str, int]) -> None:
-        """(max_mem, arena_extend_strategy, initial_chunk_size_bytes, max_dead_bytes_per_chunk), or a mapping of all names."""
+        """Create a configuration from (max_mem, arena_extend_strategy, initial_chunk_size_bytes, max_dead_bytes_per_chunk).
+
+        A single mapping sets any of the attributes by name.
+        """
         if len(values) == 1 and isinstance(values[0], Mapping):
             given: dict[str, Any] = dict(values[0])
         else:
@@ -121,19 +125,20 @@ class OrtArenaCfg:
 
     @property
     def limit(self) -> int | None:
-        """`max_mem`, where it is one."""
+        """The limit in bytes; None if `max_mem` is 0 or less."""
         return self.max_mem if self.max_mem > 0 else None
 
     @property
     def growth(self) -> Growth:
-        """Raises InvalidArgument for a strategy that there is not."""
+        """The growth strategy. Raises InvalidArgument for an unknown one."""
         return Growth.named(self.arena_extend_strategy)
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None = None) -> None:
-    """Sessions with `session.use_env_allocators` share scratch memory of the system that grows as `arena_cfg` says.
+    """Register a shared arena of system memory for sessions with `session.use_env_allocators`.
 
-    Raises InvalidArgument for another memory than the CPU's, and while another allocator is registered.
+    `arena_cfg` sets its growth. Raises InvalidArgument for memory other than the CPU's, and while another allocator is
+    registered.
     """
     if mem_info.name.lower() != "cpu":
         raise InvalidArgument(f"OrtMemoryInfo {mem_info.name!r}: only the CPU's memory is shared; expected 'Cpu'")
@@ -144,9 +149,9 @@ def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCf
 def create_and_register_allocator_v2(
     provider_type: str, mem_info: OrtMemoryInfo, options: Mapping[str, str], arena_cfg: OrtArenaCfg | None = None
 ) -> None:
-    """Create and register an allocator of a provider by its name: the CPU's, which takes no options.
+    """Register a shared arena of a provider's memory; only the CPU provider is supported, without options.
 
-    Raises InvalidArgument for another one: providers make the allocators of their devices themselves.
+    Raises InvalidArgument for another provider: providers create the allocators of their own devices.
     """
     if provider_type != "CPUExecutionProvider":
         raise InvalidArgument(
@@ -159,15 +164,15 @@ def create_and_register_allocator_v2(
 
 
 def register_allocator(allocator: MemorySource, arena_cfg: OrtArenaCfg | None = None) -> None:
-    """Register the memory of an allocator that is written in Python.
+    """Register an allocator written in Python as the shared source of scratch memory.
 
-    `allocate(nbytes)` returns a handle with the buffer protocol (bytearray, mmap, an array of bytes), `free(handle)` takes it
-    back; both are called from whatever thread runs a session.
+    `allocate(nbytes)` returns a handle with the buffer protocol (bytearray, mmap, an array of bytes); `free(handle)` takes it
+    back. Both are called from the threads that run sessions.
     """
     config = arena_cfg or OrtArenaCfg(0, 1)
     ENVIRONMENT.register(allocator, config.limit, config.growth)
 
 
 def unregister_allocator() -> None:
-    """Takes back what was registered. Sessions that use it keep it; those made later share the system's memory."""
+    """Unregister the shared allocator. Sessions that use it keep it; later ones share system memory."""
     ENVIRONMENT.unregister()

@@ -5,7 +5,7 @@ from ort_lite._version import __version__
 package_name = "ort-lite"
 version = __version__
 cuda_version = ""
-"""That of the CUDA that a package was built with: none."""
+"""The CUDA version that the package was built with: none."""
 
 
 def get_device() -> str:
@@ -14,10 +14,10 @@ def get_device() -> str:
 
 
 def get_available_providers() -> list[str]:
-    """Names of all providers that announce themselves, by falling `priority` and then name, the built-in ones last.
+    """Return the names of available providers by falling `priority`, then name, with the built-in ones last.
 
-    A class with `default = False` (a sample, a reference) is left out. Sessions use those that they name (`providers=[...]`), or
-    that `set_default_providers` does.
+    A class with `default = False` (a sample, a reference) is left out. Sessions use the providers that they name
+    (`providers=[...]`) or those of `set_default_providers`.
     """
     from ort_lite.plugins import plugins
 
@@ -43,7 +43,7 @@ def get_build_info() -> str:
 
 
 def has_collective_ops() -> bool:
-    """False: operators of several machines are a provider's affair."""
+    """Return False: collective operators are left to providers."""
     return False
 
 

@@ -1,11 +1,11 @@
-"""Node assignment in onnxruntime's words: `InferenceSession.get_provider_graph_assignment_info`. `explain()` says more."""
+"""The result of `InferenceSession.get_provider_graph_assignment_info`. `explain()` has more details."""
 
 from ort_lite.partition.assignment import Assignment
 from ort_lite.record import Record
 
 
 class OrtEpAssignedNode(Record):
-    """A node, as transforms left it. `domain` is "" for ONNX's own operators."""
+    """A node after the transforms. `domain` is "" for ONNX's own operators."""
 
     name: str
     domain: str
@@ -13,18 +13,18 @@ class OrtEpAssignedNode(Record):
 
 
 class OrtEpAssignedSubgraph(Record):
-    """A partition."""
+    """A partition and the name of its provider."""
 
     ep_name: str
     nodes: tuple[OrtEpAssignedNode, ...]
 
     def get_nodes(self) -> list[OrtEpAssignedNode]:
-        """Return the nodes."""
+        """Return the nodes of the partition."""
         return list(self.nodes)
 
 
 def assigned_subgraphs(assignment: Assignment) -> list[OrtEpAssignedSubgraph]:
-    """Partitions in the order in which they run, those of bodies behind those of their graph."""
+    """Return the partitions in execution order, those of bodies after those of their graph."""
     found: dict[str, list[OrtEpAssignedNode]] = {}
     names: dict[str, str] = {}
     for place in assignment.placements.values():

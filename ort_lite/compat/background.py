@@ -1,7 +1,7 @@
-"""`InferenceSession.run_async`: runs in threads of a pool, with a callback or to be awaited.
+"""`InferenceSession.run_async`: runs in the threads of a pool, with a callback or an awaitable result.
 
-The pool is the process's own, as the threads of a session belong to whoever runs it: here, with its lock. Threads start when there is
-a run for them, as many as the machine has cores at most; the child of a fork starts its own.
+The pool belongs to the process, like the threads of a session belong to its caller; it is kept here under a lock. Threads start
+on demand, at most one per core. The child of a fork starts its own.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from ort_lite.memory import locks
 from ort_lite.native.threads import submit
 
 Callback = Callable[[list[Any], Any, str], Any]
-"""Is called as (results, user_data, error): error is "" for a run that succeeded; results are [] for one that did not."""
+"""A function called as (results, user_data, error). `error` is "" after success; `results` is [] after a failure."""
 
 _MAKING = locks.lock()
 _pools: list[ThreadPoolExecutor] = []
-"""One, or none yet."""
+"""The pool, or nothing before the first run."""
 
 
 class PendingRun:
     """A run in the background: `await` it in a coroutine, or call `result`.
 
-    A coroutine that is cancelled while it waits ends the run, as `cancel` does.
+    If the awaiting coroutine is cancelled, the run is cancelled too.
     """
 
     def __init__(self, options: RunOptions) -> None:
@@ -36,15 +36,15 @@ class PendingRun:
         self.future: Future[list[Any]] = Future()
 
     def result(self, timeout: float | None = None) -> list[Any]:
-        """Return or raise what `run` did. TimeoutError after `timeout` seconds of waiting; the run goes on."""
+        """Return the outputs, or raise the run's error. Raises TimeoutError after `timeout` seconds; the run goes on."""
         return self.future.result(timeout)
 
     def done(self) -> bool:
-        """Return True if the run is over."""
+        """Return True if the run has finished."""
         return self.future.done()
 
     def cancel(self) -> None:
-        """The run does not begin, or ends as by `RunOptions.terminate`. What waits for it gets CancelledError, or Cancelled."""
+        """Cancel the run, or prevent it from starting. Waiters get CancelledError, or Cancelled if it had started."""
         if not self.future.cancel():
             self._options.terminate = True
 
@@ -59,9 +59,9 @@ class PendingRun:
 def start(
     run: Callable[[RunOptions], list[Any]], given: RunOptions | None, then: Callable[[PendingRun], None] | None
 ) -> PendingRun:
-    """Calls `run`, in a thread, with options like those given, whose `terminate` ends it; then `then`.
+    """Call `run` in a thread of the pool with a copy of the options, then call `then`.
 
-    Raises RuntimeException where no thread can start: the run does not begin.
+    Setting `terminate` of the given options ends the run. Raises RuntimeException if no thread can start; nothing runs then.
     """
     pending = PendingRun(RunOptions() if given is None else given.copy())
     if then is not None:
@@ -71,7 +71,10 @@ def start(
 
 
 def calling(callback: Callback, user_data: Any) -> Callable[[PendingRun], None]:
-    """Tells the callback how a run ended. What it raises goes to `sys.excepthook`: no caller is there to hear of it."""
+    """Return a function that passes the result of a run to the callback.
+
+    An exception of the callback goes to `sys.excepthook`, because no caller is left to receive it.
+    """
 
     def then(pending: PendingRun) -> None:
         error = pending.future.exception()

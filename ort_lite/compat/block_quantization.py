@@ -1,7 +1,7 @@
-"""Weights of a matrix in few bits: the functions of onnxruntime's native library that its `quantization` package calls.
+"""Block quantization of matrices: native functions that onnxruntime's `quantization` package calls.
 
-A block is up to `block_size` weights of one column, one below the other, that share a scale and a zero point. All write into
-arrays that the caller made, and raise InvalidArgument where those have another size or type. O(weights).
+A block is up to `block_size` consecutive weights of one column that share a scale and a zero point. All functions write into
+arrays of the caller and raise InvalidArgument if these have another size or type. O(weights).
 """
 
 from collections.abc import Callable
@@ -26,13 +26,15 @@ _NF4_TYPE = 1
 
 
 def _operator_form(bits: int) -> _Quantize:
-    """MatMulNBits takes what it writes."""
+    """Return the function that quantizes weights for MatMulNBits."""
 
     def quantize(
         dst: _Array, src: _Array, scale: _Array, zero_points: _Array, block_size: int, n: int, k: int, is_symmetric: bool
     ) -> None:
-        """Weights `src` (k, n) become codes without sign: `dst` (n, blocks, bytes of a block), the first in the lowest bits;
-        `scale` (n, blocks); `zero_points` (n, bytes of a row's), not written where they are symmetric.
+        """Quantize `src` (k, n) to unsigned codes for MatMulNBits.
+
+        `dst` is (n, blocks, bytes per block) with the first code in the lowest bits, `scale` is (n, blocks), and `zero_points`
+        is (n, bytes per row). `zero_points` is not written if quantization is symmetric.
         """
         blocks = _blocks(src, block_size, n, k)
         scales, zeros = _parameters(blocks, bits, is_symmetric)
@@ -56,9 +58,10 @@ quantize_matmul_8bits = _operator_form(8)
 def quantize_qdq_matmul_4bits(
     dst: _Array, src: _Array, scale: _Array, zero_points: _Array, block_size: int, n: int, k: int, is_symmetric: bool
 ) -> bool:
-    """Quantize weights for DequantizeLinear: `src` (k, n) become codes of 4 bits in the same order, with a sign if they are
-    symmetric, which is what is returned: `dst`, (k, n) of that type; `scale` (blocks, n); `zero_points`, (blocks, n) of
-    that type, not written if they are symmetric.
+    """Quantize `src` (k, n) to 4-bit codes for DequantizeLinear. Return True if the codes are signed.
+
+    Codes are signed if quantization is symmetric. `dst` is (k, n), `scale` is (blocks, n), and `zero_points` is (blocks, n)
+    with the type of the codes; it is not written if quantization is symmetric.
     """
     blocks = _blocks(src, block_size, n, k)
     scales, zeros = _parameters(blocks, 4, is_symmetric)
@@ -74,9 +77,10 @@ def quantize_qdq_matmul_4bits(
 
 
 def quantize_matmul_bnb4(dst: _Array, src: _Array, absmax: _Array, block_size: int, quant_type: int, n: int, k: int) -> None:
-    """Weights `src` (n, k), row by row in blocks that go on over rows, become codes of bitsandbytes: FP4 (`quant_type` 0) or NF4 (1).
+    """Quantize `src` (n, k) to codes of bitsandbytes: FP4 (`quant_type` 0) or NF4 (1).
 
-    `dst` has two in a byte, the first in the high bits; `absmax` a block's largest magnitude. Raises InvalidArgument.
+    Blocks follow row order and may span rows. `dst` holds two codes per byte, the first in the high bits; `absmax` holds the
+    largest magnitude of each block. Raises InvalidArgument for another type or size.
     """
     if quant_type not in (0, _NF4_TYPE):
         raise InvalidArgument(f"quant_type is {quant_type}; expected 0 (FP4) or 1 (NF4)")
@@ -96,7 +100,7 @@ def quantize_matmul_bnb4(dst: _Array, src: _Array, absmax: _Array, block_size: i
 
 
 def _blocks(src: _Array, block_size: int, n: int, k: int) -> _Floats:
-    """(blocks, block_size, n) in float32, filled up with zeros: the first k rows of `src`, which may have more."""
+    """Return the first k rows of `src` as float32 (blocks, block_size, n), padded with zeros."""
     if src.size < n * k or block_size < 1:
         raise InvalidArgument(
             f"src has {src.size} elements, blocks {block_size}; expected k * n = {k} * {n} or more, and 1 or more"
@@ -108,13 +112,16 @@ def _blocks(src: _Array, block_size: int, n: int, k: int) -> _Floats:
 
 
 def _beyond(shape: tuple[int, ...], block_size: int, k: int) -> NDArray[np.bool_]:
-    """Return the positions in blocks (blocks, block_size, n) that no weight has."""
+    """Return the padded positions of the blocks as a mask (blocks, block_size, n)."""
     rows = np.arange(shape[0] * block_size).reshape(shape[0], block_size, 1)
     return np.broadcast_to(rows >= k, shape)
 
 
 def _parameters(blocks: _Floats, bits: int, symmetric: bool) -> tuple[_Floats, NDArray[np.int32]]:
-    """Scales and zero points, (blocks, n). Symmetric: the larger end of a block's range becomes the least code."""
+    """Return scales and zero points (blocks, n).
+
+    Symmetric: the end of the range with the larger magnitude becomes the least code.
+    """
     least, most = np.minimum(blocks.min(axis=1), 0), np.maximum(blocks.max(axis=1), 0)
     if symmetric:
         far = np.where(np.abs(most) > np.abs(least), most, least)
@@ -126,7 +133,7 @@ def _parameters(blocks: _Floats, bits: int, symmetric: bool) -> tuple[_Floats, N
 
 
 def _inverse(scales: _Floats) -> _Floats:
-    """1 / scale, 0 where that is 0."""
+    """Return 1 / scale, or 0 for a scale of 0."""
     return np.where(scales == 0, np.float32(0), np.float32(1) / np.where(scales == 0, np.float32(1), scales))
 
 
@@ -138,7 +145,7 @@ def _nearest(values: _Floats) -> NDArray[np.int32]:
 
 
 def _packed(codes: NDArray[np.uint8], bits: int, fill: int) -> NDArray[np.uint8]:
-    """Codes along the last axis into bytes, the first in the lowest bits; `fill` is what a byte lacks."""
+    """Pack codes along the last axis into bytes, the first in the lowest bits, padded with `fill`."""
     per_byte = 8 // bits
     missing = -codes.shape[-1] % per_byte
     codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, missing)], constant_values=fill)
@@ -149,7 +156,7 @@ def _packed(codes: NDArray[np.uint8], bits: int, fill: int) -> NDArray[np.uint8]
 
 
 def _write(name: str, array: _Array, values: _Array) -> None:
-    """Into the caller's array, whatever its shape."""
+    """Copy values into the caller's array, whatever its shape."""
     if array.size != values.size or (array.dtype != np.uint8) != (values.dtype != np.uint8):
         raise InvalidArgument(f"{name} has {array.size} elements of {array.dtype}; expected {values.size} of {values.dtype}")
     array[...] = values.reshape(array.shape).astype(array.dtype)

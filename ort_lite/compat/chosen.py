@@ -1,4 +1,4 @@
-"""Types of the providers that session options choose, beside or in place of the session's argument `providers`."""
+"""Types for providers that session options choose in addition to, or instead of, the argument `providers`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -36,18 +36,18 @@ class EpDevice(Protocol):
 
 
 Delegate = Callable[[Sequence[Any], Mapping[str, str], Mapping[str, str], int], Sequence[Any]]
-"""(devices, metadata of the model, metadata of the runtime, how many at most) -> the chosen devices."""
+"""A function (devices, model metadata, runtime metadata, maximum count) that returns the chosen devices."""
 
 
 class Chosen(Record):
-    """A provider that the options name, with its options."""
+    """A provider that the session options name, with its options."""
 
     name: str
     options: Mapping[str, Any]
 
 
 class Choice(Protocol):
-    """Options that choose providers."""
+    """The members of session options that choose providers."""
 
     @property
     def chosen_providers(self) -> tuple[Chosen, ...]:

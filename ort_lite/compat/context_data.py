@@ -1,4 +1,4 @@
-"""Hooks that pass compiled contexts to a program, or take them from it, instead of files."""
+"""Hooks that exchange compiled contexts with a program instead of files."""
 
 from collections.abc import Callable
 
@@ -6,18 +6,18 @@ from ort_lite.errors import InvalidArgument
 
 
 class OrtEpContextData:
-    """A context that a program is to put somewhere."""
+    """A compiled context for the program to store."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return len(self._data)
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:
-        """A copy of `length` bytes from `offset` on, to the end for None. Raises InvalidArgument for more than there are."""
+        """Return a copy of `length` bytes from `offset` on (None: to the end). Raises InvalidArgument out of range."""
         end = len(self._data) if length is None else offset + length
         if not 0 <= offset <= end <= len(self._data):
             raise InvalidArgument(f"bytes {offset} to {end} of a context that has {len(self._data)}")
@@ -25,7 +25,7 @@ class OrtEpContextData:
 
 
 class OrtEpContextDataBuffer:
-    """The buffer for a context that a program asked for: `allocate` once, and then `write`."""
+    """A buffer that the program fills with a requested context: call `allocate` once, then `write`."""
 
     def __init__(self, max_size: int) -> None:
         self._most, self._data = max_size, bytearray()
@@ -33,21 +33,21 @@ class OrtEpContextDataBuffer:
 
     @property
     def size(self) -> int:
-        """Bytes that were allocated."""
+        """The number of allocated bytes."""
         return len(self._data)
 
     @property
     def max_size(self) -> int:
-        """Bytes that may be allocated."""
+        """The maximum number of bytes."""
         return self._most
 
     @property
     def is_allocated(self) -> bool:
-        """Return True after `allocate`."""
+        """True after `allocate`."""
         return self._allocated
 
     def allocate(self, size: int) -> None:
-        """Raises InvalidArgument the second time, and for more than `max_size` bytes."""
+        """Allocate the buffer. Raises InvalidArgument for a second call and for more than `max_size` bytes."""
         if self._allocated:
             raise InvalidArgument("the buffer of a context is allocated already")
         if not 0 <= size <= self._most:
@@ -55,7 +55,7 @@ class OrtEpContextDataBuffer:
         self._data, self._allocated = bytearray(size), True
 
     def write(self, data: bytes, offset: int = 0) -> None:
-        """Raises InvalidArgument for bytes outside of what was allocated."""
+        """Write bytes at an offset. Raises InvalidArgument outside the allocated range."""
         given = memoryview(data).cast("B")
         if not 0 <= offset <= offset + len(given) <= len(self._data):
             raise InvalidArgument(f"bytes {offset} to {offset + len(given)} of a buffer that has {len(self._data)}")

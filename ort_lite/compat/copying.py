@@ -1,4 +1,4 @@
-"""Copies of values over values, wherever they are."""
+"""Copy the contents of OrtValues between devices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,9 @@ from ort_lite.errors import InvalidArgument
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
-    """Writes each source over its destination, on whatever devices they are; done when it returns. O(bytes).
+    """Copy each source to its destination on any devices. Returns when all copies are done. O(bytes).
 
-    Raises InvalidArgument for lists of different lengths, for a stream, and for another type or shape: nothing is copied then.
+    Raises InvalidArgument for lists of different lengths, a stream, or another type or shape; nothing is copied then.
     """
     if len(src) != len(dst):
         raise InvalidArgument(f"copy_tensors: {len(src)} sources and {len(dst)} destinations, expected as many")

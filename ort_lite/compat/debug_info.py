@@ -1,4 +1,4 @@
-"""Facts that a report of a problem needs."""
+"""The facts for a bug report."""
 
 import platform
 import sys
@@ -10,7 +10,7 @@ from ort_lite.plugins import plugins
 
 
 def print_debug_info() -> None:
-    """Prints versions, the platform, providers and their devices to standard output. Imports every installed provider."""
+    """Print versions, the platform, providers and their devices. Imports every installed provider."""
     lines = [
         f"ort-lite version: {__version__}",
         f"platform: {platform.platform()}",

@@ -1,4 +1,4 @@
-"""Devices by onnxruntime's names: their kinds, vendors and memories, and what its Python classes say of one."""
+"""onnxruntime's descriptions of devices: types, vendors, memories, OrtDevice and OrtHardwareDevice."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -19,7 +19,7 @@ class OrtHardwareDeviceType(NamedNumber):
 
 
 class OrtDeviceVendorId(NamedNumber):
-    """The maker of a device: numbers of PCI, 0 if there is none in particular."""
+    """The PCI vendor number of a device; 0 if it has no particular vendor."""
 
     NONE = 0
     AMD = 0x1002
@@ -32,7 +32,7 @@ class OrtDeviceVendorId(NamedNumber):
 
 
 class OrtCompiledModelCompatibility(NamedNumber):
-    """The answer whether the installed provider can use what it compiled before."""
+    """The compatibility of a compiled model with the installed provider."""
 
     EP_NOT_APPLICABLE = 0
     EP_SUPPORTED_OPTIMAL = 1
@@ -41,7 +41,7 @@ class OrtCompiledModelCompatibility(NamedNumber):
 
 
 class OrtDeviceEpIncompatibilityReason(NamedNumber):
-    """Why a provider cannot use a device; reasons are added."""
+    """Reasons why a provider cannot use a device; a bit mask."""
 
     NONE = 0
     DRIVER_INCOMPATIBLE = 1
@@ -51,7 +51,7 @@ class OrtDeviceEpIncompatibilityReason(NamedNumber):
 
 
 GPU_KINDS = frozenset({"gpu", "cuda", "rocm", "hip", "dml", "webgpu", "metal", "vulkan", "opencl", "sycl"})
-"""Kinds of a provider's Device that are graphics processors; what is neither these nor the CPU is an NPU."""
+"""Kinds of provider devices that are GPUs. Any other kind except "cpu" is an NPU."""
 
 
 def hardware_type(kind: str) -> OrtHardwareDeviceType:
@@ -77,10 +77,10 @@ _VENDORS = {"cuda": OrtDeviceVendorId.NVIDIA, "cann": OrtDeviceVendorId.HUAWEI, 
 
 
 class OrtDevice:
-    """The device of a value, in onnxruntime's numbers."""
+    """The device of a value, described by onnxruntime's numbers."""
 
     def __init__(self, kind: str, device_id: int = 0, vendor_id: int = 0) -> None:
-        """Programs call `make`. Raises InvalidArgument for a kind that onnxruntime does not have."""
+        """Create a device; programs usually call `make`. Raises InvalidArgument for a kind that onnxruntime lacks."""
         name = str(kind).lower()
         if name not in _KINDS:
             raise InvalidArgument(f"OrtDevice: unsupported device type {kind!r}; expected {', '.join(_KINDS)}")
@@ -88,13 +88,13 @@ class OrtDevice:
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
-        """The device of that kind and number; a negative `vendor_id` is that of the kind, where one vendor makes all of it."""
+        """Return the device of a kind and number. A negative `vendor_id` means the kind's only vendor, if it has one."""
         own = int(_VENDORS.get(str(ort_device_name).lower(), OrtDeviceVendorId.NONE))
         return OrtDevice(ort_device_name, device_id, own if vendor_id < 0 else vendor_id)
 
     @property
     def place(self) -> Device:
-        """The same as providers say it."""
+        """The device as providers describe it."""
         return Device(self._kind, self._id)
 
     def device_id(self) -> int:
@@ -102,7 +102,7 @@ class OrtDevice:
         return self._id
 
     def device_type(self) -> int:
-        """0: CPU, 1: GPU, 2: FPGA, 3: NPU, 4: DirectML."""
+        """Return the type: 0 CPU, 1 GPU, 2 FPGA, 3 NPU, 4 DirectML."""
         return _KINDS[self._kind]
 
     def device_vendor_id(self) -> int:
@@ -110,5 +110,5 @@ class OrtDevice:
         return self._vendor
 
     def device_mem_type(self) -> int:
-        """Always that of the device itself."""
+        """Return the memory type, which is always the device's own."""
         return int(OrtDeviceMemoryType.DEFAULT)

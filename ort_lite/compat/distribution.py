@@ -1,6 +1,6 @@
-"""The distribution "onnxruntime" that importlib.metadata finds if ort_lite is imported as onnxruntime.
+"""The "onnxruntime" distribution that importlib.metadata finds while ort_lite is imported as onnxruntime.
 
-Programs ask for it to learn whether onnxruntime is there, and which: transformers, optimum and sentence-transformers do.
+Programs such as transformers, optimum and sentence-transformers look it up to detect onnxruntime and its version.
 """
 
 from importlib.metadata import Distribution
@@ -17,7 +17,7 @@ _FILES = {
 
 
 class StandIn(Distribution):
-    """No file of it is on disk: uninstalling, or listing its files, has nothing to work on."""
+    """A distribution without files on disk, so that it can be neither uninstalled nor listed."""
 
     @property
     def version(self) -> str:
@@ -29,10 +29,10 @@ class StandIn(Distribution):
         return _FILES.get(filename)
 
     def locate_file(self, path: str | PathLike[str]) -> Path:
-        """Below the folder that holds ort_lite."""
+        """Return a path below the folder that contains ort_lite."""
         return Path(__file__).parents[2] / path
 
 
 def asked_for(name: str | None) -> bool:
-    """Return True if a search for distributions of this name, None for all, should find the stand-in."""
+    """Return True if a search for distributions of this name (None: all) should find the stand-in."""
     return name is None or name.lower().replace("_", "-") == NAME

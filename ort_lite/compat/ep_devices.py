@@ -1,4 +1,4 @@
-"""The devices that providers are for, as onnxruntime lists them; which of them a policy prefers; providers that come by a path."""
+"""onnxruntime's list of provider devices, device policies, and provider libraries registered by path."""
 
 import importlib.util
 import os
@@ -28,7 +28,7 @@ from ort_lite.record import Record
 
 DEFAULT = "CPUExecutionProvider"
 MAX_SELECTIONS = 8
-"""Devices that a delegate may choose, as in onnxruntime."""
+"""The maximum number of devices that a delegate may choose, as in onnxruntime."""
 _VENDORS = {"GenuineIntel": ("Intel", OrtDeviceVendorId.INTEL), "AuthenticAMD": ("AMD", OrtDeviceVendorId.AMD)}
 _PREFERRED = {
     OrtExecutionProviderDevicePolicy.DEFAULT: OrtHardwareDeviceType.CPU,
@@ -43,15 +43,15 @@ _LIBRARIES = (".so", ".dll", ".dylib", ".pyd")
 
 
 class OrtSyncStream:
-    """onnxruntime's, for programs that name it: providers here order their own work, and hand out no stream."""
+    """A stream, for programs that name the class. Providers order their own work and expose no stream."""
 
     def get_handle(self) -> int:
-        """Raise ProviderError: providers of ort-lite have no such streams."""
+        """Raise ProviderError: providers of ort-lite expose no streams."""
         raise ProviderError("ort_lite's providers have no streams to hand out: copies that do not block are theirs alone")
 
 
 class OrtEpDevice(Record):
-    """A device together with a provider that is for it."""
+    """A device together with a provider that can use it."""
 
     ep_name: str
     ep_vendor: str
@@ -60,31 +60,31 @@ class OrtEpDevice(Record):
     device: OrtHardwareDevice
     place: Device = CPU
     instance_options: Mapping[str, Any] = MappingProxyType({})
-    """What an instance for this device is made with."""
+    """The options with which an instance for this device is created."""
 
     def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None:
-        """Return the description of the device's memory; None for a memory that it does not have."""
+        """Return the description of the device's memory; None if the device has no such memory."""
         if memory_type != OrtDeviceMemoryType.DEFAULT or self.place == CPU:
             return None
         return OrtMemoryInfo(self.place.kind, device_id=self.place.id)
 
     def create_sync_stream(self) -> OrtSyncStream:
-        """Raises ProviderError: providers here order their own work."""
+        """Raise ProviderError: providers of ort-lite order their own work."""
         raise ProviderError(
             f"{self.ep_name} on {self.place} has no stream to hand out; session.run and IOBinding wait for what they start"
         )
 
 
 def get_ep_devices() -> list[OrtEpDevice]:
-    """The devices of this machine that an installed or registered provider is for; the CPU provider's is the last.
+    """Return the devices of this machine with the providers that can use them, the CPU provider's last.
 
-    A provider that cannot say its devices costs a warning. Imports every installed provider.
+    Imports every installed provider. A provider that fails to list its devices is skipped with a warning.
     """
     return [found for name in _names() for found in _devices_of(name)]
 
 
 def _names() -> list[str]:
-    """Return the names of `get_available_providers()` in order of preference, the default provider last."""
+    """Return the names of available and installed providers in order of preference, the default provider last."""
     names = dict.fromkeys((*plugins.available_providers(), *plugins.installed_providers()))
     return [*(name for name in names if name != DEFAULT), DEFAULT]
 
@@ -108,7 +108,7 @@ def _devices_of(name: str) -> list[OrtEpDevice]:
 
 
 def _hardware(place: Device) -> OrtHardwareDevice:
-    """Return what is known of a device: of the CPU its maker, of others their kind."""
+    """Describe a device: the vendor of the CPU, the kind of others."""
     if place.kind == "cpu":
         name, vendor = _cpu_vendor()
         return OrtHardwareDevice(OrtHardwareDeviceType.CPU, int(vendor), name, place.id)
@@ -127,7 +127,7 @@ def _cpu_vendor() -> tuple[str, OrtDeviceVendorId]:
 
 
 def get_hardware_devices() -> list[OrtHardwareDevice]:
-    """The devices of `get_ep_devices`, each once; the CPU first."""
+    """Return the distinct devices of `get_ep_devices`, the CPU first."""
     return list({_key(each.device): each.device for each in reversed(get_ep_devices())}.values())
 
 
@@ -136,9 +136,10 @@ def _key(device: OrtHardwareDevice) -> tuple[int, int, str]:
 
 
 def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device: OrtHardwareDevice) -> dict[str, Any]:
-    """Why a provider cannot use a device: `reasons_bitmask` (0: it can), `notes`, `error_code`.
+    """Return the reasons why a provider cannot use a device.
 
-    Raises ProviderError for a provider that is not installed.
+    The dict holds `reasons_bitmask` (0: it can), `notes` and `error_code`. Raises ProviderError for a provider that is not
+    installed.
     """
     plugins.provider(ep_name)
     if any(_key(each.device) == _key(hardware_device) for each in _devices_of(ep_name)):
@@ -150,9 +151,10 @@ def get_hardware_device_ep_incompatibility_details(ep_name: str, hardware_device
 def get_model_compatibility_for_ep_devices(
     ep_devices: Sequence[OrtEpDevice], compatibility_info: str
 ) -> OrtCompiledModelCompatibility:
-    """Check if what is installed can use a compiled model with `compatibility_info` of the provider of these devices.
+    """Return the compatibility of a compiled model with the provider of these devices.
 
-    The provider's `check_compatibility` says it. Raises InvalidArgument for devices of several providers, or of none.
+    `compatibility_info` comes from the model's metadata; the provider's `check_compatibility` judges it. Raises InvalidArgument
+    unless all devices belong to one provider.
     """
     names = {device.ep_name for device in ep_devices}
     if len(names) != 1:
@@ -171,7 +173,7 @@ def get_model_compatibility_for_ep_devices(
 
 
 def chosen_by(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen]:
-    """The providers that the options name, or that their policy chooses now."""
+    """Return the providers that the options name, or that their policy chooses now."""
     policy = options.provider_policy
     if options.chosen_providers or policy is None:
         return list(options.chosen_providers)
@@ -197,7 +199,7 @@ def chosen_by(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen
 
 
 class _Libraries:
-    """The registrations of `register_execution_provider_library` in this process: names of providers by the name of the library."""
+    """The registrations of `register_execution_provider_library`: provider names by library name."""
 
     def __init__(self) -> None:
         self.lock = locks.lock()
@@ -208,11 +210,11 @@ _LIBRARY = _Libraries()
 
 
 def register_execution_provider_library(registration_name: str, library_path: str | os.PathLike[str]) -> None:
-    """Registers the providers of a Python file, of a package's folder, or of an importable module: the classes derived from
-    ExecutionProvider that it defines, by their own names. They appear in `get_ep_devices`, and can be named in `providers`.
+    """Register the providers of a Python file, a package folder or an importable module.
 
-    Raises Fail for a name that is registered already, for a path that is not there, and for a library of native code: it is
-    written for onnxruntime's C interface, which ort_lite does not have.
+    Every class derived from ExecutionProvider that it defines is registered by its own name, appears in `get_ep_devices`, and
+    can be named in `providers`. Raises Fail for a name that is already registered, a missing path, and native libraries, which
+    are written for onnxruntime's C interface.
     """
     path = os.fspath(library_path)
     with _LIBRARY.lock:
@@ -241,7 +243,7 @@ def register_execution_provider_library(registration_name: str, library_path: st
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
-    """Takes back `register_execution_provider_library`; sessions keep what they have. Raises Fail for another name."""
+    """Undo `register_execution_provider_library`. Sessions keep their providers. Raises Fail for an unknown name."""
     with _LIBRARY.lock:
         names = _LIBRARY.names.pop(registration_name, None)
         if names is None:
@@ -251,7 +253,7 @@ def unregister_execution_provider_library(registration_name: str) -> None:
 
 
 def _module(name: str, path: str) -> ModuleType:
-    """The module that a path or a name means, imported."""
+    """Import the module at a path or with a name."""
     if path.lower().endswith(_LIBRARIES) or ".so." in os.path.basename(path):
         raise Fail(
             f"{path} is a library of native code: it implements onnxruntime's C interface for execution providers, and ort_lite "

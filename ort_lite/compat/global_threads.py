@@ -1,6 +1,6 @@
-"""The numbers of threads that sessions share which have none of their own.
+"""The thread counts shared by sessions without threads of their own.
 
-They are the process's, as the team of threads is that computes: set here alone, with a lock.
+They are process-wide, like the thread team that computes; they are set only here, under a lock.
 """
 
 from operator import index
@@ -11,7 +11,7 @@ from ort_lite.options.options import SessionOptions
 
 
 class _Sizes:
-    """(intra, inter), None before anybody said them; `used` once a session was made with them."""
+    """The counts (intra, inter), None until they are set; `used` becomes True with the first session that uses them."""
 
     def __init__(self) -> None:
         self.lock = locks.lock()
@@ -23,9 +23,9 @@ _SIZES = _Sizes()
 
 
 def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
-    """Threads of the sessions with `use_per_session_threads=False`, which share them; 0: as many as there are cores.
+    """Set the threads of sessions with `use_per_session_threads=False`; 0 means one per core.
 
-    Raises InvalidArgument for negative numbers, and Fail once a session was made with other ones.
+    Raises InvalidArgument for negative numbers, and Fail if a session already uses other counts.
     """
     wanted = index(intra_op_num_threads), index(inter_op_num_threads)
     if min(wanted) < 0:
@@ -40,7 +40,7 @@ def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads
 
 
 def share_threads(options: SessionOptions) -> None:
-    """Puts the shared numbers into the options of a session that has no threads of its own; where nobody set them its own hold."""
+    """Store the shared counts in the options of a session without threads of its own. Without shared counts nothing changes."""
     if options.use_per_session_threads:
         return
     with _SIZES.lock:

@@ -1,4 +1,4 @@
-"""InferenceSession: a Session with what else onnxruntime's has, its values and bindings, and members that its programs use."""
+"""InferenceSession: a Session with onnxruntime's remaining members."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 
 class InferenceSession(Session):
-    """A Session with every member that onnxruntime's InferenceSession has. Its arguments are those of
-    `ort_lite.session.session.Session`.
+    """A model that is ready to run, with every member of onnxruntime's InferenceSession.
+
+    `run` may be called from several threads at once. The arguments are described in `ort_lite.session.session.Session`;
+    `enable_fallback` and `read_config_from_model` are onnxruntime's and have no effect. An unknown keyword is ignored with a
+    warning, as in onnxruntime.
     """
 
     _enable_fallback = True
@@ -50,7 +53,7 @@ class InferenceSession(Session):
         return CompatibleOptions.of(given)
 
     def get_session_options(self) -> CompatibleOptions:
-        """A copy: changing it changes nothing."""
+        """Return a copy of the session's options."""
         return CompatibleOptions.of(self._state.options)
 
     # Running
@@ -63,9 +66,10 @@ class InferenceSession(Session):
         *,
         timeout: float | None = None,
     ) -> list["OrtValue"]:
-        """Run with OrtValues in and out; neither side is copied. A value on a device is read there, if its reader is there.
+        """Run with OrtValues as inputs and outputs, without copying either.
 
-        Outputs are on the CPU; `io_binding` keeps them elsewhere.
+        A value on a device is read there if its reader is on that device. Outputs are on the CPU; use `io_binding` to keep them
+        on a device.
         """
         from ort_lite.compat.ort_value import OrtValue
 
@@ -73,7 +77,7 @@ class InferenceSession(Session):
         return [OrtValue(value) for value in self.run(output_names, feed, run_options, timeout=timeout)]
 
     def io_binding(self) -> "IOBinding":
-        """A new IOBinding for this session."""
+        """Return a new IOBinding for this session."""
         from ort_lite.compat.io_binding import IOBinding
 
         return IOBinding(self)
@@ -81,9 +85,10 @@ class InferenceSession(Session):
     def run_with_iobinding(
         self, iobinding: "IOBinding", run_options: "RunOptions | None" = None, *, timeout: float | None = None
     ) -> None:
-        """Runs on what is bound; results are in `iobinding.get_outputs()` and in the memory that outputs are bound to.
+        """Run with bound inputs and outputs.
 
-        A run that is ended may have written a part of these. `timeout`: as of `run`.
+        Results are in `iobinding.get_outputs()` and in the memory of bound outputs, which a cancelled run may have written in
+        part. `timeout` is in seconds, as in `run`.
         """
         if timeout is None:
             iobinding.run(run_options)
@@ -96,9 +101,9 @@ class InferenceSession(Session):
     def create_ortvalue_from_shape_and_type(
         self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> "OrtValue":
-        """A tensor of zeros, on a device in memory of the session's own provider there. It may outlive the session.
+        """Create a tensor of zeros on a device, in memory of the session's provider there.
 
-        Raises InvalidArgument for a device on which the session has none.
+        The value may outlive the session. Raises InvalidArgument if the session has no provider on the device.
         """
         from ort_lite.compat.io_binding import provider_of
         from ort_lite.compat.ort_value import OrtValue
@@ -118,11 +123,11 @@ class InferenceSession(Session):
         *,
         timeout: float | None = None,
     ) -> "PendingRun | None":
-        """Run in a thread of the process's pool; the arrays that are fed must not change meanwhile.
+        """Run in a thread of the process's pool. The fed arrays must not change meanwhile.
 
-        `callback` is called there as (results, user_data, error), where error is "" or what `run` raised, as text, with [] for results.
-        Without a callback: something to `await`, or to ask for its `result()`. `timeout` counts from when the run
-        begins. Raises InvalidArgument, at once, for a missing input.
+        With a callback, it is called in that thread as (results, user_data, error): `error` is "" after success, otherwise the
+        error text with [] as results. Without one, a PendingRun is returned: `await` it or call its `result()`. `timeout`
+        (seconds) starts when the run starts. Raises InvalidArgument immediately for a missing input.
         """
         from ort_lite.compat import background
 
@@ -152,9 +157,9 @@ class InferenceSession(Session):
         fetches: list["OrtValue"],
         fetch_devices: Sequence[Any],
     ) -> None:
-        """Runs with values in the order of their names. `fetches` gets the outputs; values that it has are written to.
+        """Run with values in the order of the given names and store the outputs in `fetches`.
 
-        Raises InvalidArgument where names and values are not as many.
+        Values that `fetches` already holds are overwritten. Raises InvalidArgument if names and values differ in number.
         """
         if len(feed_names) != len(feeds) or len(fetches) > len(fetch_names) or len(fetch_names) != len(fetch_devices):
             raise InvalidArgument(
@@ -176,7 +181,7 @@ class InferenceSession(Session):
     # What the session is
 
     def get_input_epdevices(self) -> "list[OrtEpDevice | None]":
-        """The device that reads each input, in order; None for an input that nobody reads."""
+        """Return the device that reads each input, in order; None for an unused input."""
         from ort_lite.compat.input_devices import input_devices
 
         return input_devices(self._prepared)
@@ -186,15 +191,18 @@ class InferenceSession(Session):
         providers: "Sequence[selection.ProviderEntry] | None" = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Prepares the session anew for other providers, as if it had been made with them; runs in flight end with the old ones.
+        """Prepare the session again for other providers. Runs in flight finish with the old ones.
 
-        A strict session stays strict. Raises InvalidArgument where the session has not kept what it was made from (`load_params`),
-        and what making one raises; the session is unchanged then.
+        A strict session stays strict. Raises InvalidArgument if the session has not kept its source (see `load_params`), and
+        the errors of session creation; the session is unchanged then.
         """
         self._remake("set_providers", self._arguments.replace(providers=providers, provider_options=provider_options), None)
 
     def get_provider_graph_assignment_info(self) -> list["OrtEpAssignedSubgraph"]:
-        """The nodes of each partition. Raises Fail where the config entry `session.record_ep_graph_assignment_info` is not "1"."""
+        """Return the nodes of each partition.
+
+        Raises Fail unless the config entry `session.record_ep_graph_assignment_info` is "1".
+        """
         from ort_lite.compat.assigned import assigned_subgraphs
 
         if self._state.options.config(config_keys.RECORD_ASSIGNMENT, "0") != "1":
@@ -205,11 +213,11 @@ class InferenceSession(Session):
         return assigned_subgraphs(self._state.explain().assignment)
 
     def get_input_memory_infos(self) -> list["OrtMemoryInfo"]:
-        """Return, in the order of `get_inputs`, the memory of the partition that first reads each input."""
+        """Return the memory of the partition that first reads each input, in the order of `get_inputs`."""
         return self._memory_infos("inputs", [arg.name for arg in self._state.inputs])
 
     def get_output_memory_infos(self) -> list["OrtMemoryInfo"]:
-        """Return, in the order of `get_outputs`, the memory that each output is computed in."""
+        """Return the memory that each output is computed in, in the order of `get_outputs`."""
         return self._memory_infos("outputs", [arg.name for arg in self._state.outputs])
 
     def _memory_infos(self, side: str, names: Sequence[str]) -> list["OrtMemoryInfo"]:
@@ -223,11 +231,11 @@ class InferenceSession(Session):
         return [OrtMemoryInfo.of(where.get(name)) for name in names]
 
     def get_tuning_results(self) -> list[dict[str, Any]]:
-        """Return no results: no provider tunes kernels by running them; a kernel's size is chosen when it is compiled."""
+        """Return an empty list: providers choose kernel sizes when compiling instead of tuning them."""
         return []
 
     def set_tuning_results(self, results: Sequence[Mapping[str, Any]], *, error_on_invalid: bool = False) -> None:
-        """Results are for nobody here: a warning, or with `error_on_invalid` InvalidArgument."""
+        """Warn that tuning results have no effect, or raise InvalidArgument with `error_on_invalid`."""
         if results:
             text = f"set_tuning_results: {len(results)} results are for providers that this session does not have"
             if error_on_invalid:
@@ -235,7 +243,7 @@ class InferenceSession(Session):
             log.warn(-1, text)
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
-        """Accepted for compatibility: no graph of launches is kept for an id."""
+        """Do nothing. Accepted for compatibility: no captured graphs are kept."""
 
     # Names with an underscore that programs use all the same
 
@@ -247,7 +255,7 @@ class InferenceSession(Session):
 
     @property
     def _model_bytes(self) -> bytes | None:
-        """Return the model that the session was created from, if it kept it."""
+        """The bytes that the session was created from, if it kept them."""
         return self._kept if isinstance(self._kept, bytes) else None
 
     @property
@@ -280,15 +288,15 @@ class InferenceSession(Session):
 
     @property
     def _fallback_providers(self) -> list[str]:
-        """Nobody falls back behind the caller's back."""
+        """The CPU provider: a session never changes its providers by itself."""
         return ["CPUExecutionProvider"]
 
     # There is no fallback that these could turn on or off
 
     def disable_fallback(self) -> None:
-        """Accepted for compatibility."""
+        """Clear the fallback flag. Accepted for compatibility: sessions never fall back by themselves."""
         self._enable_fallback = False
 
     def enable_fallback(self) -> None:
-        """Accepted for compatibility."""
+        """Set the fallback flag. Accepted for compatibility: sessions never fall back by themselves."""
         self._enable_fallback = True

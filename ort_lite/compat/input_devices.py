@@ -1,4 +1,4 @@
-"""The device that reads each input of a session, as onnxruntime's OrtEpDevices."""
+"""The device that reads each input of a session, as an OrtEpDevice."""
 
 from ort_lite.compat.ep_devices import OrtEpDevice, get_ep_devices
 from ort_lite.graph.graph import Node
@@ -7,7 +7,7 @@ from ort_lite.session.prepare import Prepared
 
 
 def input_devices(prepared: Prepared) -> list[OrtEpDevice | None]:
-    """Return the device of the first node that reads each input, bodies included; None if nobody does. O(inputs + devices)."""
+    """Return the device of the first node that reads each input, bodies included; None if unused. O(inputs + devices)."""
     assignment = prepared.assignment
     known = get_ep_devices()
     readers = [next((node for node, _ in value.uses), None) for value in prepared.model.graph.inputs]

@@ -1,4 +1,4 @@
-"""IOBinding: inputs and outputs bound to memory once, for many runs. Method names are onnxruntime's."""
+"""IOBinding: bind inputs and outputs to memory once for many runs. Method names are onnxruntime's."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -32,7 +32,8 @@ class Bindable(Protocol):
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
-    ) -> list[Any]: ...
+    ) -> list[Any]:
+        """Run the session and return the outputs."""
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
@@ -48,12 +49,13 @@ class Bindable(Protocol):
 
 
 class IOBinding:
-    """Bindings of one session. Contiguous arrays are read where they are; an output that was bound to memory is written there.
+    """The bindings of one session.
 
-    Values on a device are read there, and outputs stay on the device that they are bound to: what comes from `get_outputs()` may be
-    bound as the next run's input, and nothing is copied.
+    A contiguous array is read in place, and an output bound to memory is written in place. A value on a device is read there,
+    and an output stays on the device that it is bound to: a result of `get_outputs()` can be bound as the next run's input
+    without a copy.
 
-    Not for runs in several threads at once: each needs a binding of its own.
+    Each thread needs a binding of its own.
     """
 
     def __init__(self, session: Bindable) -> None:
@@ -68,21 +70,25 @@ class IOBinding:
 
     @property
     def _iobinding(self) -> "IOBinding":
-        """onnxruntime's native class, which here is this one."""
+        """This binding, where onnxruntime has its native class."""
         return self
 
     # Inputs
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
-        """The array as it will be at each run; it is read in place where it is contiguous and of the input's type."""
+        """Bind an input to an array, which each run reads as it is then.
+
+        It is read in place if it is contiguous and of the input's type.
+        """
         self._check("input", name)
         self._inputs[name] = arr_on_cpu
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
     ) -> None:
-        """Memory at an address, which must stay while the binding lives. On a device its provider has to know addresses
-        (`ort_lite.provider.transfers.TakesAddresses`).
+        """Bind an input to memory at an address, which must stay valid while the binding is used.
+
+        On a device, its provider must support addresses (`ort_lite.provider.transfers.TakesAddresses`).
         """
         self._check("input", name)
         self.bind_ortvalue_input(name, self._at_address(device_type, device_id, element_type, shape, buffer_ptr))
@@ -93,7 +99,7 @@ class IOBinding:
         self._inputs[name] = ortvalue.value() if ortvalue.device_tensor is None else ortvalue
 
     def synchronize_inputs(self) -> None:
-        """Waits for work in flight on the devices of inputs; on the CPU there is none."""
+        """Wait until the devices of the inputs have finished their work. Does nothing for the CPU."""
         _synchronize(self._inputs.values())
 
     def clear_binding_inputs(self) -> None:
@@ -111,10 +117,10 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Bind an output to memory at an address, which must stay while the binding lives; without one, each run allocates
-        the output, which stays on the device.
+        """Bind an output to memory at an address, or to a device on which each run allocates it.
 
-        Raises InvalidArgument for a device that no provider of the session has.
+        Memory must stay valid while the binding is used. Raises InvalidArgument for a device on which the session has no
+        provider.
         """
         self._check("output", name)
         device = device_named(device_type, device_id)
@@ -131,14 +137,17 @@ class IOBinding:
         self._outputs[name] = target
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Each run writes the output into the value's memory; of one on a device see `ort_lite.provider.transfers.Overwrites`."""
+        """Bind an output to an OrtValue, whose memory each run overwrites.
+
+        For a value on a device see `ort_lite.provider.transfers.Overwrites`.
+        """
         self._check("output", name)
         if not ortvalue.is_tensor():
             raise InvalidArgument(f"output {name!r}: bound to {ortvalue.data_type()}, expected a tensor")
         self._outputs[name] = ortvalue
 
     def synchronize_outputs(self) -> None:
-        """Waits for work in flight on the devices of outputs; those on the CPU are complete when a run returns."""
+        """Wait until the devices of the outputs have finished. CPU outputs are complete when a run returns."""
         _synchronize(self._results)
 
     def clear_binding_outputs(self) -> None:
@@ -147,7 +156,7 @@ class IOBinding:
         self._results.clear()
 
     def get_outputs(self) -> list[OrtValue]:
-        """Return the outputs of the run before, in the order in which they were bound."""
+        """Return the outputs of the last run in the order in which they were bound."""
         return list(self._results)
 
     def get_outputs_as_ortvaluevector(self) -> "OrtValueVector":
@@ -157,7 +166,7 @@ class IOBinding:
         return OrtValueVector(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """Return the outputs as arrays, lists and dicts; bound memory is copied, since the next run writes to it."""
+        """Return the outputs as arrays, lists and dicts. Bound memory is copied, since the next run overwrites it."""
         return [
             result.numpy().copy() if target is result and result.device_tensor is None else result.value()
             for result, target in zip(self._results, self._outputs.values(), strict=False)
@@ -166,9 +175,9 @@ class IOBinding:
     # Running
 
     def run(self, run_options: RunOptions | None = None) -> None:
-        """Run as `InferenceSession.run_with_iobinding` does.
+        """Run the session with the bindings, as `InferenceSession.run_with_iobinding` does.
 
-        Raises InvalidArgument where an output does not fit the memory it is bound to, and what `run` raises.
+        Raises InvalidArgument if an output does not fit the memory that it is bound to, and the errors of `run`.
         """
         if not self._outputs:
             raise InvalidArgument(f"no output is bound; the model has {', '.join(sorted(self._known['output']))}")
@@ -187,13 +196,13 @@ class IOBinding:
         self._results = [targets[name] if name in targets else OrtValue(result) for name, result in made.items()]
 
     def _wanted(self) -> dict[str, Device]:
-        """Outputs that stay on a device of the session."""
+        """Return the outputs that stay on a device of the session."""
         devices = {name: device for name, target in self._outputs.items() if (device := _device_of(target)) != CPU}
         there = self._session._devices() if devices else {}
         return {name: device for name, device in devices.items() if device in there}
 
     def _at_address(self, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
-        """A tensor over memory that the caller keeps where it is."""
+        """Return a tensor over memory that the caller owns."""
         device = device_named(device_type, device_id)
         if device == CPU:
             return at_address(element_type, shape, address)
@@ -205,7 +214,7 @@ class IOBinding:
         return OrtValue(device_values.at_address(there, dtype, tuple(dims), address))
 
     def _run_in_place(self, given: Mapping[str, Array]) -> list[Any] | None:
-        """The outputs, computed in the memory they are bound to as far as that is possible; None: nothing was run."""
+        """Run with outputs computed in the bound memory. None: not possible, and nothing was run."""
         others = [value for value in self._inputs.values() if isinstance(value, np.ndarray)]
         if len(others) < len(self._inputs):  # who knows whose memory the others show
             return None
@@ -225,7 +234,7 @@ class IOBinding:
 
 
 def provider_of(devices: Mapping[Device, ExecutionProvider], device: Device) -> ExecutionProvider:
-    """The provider of a session that is there. Raises InvalidArgument where it has none."""
+    """Return the session's provider on a device. Raises InvalidArgument if it has none."""
     if device not in devices:
         raise InvalidArgument(f"the session has no device {device}; it has {', '.join(map(str, devices))}")
     return devices[device]
@@ -262,7 +271,7 @@ def _fill(name: str, target: Array, result: Any) -> None:
 
 
 def _fill_device(name: str, target: DeviceTensor, result: Any) -> None:
-    """`result`: a tensor on the device of the target, or an array."""
+    """Store a result, which is a tensor on the target's device or an array, in a device tensor."""
     from ort_lite.session.device_values import fill, take
 
     came = result if isinstance(result, DeviceTensor) else array_of(result)

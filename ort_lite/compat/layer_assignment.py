@@ -1,10 +1,10 @@
-"""`session.name_based_layer_assignment`: nodes to devices by parts of their names, as onnxruntime documents it.
+"""`session.name_based_layer_assignment`: assign nodes to devices by parts of their names, as in onnxruntime.
 
     "cpu(embed_tokens); gpu(layers., lm_head)"
 
-Of the texts that a node's name has in it the longest says to which device it goes; of equal ones the first. It is a preference, a soft
-placement rule: what no provider of that device takes goes to the others. Devices are cpu, gpu, gpu:1, gpu:nvidia, cuda, dml, npu,
-fpga, accelerator (any but the CPU), a kind of memory, or a provider's name.
+The longest text contained in a node's name decides its device; of equally long ones, the first. The assignment is a soft
+placement rule: nodes that no provider of the device can run go to other providers. Devices are cpu, gpu, gpu:1, gpu:nvidia,
+cuda, dml, npu, fpga, accelerator (any but the CPU), a kind of memory, or a provider's name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "dml": ("DmlExecutionProvider",),
     "npu": ("QNNExecutionProvider", "VitisAIExecutionProvider"),
 }
-"""Providers that are of a device whatever memory they say that they have."""
+"""Providers that belong to a device kind regardless of the memory that they report."""
 
 
 def layer_rules(setting: str, providers: Mapping[str, ExecutionProvider]) -> tuple[list[PlacementRule], list[str]]:
-    """The rules that the config entry means for these providers, and remarks on devices that none of them has.
+    """Return the placement rules of the config entry, and remarks about devices that no provider has.
 
-    Raises InvalidArgument for a text that is no such list.
+    Raises InvalidArgument for a malformed entry.
     """
     texts = _parsed(setting)
     order = sorted(texts, key=len, reverse=True)
@@ -45,7 +45,7 @@ def layer_rules(setting: str, providers: Mapping[str, ExecutionProvider]) -> tup
 
 
 class _LongestText:
-    """The rule that the longest of the texts in a node's name decides its device."""
+    """A predicate: the longest text contained in a node's name selects this device."""
 
     def __init__(self, order: Sequence[str], texts: Mapping[str, str], device: str) -> None:
         self._order, self._texts, self._device = order, texts, device
@@ -55,7 +55,7 @@ class _LongestText:
 
 
 def _parsed(setting: str) -> dict[str, str]:
-    """Parse the setting: a device for each text."""
+    """Parse the setting into a device per text."""
     found: dict[str, str] = {}
     for entry in filter(None, map(str.strip, setting.split(";"))):
         device, opened, rest = entry.partition("(")

@@ -1,4 +1,4 @@
-"""ModelCompiler: a model in which providers' partitions are compiled already, by onnxruntime's names."""
+"""onnxruntime's ModelCompiler: write a model whose partitions are already compiled."""
 
 import os
 import secrets
@@ -27,7 +27,7 @@ from ort_lite.session.older_opsets import as_imported
 
 
 class OrtCompileApiFlags(IntFlag):
-    """Conditions that ModelCompiler rejects; flags are added."""
+    """Conditions that make ModelCompiler fail; a bit mask."""
 
     NONE = 0
     ERROR_IF_NO_NODES_COMPILED = 1
@@ -35,7 +35,7 @@ class OrtCompileApiFlags(IntFlag):
 
 
 class OrtExternalInitializerInfo(Record):
-    """The location of an initializer's bytes: a file, relative to the model's, and a range in it."""
+    """The location of an initializer's bytes: a file relative to the model's, and a range in it."""
 
     filepath: str
     file_offset: int
@@ -46,12 +46,20 @@ PlaceInitializer = Callable[[str, OrtValue, "OrtExternalInitializerInfo | None"]
 
 
 class ModelCompiler:
-    """Compiles a model for the providers that the session options choose, and writes it with EPContext nodes in the place of the
-    partitions that these can save. What they cannot save stays as it is.
+    """A compiler that saves partitions as EPContext nodes where their providers can serialize them.
 
-    `external_initializers_file_path`: a file beside the model for initialisers of `external_initializers_size_threshold` bytes or
-    more. `get_initializer_location_func(name, value, where it is)` says where the bytes of an initialiser of the main graph are, or
-    None: in the model. `flags`: OrtCompileApiFlags. Costs what a session costs.
+    Session options choose the providers. Partitions that cannot be serialized stay as they are. Costs as much as a session.
+
+    Args:
+        sess_options: the options, which are copied.
+        input_model_path_or_bytes: the model.
+        embed_compiled_data_into_model: True stores contexts in the model, False in files next to it.
+        external_initializers_file_path: a file next to the output model for initializers of
+            `external_initializers_size_threshold` bytes or more.
+        flags: OrtCompileApiFlags.
+        graph_optimization_level: the level of transforms.
+        get_initializer_location_func: a function (name, value, current location) that returns where an initializer of the main
+            graph is stored, or None for the model itself.
     """
 
     def __init__(
@@ -65,8 +73,10 @@ class ModelCompiler:
         graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL,
         get_initializer_location_func: PlaceInitializer | None = None,
     ) -> None:
-        """Raises TypeError for a model that is neither a path nor bytes, InvalidArgument for an empty one and for two places of
-        initialisers at once.
+        """Validate the arguments; nothing is compiled yet.
+
+        Raises TypeError for a model that is neither a path nor bytes, and InvalidArgument for an empty one and for two
+        locations of initializers.
         """
         source = input_model_path_or_bytes
         if not isinstance(source, (str, os.PathLike, bytes)):
@@ -89,19 +99,20 @@ class ModelCompiler:
         self._write_context: WriteContext | None = None
 
     def set_ep_context_data_write_func(self, write_func: WriteContext) -> None:
-        """Compiled contexts go to `write_func(name, data)`, not into files beside the model."""
+        """Pass compiled contexts to `write_func(name, data)` instead of writing files."""
         if not callable(write_func):
             raise InvalidArgument(f"set_ep_context_data_write_func: got {write_func!r}, expected a function")
         self._write_context = write_func
 
     def clear_ep_context_data_write_func(self) -> None:
-        """Compiled contexts go into files again."""
+        """Write compiled contexts to files again."""
         self._write_context = None
 
     def compile_to_file(self, output_model_path: str | os.PathLike[str] | None = None) -> None:
-        """Writes the model; beside one that came from a file, with the ending `_ctx.onnx`, where no path is given.
+        """Compile the model and write it to a path, by default next to its file with `_ctx` before the extension.
 
-        Raises InvalidArgument where there is neither, or both are the same; Fail where a flag forbids it; and what sessions raise.
+        Raises InvalidArgument if no path is known or it is the model's own, Fail if a flag forbids it, and the errors of
+        session creation.
         """
         path = os.fspath(output_model_path) if output_model_path else self._default_path()
         if isinstance(self._source, str) and os.path.realpath(path) == os.path.realpath(self._source):
@@ -119,7 +130,10 @@ class ModelCompiler:
             self._save_beside(model, path, compiled)
 
     def compile_to_bytes(self) -> bytes:
-        """The model as bytes, contexts in it unless a function takes them. Raises as `compile_to_file`; InvalidProtobuf above 2 GiB."""
+        """Compile the model and return it as bytes, with contexts included unless a function takes them.
+
+        Raises the errors of `compile_to_file`, and InvalidProtobuf above 2 GiB.
+        """
         model, _ = self._compiled()
         self._hand_out(model, "model")
         if self._beside:
@@ -136,7 +150,7 @@ class ModelCompiler:
         return serialize(proto)
 
     def compile_to_stream(self, write_function: Callable[[bytes], Any]) -> None:
-        """Gives the bytes of the model to a function. Raises Fail where that fails."""
+        """Compile the model and pass its bytes to a function. Raises Fail if the function fails."""
         data = self.compile_to_bytes()
         try:
             write_function(data)
@@ -150,7 +164,7 @@ class ModelCompiler:
         return f"{stem}_ctx{ending}"
 
     def _compiled(self) -> tuple[Model, bool]:
-        """The model with what was compiled, and whether there is any of it. Raises Fail where a flag wants some and there is none."""
+        """Return the model with its compiled contexts, and True if there are any. Raises Fail if a flag demands some."""
         with InferenceSession(self._source, self._options) as session:
             prepared = session._prepared
             try:
@@ -161,7 +175,7 @@ class ModelCompiler:
                 return as_imported(prepared.model).clone(), False
 
     def _hand_out(self, model: Model, stem: str) -> None:
-        """Contexts go to the program's function, where it gave one."""
+        """Pass the contexts to the program's function, if it set one."""
         write = self._write_context
         if write is None:
             return
@@ -175,7 +189,7 @@ class ModelCompiler:
         context.hand_out(model, stem, given)
 
     def _save_beside(self, model: Model, path: str, compiled: bool) -> None:
-        """Save the model with initializers in a file of their own, if one was asked for, and contexts in theirs."""
+        """Save the model, with initializers and contexts in external files as requested."""
         folder, name = os.path.split(self._beside)
         if name and os.path.realpath(os.path.join(os.path.dirname(path), folder)) != os.path.realpath(os.path.dirname(path)):
             raise InvalidArgument(f"external_initializers_file_path is {self._beside}, expected a file in the folder of {path}")
@@ -197,7 +211,7 @@ class ModelCompiler:
         write_file(path, serialize(proto))
 
     def _place_initializers(self, model: Model, proto: pb.ModelProto, folder: str) -> None:
-        """Initialisers of the main graph go where the program says."""
+        """Store the initializers of the main graph where the program's function says."""
         assert self._place is not None
         constants = {name: value.constant for name, value in model.graph.initializers.items()}
         origins = Origins(self._source) if isinstance(self._source, str) else None
@@ -216,9 +230,9 @@ class ModelCompiler:
 
 
 def _refer(tensor: pb.TensorProto, where: OrtExternalInitializerInfo, folder: str, nbytes: int) -> None:
-    """The bytes of a tensor are elsewhere; a file below the model's folder by its path from there.
+    """Replace a tensor's data by a reference to a file. Raises InvalidGraph for another size.
 
-    Raises InvalidGraph for another size.
+    A file below the model's folder is referenced by its relative path.
     """
     if where.byte_size != nbytes:
         raise InvalidGraph(
@@ -238,7 +252,7 @@ def _refer(tensor: pb.TensorProto, where: OrtExternalInitializerInfo, folder: st
 
 
 def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_type: str) -> str | None:
-    """Return what a provider saved of its compatibility with a compiled model; None: nothing. O(model)."""
+    """Return the compatibility info that a provider saved in a compiled model, or None. O(model)."""
     from ort_lite.load.load import load
     from ort_lite.load.parse_options import ParseOptions
 
@@ -246,7 +260,7 @@ def get_compatibility_info_from_model(model_path: str | os.PathLike[str], ep_typ
 
 
 def get_compatibility_info_from_model_bytes(model_data: bytes, ep_type: str) -> str | None:
-    """Do the same as `get_compatibility_info_from_model` for bytes or another buffer."""
+    """Return the compatibility info that a provider saved in a compiled model, given as bytes."""
     from ort_lite.load.load import load
 
     if not len(model_data):

@@ -1,4 +1,4 @@
-"""The object behind `InferenceSession._sess`: the methods of onnxruntime's native session, over one of ours."""
+"""The object behind `InferenceSession._sess`: onnxruntime's native session interface for a session of ort-lite."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NativeFace:
-    """Attributes and orders of arguments are the native class's; everything that it does not define is the session's."""
+    """An adapter with the native class's attributes and argument order. Other members are those of the session."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -57,7 +57,7 @@ class NativeFace:
     def run_with_ort_values(
         self, feed: Mapping[str, "OrtValue"], output_names: Sequence[str], run_options: "RunOptions | None" = None
     ) -> "OrtValueVector":
-        """The feed comes first here."""
+        """Run with OrtValues; unlike in the outer class, the feed comes first."""
         from ort_lite.compat.ort_value_vector import OrtValueVector
 
         return OrtValueVector(self._session.run_with_ort_values(output_names, feed, run_options))
@@ -67,22 +67,25 @@ class NativeFace:
         self._session.run_with_iobinding(iobinding, run_options)
 
     def create_ortvalue_from_shape_and_onnx_type(self, shape: Sequence[int], element_type: int, device: Any) -> "OrtValue":
-        """`device` is an OrtDevice of the CPU; the session's own `create_ortvalue_from_shape_and_type` takes others by name."""
+        """Create a tensor of zeros on an OrtDevice of the CPU.
+
+        The session's own `create_ortvalue_from_shape_and_type` accepts other devices by name.
+        """
         from ort_lite.compat.ort_value import OrtValue
 
         made: OrtValue = self._session.create_ortvalue_from_shape_and_type(shape, element_type, device)
         return made
 
     def initialize_session(self, providers: Sequence[str], provider_options: Sequence[Any], disabled: Any = ()) -> None:
-        """Raises InvalidArgument: a session is ready once it is made."""
+        """Raise InvalidArgument: a session is initialized when it is created."""
         raise InvalidArgument("initialize_session: the session is ready already; set_providers() prepares it for others")
 
     def is_webgpu_graph_capture_enabled(self) -> bool:
-        """Providers capture nothing of their own accord."""
+        """Return False: graph capture is not supported."""
         return False
 
     def webgpu_context_id(self) -> int:
-        """-1: the session has no context of WebGPU."""
+        """Return -1: the session has no WebGPU context."""
         return -1
 
     @property
@@ -122,5 +125,5 @@ class NativeFace:
 
     @property
     def get_profiling_start_time_ns(self) -> int:
-        """No method here."""
+        """The start of profiling in nanoseconds; a property here, not a method."""
         return int(self._session.get_profiling_start_time_ns())

@@ -1,8 +1,8 @@
-"""Profiles as onnxruntime writes them: an event of category Node for each node of a run.
+"""Node events for profiles, as onnxruntime writes them: one event of category Node per node and run.
 
 A step runs a whole partition, and a kernel may compute several nodes. The time of such an event is divided among its nodes in
-proportion to their estimated costs, as measured costs are (`ort_lite.tools.verify.measure`): the sums by operator and in total are then
-those of the events, and no node gets all the time of its neighbors. `args["share_of"]` names the event where that was done.
+proportion to their estimated costs, as `ort_lite.tools.verify.measure` does. So the sums per operator and in total equal those
+of the events, and no node gets the time of its neighbors. `args["share_of"]` names the divided event.
 """
 
 from bisect import bisect_right
@@ -18,10 +18,10 @@ from ort_lite.provider.provider import Partition
 
 
 def node_events(trace: Trace, assignment: Assignment, since: int = 0) -> Iterator[Event]:
-    """Yield the Node events of the steps that began `since` then.
+    """Yield the Node events of the steps that began at `since` or later. O(events log events).
 
-    Each node of the main graph has one event a run, of no length where it does no work. Nodes of bodies have one for each kernel that
-    ran, and none where their provider records no kernels. O(events log events).
+    Each node of the main graph has one event per run, of zero length if it does no work. Nodes of bodies have one per kernel
+    that ran, and none if their provider records no kernels.
     """
     division = _Division(assignment)
     main = {partition.name: partition for partition in assignment.levels[0].partitions}
@@ -38,8 +38,9 @@ def _name(event: Event) -> str:
 
 
 def _inside(steps: Sequence[Event], kernels: Iterable[Event]) -> dict[int, list[Event]]:
-    """The kernels that each step ran, by its id: those inside of it in its thread. A device may work longer: its kernels belong to the
-    last step of its provider that began before them.
+    """Return the kernels of each step by the step's id: those within it, in its thread.
+
+    A device may work longer than the step: its kernels belong to the last step of its provider that began before them.
     """
     found: dict[int, list[Event]] = {id(step): [] for step in steps}
     by_thread: dict[int, list[Event]] = {}
@@ -61,7 +62,7 @@ def _provider(event: Event) -> str:
 
 
 class _Division:
-    """Divides the time of events among nodes."""
+    """A divider of event times among nodes."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment, self._prices = assignment, Prices(CostModel(), assignment.providers)
@@ -70,7 +71,7 @@ class _Division:
     def events(
         self, step: Event, partition: Partition, kernels: Sequence[Event], groups: Mapping[str, Sequence[Node]]
     ) -> Iterator[Event]:
-        """Yield those of one step."""
+        """Yield the Node events of one step."""
         if not kernels:
             yield from self._shares(partition.nodes, step, step.end - step.begin)
             return
@@ -114,7 +115,7 @@ class _Division:
 
 
 def nodes_by_partition(assignment: Assignment) -> dict[str, list[Node]]:
-    """The nodes of each partition, those of bodies that it takes whole among them."""
+    """Return the nodes of each partition, including the bodies that it claims as a whole."""
     found: dict[str, list[Node]] = {}
     for node, place in assignment.placements.items():
         found.setdefault(place.partition, []).append(node)
@@ -122,9 +123,9 @@ def nodes_by_partition(assignment: Assignment) -> dict[str, list[Node]]:
 
 
 def groups_of(operators: Mapping[str, str], assignment: Assignment) -> dict[str, list[Node]]:
-    """Return the nodes behind each event, all of one partition, by the event's name; empty for what providers insert.
+    """Return the nodes behind each event, by the event's name; an empty list for work that a provider inserted.
 
-    `operators` are the events' own.
+    All nodes of an event belong to one partition. `operators` maps the events' names to their operators.
     """
     groups: dict[str, list[Node]] = {name: [] for name in operators}
     for nodes in nodes_by_partition(assignment).values():
@@ -133,8 +134,9 @@ def groups_of(operators: Mapping[str, str], assignment: Assignment) -> dict[str,
 
 
 def _parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """The nodes behind each event; `operators` of the events by name. A node that none is named after is in the loop of a node that
-    reads it, unless it does nothing.
+    """Return the nodes of one partition behind each event.
+
+    A node that no event is named after belongs to the event of a node that reads it, unless it only moves data.
     """
     known = {node.name: node for node in reversed(nodes)}
     groups = {name: [known[part] for part in _names(name, operator, known)] for name, operator in operators.items()}
@@ -151,13 +153,16 @@ def _parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, lis
 
 
 def _names(name: str, operator: str, known: Mapping[str, Node]) -> list[str]:
-    """Nodes that became one are called by their names joined with "+", or by the operator that they became and the last one's name."""
+    """Return the names of the nodes that were fused into an event's node.
+
+    Such a name consists of the nodes' names joined by "+", or of the fused operator and the last node's name.
+    """
     unmade = name.removeprefix(f"{operator}_")
     return _joined(name.split("+"), known) or ([unmade] if unmade in known else [])
 
 
 def _joined(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
-    """Known names that are the pieces in order: one that was joined itself has several. Empty where there are none such."""
+    """Return the known names that the pieces consist of, in order; a name may span several pieces. Empty if there is no match."""
     for stop in range(len(pieces), 0, -1):
         first, rest = "+".join(pieces[:stop]), pieces[stop:]
         if first in known and (found := _joined(rest, known) if rest else [first]):

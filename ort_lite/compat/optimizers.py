@@ -1,7 +1,8 @@
-"""Names that onnxruntime takes in `disabled_optimizers`, in any of its releases 1.24 to 1.32.
+"""Names that onnxruntime 1.24 to 1.32 accepts in `disabled_optimizers`.
 
-Names that it registers, and the classes behind them where these have another name. Those that a transform lists as a counterpart
-disable it. The others name optimizations that are not done here, or not as a transform, so there is nothing to disable.
+They are the registered names, and the names of the classes behind them if these differ. A name that a transform lists as a
+counterpart disables that transform. The others belong to optimizations that ort-lite does not have as transforms, so there is
+nothing to disable.
 """
 
 _NAMES = """

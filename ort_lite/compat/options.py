@@ -1,4 +1,4 @@
-"""SessionOptions and RunOptions with all that onnxruntime's have: the core's, and what its programs set beside them."""
+"""SessionOptions and RunOptions with all members of onnxruntime's: an extension of the core's options."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from ort_lite.options.config_keys import LAYERS_BY_NAME
 
 
 class Adapter(Protocol):
-    """Parameters by name, as a `LoraAdapter` has them."""
+    """Parameters by name, such as a `LoraAdapter`."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -22,8 +22,9 @@ class Adapter(Protocol):
 
 
 class SessionOptions(options.SessionOptions):
-    """Options of a session with every member that onnxruntime's have. Attributes are those of
-    `ort_lite.options.options.SessionOptions`.
+    """The options of a session, with every member of onnxruntime's SessionOptions.
+
+    The attributes are those of `ort_lite.options.options.SessionOptions`.
     """
 
     _chosen: tuple[Chosen, ...] = ()
@@ -37,7 +38,7 @@ class SessionOptions(options.SessionOptions):
 
     @classmethod
     def of(cls, given: options.SessionOptions | None) -> "SessionOptions":
-        """A copy of the options, of this class whatever class they are of; the defaults for None."""
+        """Return a copy of options of any class as an instance of this one; the defaults for None."""
         made = cls()
         if given is not None:
             for name, value in vars(given.copy()).items():
@@ -47,15 +48,19 @@ class SessionOptions(options.SessionOptions):
     # Providers. A session that is given `providers` does not look at these.
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
-        """Adds a provider by its name, after those that are there. Whether it is installed is looked up when a session is made."""
+        """Append a provider by name. Session creation checks if it is installed.
+
+        A session that is given `providers` ignores these.
+        """
         if not name:
             raise InvalidArgument("add_provider: got an empty name, expected that of an execution provider")
         self._chosen = (*self._chosen, Chosen(name, dict(options)))
 
     def add_provider_for_devices(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> None:
-        """Adds the provider of these devices, an instance for each, after those that are there.
+        """Append the provider of these devices, with one instance per device.
 
-        Raises InvalidArgument for no device, for those of several providers, and for what `get_ep_devices` does not list.
+        Raises InvalidArgument for an empty list, devices of several providers, and objects that `get_ep_devices` does not
+        return.
         """
         listed = list(devices)
         for device in listed:
@@ -75,7 +80,7 @@ class SessionOptions(options.SessionOptions):
         return bool(self._chosen) or self._policy is not None
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
-        """The session takes a provider for the kind of device that is preferred, and the CPU's behind it."""
+        """Choose a provider by the preferred kind of device, followed by the CPU provider."""
         self._policy = OrtExecutionProviderDevicePolicy(policy)
 
     def set_provider_selection_policy_delegate(self, delegate: Delegate) -> None:
@@ -91,17 +96,20 @@ class SessionOptions(options.SessionOptions):
 
     @property
     def provider_policy(self) -> OrtExecutionProviderDevicePolicy | Delegate | None:
-        """The policy or function that chooses a provider if none was added; None if there is none."""
+        """The policy or delegate that chooses providers if none was added; None if there is none."""
         return self._policy
 
     def choose_providers(self, metadata: Mapping[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
-        """See the base class. Raises what the delegate raises, and ProviderError for a provider that is not installed."""
+        """Return the chosen providers with their options for a model with this metadata.
+
+        Raises the errors of the delegate, and ProviderError for a provider that is not installed.
+        """
         from ort_lite.compat.ep_devices import chosen_by
 
         return [(each.name, each.options) for each in chosen_by(self, metadata)]
 
     def placement_rules(self, providers: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
-        """The rules by layer name. Raises InvalidArgument where they make no sense."""
+        """Return the rules by layer name, and remarks. Raises InvalidArgument for a malformed entry."""
         setting = self.config(LAYERS_BY_NAME, "")
         if not setting:
             return [], []
@@ -112,10 +120,10 @@ class SessionOptions(options.SessionOptions):
     # Initializers that are in no file
 
     def add_external_initializers(self, names: Sequence[str], ortvalues: Sequence[Any]) -> None:
-        """Uses values in place of initialisers whose data is in files, which need not be there then. The values must not change.
+        """Use values for initializers with external data; the files need not exist then.
 
-        Raises InvalidArgument for lists of different lengths and for a name that has one already; making the session raises Fail for
-        one that the model lacks, or has inline, and for another type or shape.
+        The values must not change. Raises InvalidArgument for lists of different lengths and for a repeated name. Session
+        creation raises Fail for an initializer that does not exist or has no external data, and for another type or shape.
         """
         if len(names) != len(ortvalues):
             raise InvalidArgument(
@@ -126,11 +134,11 @@ class SessionOptions(options.SessionOptions):
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
     ) -> None:
-        """Uses the bytes of `buffers`, as many as `lengths` say, in place of the files that the model's external data is in.
+        """Use the first `lengths` bytes of each buffer instead of an external data file.
 
-        `names` are the locations as the model gives them. Bytes are kept, other buffers copied. Raises InvalidArgument for lists of
-        different lengths, a name that has one already and a buffer that is shorter; making the session raises Fail for a location
-        that has none.
+        `names` are the locations stated in the model. Bytes are kept, other buffers are copied. Raises InvalidArgument for
+        lists of different lengths, a repeated name and a buffer that is too short. Session creation raises Fail for a location
+        that is missing.
         """
         if not len(names) == len(buffers) == len(lengths):
             counts = f"{len(names)} names, {len(buffers)} buffers and {len(lengths)} lengths"
@@ -140,14 +148,15 @@ class SessionOptions(options.SessionOptions):
 
     @property
     def external_initializers(self) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
-        """Values by the names of initialisers, and bytes by those of files."""
+        """The values by initializer name, and the bytes by file name."""
         return dict(self._external_arrays), dict(self._external_files)
 
     # Compiled contexts that are in no file
 
     def set_ep_context_data_read_func(self, read_func: ReadContext, max_data_size: int) -> None:
-        """Contexts that a compiled model has outside of itself come from `read_func(name, buffer)`, not from files beside it; at most
-        `max_data_size` bytes each.
+        """Read external contexts with `read_func(name, buffer)` instead of from files.
+
+        Each context may have at most `max_data_size` bytes.
         """
         if max_data_size <= 0:
             raise InvalidArgument(
@@ -156,7 +165,7 @@ class SessionOptions(options.SessionOptions):
         self._context_reader = (read_func, int(max_data_size))
 
     def clear_ep_context_data_read_func(self) -> None:
-        """Contexts come from files again."""
+        """Read external contexts from files again."""
         self._context_reader = None
 
     def context_reader(self) -> Callable[[str], bytes] | None:
@@ -187,16 +196,19 @@ class SessionOptions(options.SessionOptions):
     # What the process shares, and names of other releases
 
     def get_session_config_entry(self, key: str) -> str:
-        """Raises InvalidArgument when it was not set."""
+        """Return a config entry. Raises InvalidArgument if it was not set."""
         return _entry(self.config_entries, key, "session")
 
     def default_threads(self) -> None:
-        """See the base class; without `use_per_session_threads` the numbers are those of `set_global_thread_pool_sizes`."""
+        """Replace negative thread counts by 0.
+
+        Without `use_per_session_threads`, the counts are those of `set_global_thread_pool_sizes`.
+        """
         share_threads(self)
         super().default_threads()
 
     def register_custom_ops_library(self, path: str) -> None:
-        """Raises NotImplemented: libraries of operators for onnxruntime's C interface are not loaded."""
+        """Raise NotImplemented: operator libraries for onnxruntime's C interface are not supported."""
         raise errors.NotImplemented(
             f"register_custom_ops_library({os.fspath(path)!r}): libraries for onnxruntime's C interface are not loaded; write "
             "the operators as a provider (docs/writing-a-provider.md, `ort_lite.provider.kernels`), in a package or by "
@@ -212,14 +224,17 @@ class SessionOptions(options.SessionOptions):
 
 
 class RunOptions(options.RunOptions):
-    """Options of a run with every member that onnxruntime's have. Attributes are those of `ort_lite.options.options.RunOptions`."""
+    """The options of a run, with every member of onnxruntime's RunOptions.
+
+    The attributes are those of `ort_lite.options.options.RunOptions`.
+    """
 
     _adapters: tuple[Adapter, ...] = ()
 
     def add_active_adapter(self, adapter: Adapter) -> None:
-        """Runs with these options are fed the adapter's parameters too: inputs, or initialisers that a feed may replace.
+        """Feed the adapter's parameters, which are inputs or overridable initializers, in runs with these options.
 
-        Raises InvalidArgument for what is no LoraAdapter, or one into which nothing was loaded.
+        Raises InvalidArgument for an object that is not a LoraAdapter, and Fail for one that is not loaded.
         """
         if not hasattr(adapter, "parameters"):
             raise InvalidArgument(f"add_active_adapter: got {adapter!r}, expected a LoraAdapter")
@@ -227,7 +242,7 @@ class RunOptions(options.RunOptions):
         self._adapters = (*self._adapters, adapter)
 
     def extend_feed(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The feed with the parameters of the adapters. Raises InvalidArgument for a name that is fed twice."""
+        """Return the feed with the parameters of the adapters. Raises InvalidArgument for a name that is fed twice."""
         if not self._adapters:
             return feed
         whole = dict(feed)
@@ -241,7 +256,7 @@ class RunOptions(options.RunOptions):
         return whole
 
     def get_run_config_entry(self, key: str) -> str:
-        """Raises InvalidArgument when it was not set."""
+        """Return a config entry. Raises InvalidArgument if it was not set."""
         return _entry(self.config_entries, key, "run")
 
 

@@ -1,4 +1,4 @@
-"""The files of a model's external initializers, for writing another model over the same files."""
+"""The locations of a model's external initializers, for writing another model over the same files."""
 
 import os
 from contextlib import closing
@@ -14,10 +14,10 @@ from ort_lite.memory.arenas import equal
 
 
 class Origins:
-    """The external initialisers of one model file's main graph."""
+    """The external initializers of a model file's main graph."""
 
     def __init__(self, path: str) -> None:
-        """O(structure of the model). Raises what reading a model raises."""
+        """Read the locations. O(structure of the model). Raises the errors of reading a model."""
         self._path = path
         with closing(read_source(path)) as source:
             self._entries = {
@@ -27,9 +27,9 @@ class Origins:
             }
 
     def place(self, name: str, array: Array) -> tuple[str, int] | None:
-        """(file, offset) of the bytes of an initialiser; None where they are in no file, or are not those of `array` any more.
+        """Return (file, offset) of an initializer's bytes; None if it is not external or differs from `array`.
 
-        O(bytes). Raises what reading external data raises.
+        O(bytes). Raises the errors of reading external data.
         """
         entries = self._entries.get(name)
         if entries is None or nbytes_of(array) != array.nbytes:

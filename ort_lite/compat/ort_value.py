@@ -1,7 +1,7 @@
-"""OrtValue: what a session takes and gives, with onnxruntime's methods.
+"""OrtValue: an input or output of a session, with onnxruntime's methods.
 
-Tensors on the CPU are NDArrays: sharing memory, not copies. Those on a device are DeviceTensors, which the provider's transfer copies.
-onnxruntime has the class twice, in Python around a native one: here they are one, which has the methods of both.
+A tensor on the CPU is an NDArray that shares memory instead of copying it. A tensor on a device is a DeviceTensor, which the
+provider's transfer copies. onnxruntime has a Python class around a native one; here one class has the methods of both.
 """
 
 from collections.abc import Sequence
@@ -27,19 +27,19 @@ _UNCOUNTED = frozenset({"string", "int4", "uint4", "int2", "uint2"})  # element 
 
 
 class OrtValue:
-    """A tensor, a sparse one, a sequence, a map, or an optional that is empty. Tensors are on the CPU or on a provider's device."""
+    """A tensor, a sparse tensor, a sequence, a map or an empty optional. Tensors are on the CPU or on a provider's device."""
 
     __slots__ = ("__weakref__", "_held")
 
     def __init__(self, value: Any = None) -> None:
-        """Over an NDArray, an array's own memory (a copy where that is not contiguous), a list or a dict; None: no value."""
+        """Wrap an NDArray, an array (copied only if not contiguous), a list, a dict, or None for an empty optional."""
         self._held = _held(value)
 
     @classmethod
     def ortvalue_from_numpy(
         cls, numpy_obj: Array, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> "OrtValue":
-        """Shares the array's memory; on a device of a provider that is installed or registered, a copy of it.
+        """Share an array's memory, or copy it to a device of an installed or registered provider.
 
         Raises InvalidArgument for a device that no provider has (see `ExecutionProvider.supported_devices`).
         """
@@ -48,14 +48,14 @@ class OrtValue:
 
     @classmethod
     def on(cls, provider: ExecutionProvider, data: Any) -> "OrtValue":
-        """A copy in the memory of the provider's device, be it known to others or not. Raises what its transfer and allocator do."""
+        """Copy data into the memory of the provider's device. Raises the errors of its transfer and allocator."""
         from ort_lite.session.device_values import put
 
         return cls(put(array_of(data), provider))
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> "OrtValue":
-        """Shares the array's memory, read as an ONNX element type of the same size: uint16 as bfloat16."""
+        """Share an array's memory, read as an ONNX type of the same size: uint16 as bfloat16."""
         dtype = dtype_of(onnx_element_type)
         if to_numpy(dtype).itemsize != data.dtype.itemsize or dtype == "string":
             raise InvalidArgument(f"an array of {data.dtype} cannot be read as {dtype}: its elements have another size")
@@ -71,10 +71,10 @@ class OrtValue:
         vendor_id: int = -1,
         memory_info: Any = None,
     ) -> "OrtValue":
-        """A tensor of zeros, or of empty texts. Devices are those as above.
+        """Create a tensor of zeros, or of empty strings, on a device (see `ortvalue_from_numpy`).
 
-        `element_type` is a NumPy type or a number of TensorProto.DataType.
-        `memory_info`, an OrtMemoryInfo, names the device instead.
+        `element_type` is a NumPy type or a number of TensorProto.DataType. An OrtMemoryInfo as `memory_info` names the device
+        instead.
         """
         if memory_info is not None:
             device_type, device_id = memory_info.device_type, memory_info.device_id
@@ -86,7 +86,7 @@ class OrtValue:
     def ortvalue_from_shape_and_type_for_memory_info(
         cls, shape: Sequence[int], element_type: Any, memory_info: Any
     ) -> "OrtValue":
-        """Allocate a value in the memory that an OrtMemoryInfo describes."""
+        """Create a tensor of zeros in the memory that an OrtMemoryInfo describes."""
         return cls.ortvalue_from_shape_and_type(shape, element_type, memory_info=memory_info)
 
     ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
@@ -94,17 +94,17 @@ class OrtValue:
 
     @classmethod
     def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> "OrtValue":
-        """Shares the memory of an object with `__dlpack__`, or of a capsule. `is_bool_tensor`: uint8 in it are bool."""
+        """Share the memory of an object with `__dlpack__` or of a capsule. `is_bool_tensor` reads uint8 as bool."""
         made = NDArray.from_dlpack(data)
         return cls(made.numpy().view("bool") if is_bool_tensor and made.dtype == "uint8" else made)
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: "SparseTensor") -> "OrtValue":
-        """Holds the SparseTensor; where it is fed to a session it is made dense."""
+        """Wrap a SparseTensor. It is converted to a dense tensor when it is fed to a session."""
         return cls(sparse_tensor._get_c_tensor())
 
     def as_sparse_tensor(self) -> "SparseTensor":
-        """Raises InvalidArgument where the value is none."""
+        """Return the sparse tensor. Raises InvalidArgument for another value."""
         if not self.is_sparse_tensor():
             raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a sparse tensor")
         return cast("SparseTensor", self._held)
@@ -118,13 +118,13 @@ class OrtValue:
 
     @property
     def _is_webgpu_buffer(self) -> bool:
-        """Memory of WebGPU would be a tensor on a provider's device here."""
+        """False: WebGPU memory would be a tensor on a provider's device."""
         return False
 
     # What it is
 
     def has_value(self) -> bool:
-        """False for an optional that is empty."""
+        """Return False for an empty optional."""
         return self._held is not None
 
     def is_tensor(self) -> bool:
@@ -144,11 +144,11 @@ class OrtValue:
         return _type_name(self._held)
 
     def element_type(self) -> int:
-        """TensorProto.DataType of a tensor, sparse or not."""
+        """Return the TensorProto.DataType of a tensor or sparse tensor."""
         return to_onnx(from_numpy(self.as_sparse_tensor().values().dtype) if self.is_sparse_tensor() else self._dtype())
 
     def shape(self) -> list[int]:
-        """Return the shape; of a sparse tensor, that of the dense one."""
+        """Return the shape; for a sparse tensor, the dense shape."""
         return self.as_sparse_tensor().dense_shape() if self.is_sparse_tensor() else list(self._tensor().shape)
 
     def tensor_size_in_bytes(self) -> int:
@@ -162,11 +162,11 @@ class OrtValue:
 
     @property
     def device_tensor(self) -> DeviceTensor | None:
-        """The tensor on a device; None: it is on the CPU, or there is none."""
+        """The tensor on a device; None if the value is on the CPU or is not a tensor."""
         return self._held if isinstance(self._held, DeviceTensor) else None
 
     def data_ptr(self) -> int:
-        """The address of the first element. Raises InvalidArgument for a device whose values tell none."""
+        """Return the address of the first element. Raises InvalidArgument if the device's values expose none."""
         tensor = self._tensor()
         if isinstance(tensor, np.ndarray):
             return tensor.ctypes.data
@@ -177,7 +177,10 @@ class OrtValue:
     # What is in it
 
     def numpy(self) -> Any:
-        """An array over the same memory; of a tensor on a device, a copy. Raises InvalidArgument for what is no tensor."""
+        """Return an array over the same memory, or a copy of a tensor on a device.
+
+        Raises InvalidArgument for a value that is not a tensor.
+        """
         tensor = self._tensor()
         if isinstance(tensor, DeviceTensor):
             from ort_lite.session.device_values import fetch
@@ -186,15 +189,15 @@ class OrtValue:
         return tensor.numpy() if isinstance(tensor, NDArray) else tensor
 
     def value(self) -> Any:
-        """Return what `InferenceSession.run` would: an array, a list, a dict or None. A sparse tensor is made dense."""
+        """Return the value as `InferenceSession.run` does: an array, a list, a dict or None. A sparse tensor becomes dense."""
         if self.is_tensor():
             return self.numpy()
         return self.as_sparse_tensor().dense() if self.is_sparse_tensor() else self._held
 
     def update_inplace(self, data: "Array | OrtValue") -> None:
-        """Overwrites the elements; the memory stays, on a device as far as its transfer can do that (`transfers.Overwrites`).
+        """Overwrite the elements in place; on a device as far as the transfer supports it (`transfers.Overwrites`).
 
-        Raises InvalidArgument for another type or shape, and for what is neither an array nor an OrtValue.
+        Raises InvalidArgument for another type or shape, and InvalidType for data that is neither an array nor an OrtValue.
         """
         if not isinstance(data, (np.ndarray, OrtValue)):
             raise InvalidType(f"update_inplace: got {type(data).__name__}, expected an array or an OrtValue")
@@ -224,7 +227,7 @@ class OrtValue:
         return self._counted().__dlpack__(**request)
 
     def to_dlpack(self) -> Any:
-        """A capsule, which whoever takes it owns."""
+        """Return a DLPack capsule. Its consumer takes ownership."""
         return self.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -232,7 +235,7 @@ class OrtValue:
         return device
 
     def _of_device(self, name: str) -> Any:
-        """An attribute of the provider's own value. Raises InvalidArgument where it has none."""
+        """Return an attribute of the provider's own value. Raises InvalidArgument if it has none."""
         tensor = self.device_tensor
         found = None if tensor is None else getattr(tensor.value, name, None)
         if found is None:
@@ -275,7 +278,7 @@ def _held(value: Any) -> Any:
 
 
 def _zeros(shape: Sequence[int], dtype: DType) -> Array:
-    """Raises InvalidArgument for a shape that cannot be, OutOfMemory for one that there is no memory for."""
+    """Return zeros or empty strings. Raises InvalidArgument for an invalid shape, OutOfMemory for one that does not fit."""
     size, dims = check_size(shape, itemsize(dtype)), dims_of(shape)
     try:
         return np.full(dims, "", object) if dtype == "string" else np.zeros(dims, to_numpy(dtype))
@@ -300,14 +303,14 @@ def _type_name(held: Any) -> str:
 
 
 def at_address(element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
-    """Return a tensor over memory on the CPU, which the caller keeps where it is. Raises what `dims_at` does."""
+    """Return a tensor over CPU memory that the caller owns. Raises the errors of `dims_at`."""
     dtype = dtype_of(element_type)
     dims = dims_at(shape, dtype, address)
     return OrtValue(NDArray.adopt(Container.over(index(address), dims, (*code_of(dtype), 1), None)))
 
 
 def dims_at(shape: Sequence[int], dtype: DType, address: int) -> list[int]:
-    """Return the dimensions of a tensor at an address. Raises InvalidArgument for a shape or an address that cannot be."""
+    """Return the dimensions of a tensor at an address. Raises InvalidArgument for an invalid shape or address."""
     try:
         number = index(address)
     except TypeError:
@@ -317,7 +320,7 @@ def dims_at(shape: Sequence[int], dtype: DType, address: int) -> list[int]:
 
 
 def dtype_of(element_type: Any) -> DType:
-    """The element type for a NumPy type or a number of TensorProto.DataType. Raises InvalidArgument for others."""
+    """Return the element type for a NumPy type or a TensorProto.DataType number. Raises InvalidArgument for others."""
     try:
         return from_onnx(element_type) if isinstance(element_type, int) else from_numpy(np.dtype(element_type))
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""OrtValueVector: a list of OrtValues with the methods of onnxruntime's, for programs that pass it on."""
+"""OrtValueVector: a list of OrtValues with the methods of onnxruntime's class."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -8,13 +8,13 @@ from ort_lite.errors import InvalidType
 
 
 class OrtValueVector(list[OrtValue]):
-    """Values in an order. Elements that are none raise InvalidType."""
+    """A list of OrtValues. Other elements raise InvalidType."""
 
     def __init__(self, values: Iterable[OrtValue] = ()) -> None:
         super().__init__(map(_value, values))
 
     def push_back(self, value: Any, is_bool_tensor: bool = False) -> None:
-        """An OrtValue, or what DLPack passes on, whose bytes are read as bool with `is_bool_tensor`."""
+        """Append an OrtValue or a DLPack object. `is_bool_tensor` reads the object's bytes as bool."""
         if not isinstance(value, OrtValue) and (hasattr(value, "__dlpack__") or type(value).__name__ == "PyCapsule"):
             value = OrtValue.from_dlpack(value, is_bool_tensor)
         self.append(_value(value))
@@ -27,31 +27,34 @@ class OrtValueVector(list[OrtValue]):
         shapes: Sequence[Sequence[int]],
         devices: Sequence[Any],
     ) -> None:
-        """Tensors over memory at addresses, on the CPU; the caller keeps it, as `tensors`, while they are used."""
+        """Append tensors over CPU memory at addresses.
+
+        The caller keeps that memory, as `tensors`, while they are used.
+        """
         if not len(tensors) == len(data_ptrs) == len(element_types) == len(shapes) == len(devices):
             raise InvalidType("push_back_batch: got lists of different lengths, expected one entry for each tensor")
         self.extend(map(at_address, element_types, shapes, data_ptrs))
 
     def reserve(self, count: int) -> None:
-        """Accepted for compatibility: a list grows."""
+        """Do nothing. Accepted for compatibility: a list grows by itself."""
 
     def shrink_to_fit(self) -> None:
-        """Accepted for compatibility."""
+        """Do nothing. Accepted for compatibility."""
 
     def bool_tensor_indices(self) -> list[int]:
-        """Return the positions of tensors of bool: in a capsule they are uint8."""
+        """Return the positions of bool tensors, which are uint8 in a DLPack capsule."""
         return [index for index, value in enumerate(self) if value.data_type() == "tensor(bool)"]
 
     def element_type_at(self, idx: int) -> int:
-        """TensorProto.DataType."""
+        """Return the TensorProto.DataType of an element."""
         return self[idx].element_type()
 
     def dlpack_at(self, idx: int) -> Any:
-        """A capsule."""
+        """Return a DLPack capsule of an element."""
         return self[idx].to_dlpack()
 
     def to_dlpacks(self, to_tensor: Callable[[Any], Any] | None = None) -> list[Any]:
-        """A capsule of each, or what `to_tensor` makes of it, such as `torch.utils.dlpack.from_dlpack`."""
+        """Return a DLPack capsule per element, converted by `to_tensor` (such as `torch.utils.dlpack.from_dlpack`)."""
         capsules = (value.to_dlpack() for value in self)
         return list(capsules) if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
 

@@ -1,4 +1,4 @@
-"""Providers by device, for values that are put into a device's memory before any session reads them."""
+"""Find the provider of a device, for values that are placed in device memory before a session reads them."""
 
 import weakref
 
@@ -11,17 +11,20 @@ from ort_lite.provider.provider import Device, ExecutionProvider
 
 
 class Devices:
-    """A provider for each device that is asked for; the same one as long as anything refers to it."""
+    """A cache of one provider per device, which lasts as long as the provider is referenced."""
 
     def __init__(self, registry: plugins.Registry | None = None) -> None:
-        """List the devices of the process's registry, or of another."""
+        """Use the process's plugin registry, or another one."""
         self._classes = plugins if registry is None else registry
         self._made: weakref.WeakValueDictionary[tuple[type[ExecutionProvider], Device], ExecutionProvider]
         self._made = weakref.WeakValueDictionary()
         self._lock = locks.lock()
 
     def provider(self, wanted: Device) -> ExecutionProvider:
-        """Raises InvalidArgument that lists the devices that there are, and what providers could not say theirs."""
+        """Return the provider of a device.
+
+        Raises InvalidArgument with the list of known devices, and of providers that failed to list theirs.
+        """
         known: list[str] = ["cpu:0"]
         for name in self._classes.installed_providers():
             try:

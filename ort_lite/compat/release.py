@@ -1,8 +1,8 @@
 """The release of onnxruntime that ort_lite stands in for."""
 
 RELEASE = "1.31.1"
-"""The release of onnxruntime whose interface is followed, and `onnxruntime.__version__` where ort_lite is imported as onnxruntime.
+"""The followed release of onnxruntime. It is `onnxruntime.__version__` if ort_lite is imported as onnxruntime.
 
-It has no local part that names ort-lite: programs split a version at dots and take each part for a number, as onnxruntime's own tools
-do. `onnxruntime.get_build_info()` names ort-lite.
+It has no local version part because programs, such as onnxruntime's own tools, split it at dots and expect numbers.
+`onnxruntime.get_build_info()` names ort-lite.
 """

@@ -1,4 +1,4 @@
-"""SessionIOBinding: an IOBinding with the arguments of onnxruntime's native class, for programs that make one of `session._sess`."""
+"""SessionIOBinding: an IOBinding with the arguments of onnxruntime's native class, created from `session._sess`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,10 @@ from ort_lite.tensors.device_tensor import device_named
 
 
 class SessionIOBinding:
-    """The binding that sessions return; what it does not define is the IOBinding's."""
+    """A binding with the native class's arguments. Other members are those of IOBinding."""
 
     def __init__(self, session: Any) -> None:
-        """`session`: an InferenceSession, or its `_sess`."""
+        """Create a binding for an InferenceSession or its `_sess`."""
         self._binding = IOBinding(getattr(session, "session", session))
 
     def __getattr__(self, name: str) -> Any:

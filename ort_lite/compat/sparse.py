@@ -1,6 +1,6 @@
-"""Sparse tensors as values: onnxruntime's SparseTensor, its formats and its views.
+"""Sparse tensors as values: onnxruntime's SparseTensor, its formats and views.
 
-ort_lite computes with dense tensors: where a sparse one enters a model it is made dense (`SparseTensor.dense`).
+ort_lite computes with dense tensors. A sparse tensor that is fed to a model is converted first (`SparseTensor.dense`).
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class SparseCooView(Record):
     held: Array
 
     def indices(self) -> Array:
-        """int64: positions in the flattened tensor (n,), or coordinates (n, 2)."""
+        """Return int64 positions in the flattened tensor (n,), or coordinates (n, 2)."""
         return self.held
 
 
@@ -44,11 +44,11 @@ class SparseCsrView(Record):
     rows: Array
 
     def inner(self) -> Array:
-        """int64 (n,): the column of each value."""
+        """Return the column of each value, int64 (n,)."""
         return self.columns
 
     def outer(self) -> Array:
-        """int64 (rows + 1,): where the values of each row begin, and where the last one's end."""
+        """Return the start of each row's values, followed by the end of the last row, int64 (rows + 1,)."""
         return self.rows
 
 
@@ -58,7 +58,7 @@ class SparseBlockSparseView(Record):
     held: Array
 
     def indices(self) -> Array:
-        """int32 (2, blocks)."""
+        """Return the positions of the blocks, int32 (2, blocks)."""
         return self.held
 
 
@@ -67,12 +67,15 @@ _AnyView = TypeVar("_AnyView", SparseCooView, SparseCsrView, SparseBlockSparseVi
 
 
 class SparseTensor:
-    """Values and where they are, on the CPU. Arrays are shared, and shown read-only; those that are not contiguous are copied."""
+    """Values and their positions, on the CPU.
+
+    Contiguous arrays are shared, others are copied. All are exposed read-only.
+    """
 
     __slots__ = ("_format", "_shape", "_values", "_view")
 
     def __init__(self, sparse_tensor: "SparseTensor") -> None:
-        """Another one's arrays. The class methods make one of arrays."""
+        """Share the arrays of another sparse tensor. Use the class methods to create one from arrays."""
         if not isinstance(sparse_tensor, SparseTensor):
             raise InvalidType(
                 f"SparseTensor({sparse_tensor!r}): expected a SparseTensor; sparse_coo_from_numpy makes one of arrays"
@@ -87,9 +90,10 @@ class SparseTensor:
     def sparse_coo_from_numpy(
         cls, dense_shape: Sequence[int], values: Array, coo_indices: Array, ort_device: Any = None
     ) -> "SparseTensor":
-        """`values` (n,); `coo_indices` int64, (n,) positions in the flattened tensor, or (n, 2), of a matrix.
+        """Create a tensor in COO format.
 
-        Raises InvalidArgument for shapes that do not fit each other, an index outside of the tensor, and another device than the CPU.
+        `values` is (n,); `coo_indices` is int64, (n,) positions in the flattened tensor or (n, 2) coordinates in a matrix.
+        Raises InvalidArgument for shapes that do not match, an index outside the tensor, and a device other than the CPU.
         """
         shape, values, index = _shape(dense_shape), _values(values, 1), _indices("coo_indices", coo_indices, np.int64)
         _on_cpu(ort_device)
@@ -113,9 +117,10 @@ class SparseTensor:
     def sparse_csr_from_numpy(
         cls, dense_shape: Sequence[int], values: Array, inner_indices: Array, outer_indices: Array, ort_device: Any = None
     ) -> "SparseTensor":
-        """A matrix: `values` (n,), `inner_indices` (n,) their columns, `outer_indices` (rows + 1,) where each row's begin.
+        """Create a matrix in CSR format.
 
-        Raises what `sparse_coo_from_numpy` raises, and InvalidArgument for rows that begin before the row above.
+        `values` is (n,), `inner_indices` (n,) holds their columns, and `outer_indices` (rows + 1,) the start of each row.
+        Raises the errors of `sparse_coo_from_numpy`, and InvalidArgument for row starts that decrease.
         """
         shape, values = _shape(dense_shape), _values(values, 1)
         columns, rows = (
@@ -142,9 +147,10 @@ class SparseTensor:
     def blocksparse_from_numpy(
         cls, dense_shape: Sequence[int], values: Array, block_indices: Array, ort_device: Any = None
     ) -> "SparseTensor":
-        """`values` have three dimensions or more, `block_indices`, int32, (2, n) where n is the size of the third and those behind it.
+        """Create a tensor in block-sparse format.
 
-        Raises InvalidArgument where that is not so, and for another device than the CPU.
+        `values` has at least three dimensions; `block_indices` is int32 (2, n), where n is the product of the dimensions from
+        the third on. Raises InvalidArgument for other shapes and for a device other than the CPU.
         """
         shape, values = _shape(dense_shape), _values(values, 3)
         index = _indices("block_indices", block_indices, np.int32)
@@ -157,19 +163,19 @@ class SparseTensor:
     # What it is
 
     def values(self) -> Array:
-        """Return the values that are stored, read-only."""
+        """Return the stored values, read-only."""
         return self._values
 
     def as_coo_view(self) -> SparseCooView:
-        """Raises InvalidArgument for another format, as the two views below."""
+        """Return the positions in COO format. Raises InvalidArgument for another format."""
         return self._viewed(SparseCooView, "COO")
 
     def as_csrc_view(self) -> SparseCsrView:
-        """Return the positions in CSR format. Raises an error for another format."""
+        """Return the positions in CSR format. Raises InvalidArgument for another format."""
         return self._viewed(SparseCsrView, "CSR(C)")
 
     def as_blocksparse_view(self) -> SparseBlockSparseView:
-        """Return the positions in block-sparse format. Raises an error for another format."""
+        """Return the positions in block-sparse format. Raises InvalidArgument for another format."""
         return self._viewed(SparseBlockSparseView, "BlockSparse")
 
     def _viewed(self, kind: type[_AnyView], name: str) -> _AnyView:
@@ -185,7 +191,7 @@ class SparseTensor:
         return self
 
     def to_cuda(self, ort_device: Any) -> "SparseTensor":
-        """Raises InvalidArgument: sparse tensors are on the CPU alone."""
+        """Raise InvalidArgument: sparse tensors exist only on the CPU."""
         raise InvalidArgument(
             f"to_cuda({ort_device!r}): sparse tensors are on the CPU alone; make it dense and copy that to the device"
         )
@@ -207,9 +213,9 @@ class SparseTensor:
         return "cpu"
 
     def dense(self) -> Array:
-        """A new array of `dense_shape`, empty texts or zeros where there is no value. O(elements of the dense tensor).
+        """Return a new dense array, filled with zeros or empty strings. O(elements of the dense tensor).
 
-        Raises InvalidArgument for the block-sparse format, whose blocks no operator of ONNX reads, and for more than 2 GiB.
+        Raises InvalidArgument for the block-sparse format, which no ONNX operator reads, and for more than 2 GiB.
         """
         dtype = self._values.dtype
         if prod(self._shape) * dtype.itemsize > _DENSE_LIMIT:
@@ -262,14 +268,14 @@ def _indices(name: str, given: Any, kind: type[np.int32] | type[np.int64]) -> Ar
 
 
 def _read_only(array: Array) -> Array:
-    """Over the same memory: what was checked is not to be changed by way of the tensor."""
+    """Return a read-only view, so that validated positions cannot be changed through the tensor."""
     seen = array.view()
     seen.setflags(write=False)
     return seen
 
 
 def _within(name: str, index: Array, limits: Sequence[int]) -> None:
-    """`index` (n, axes), each below the limit of its axis."""
+    """Check that the indices (n, axes) are below the limit of their axis."""
     if index.size and ((index < 0) | (index >= np.array(limits))).any():
         raise InvalidArgument(f"{name}: an index is outside of {list(limits)}")
 

@@ -1,10 +1,10 @@
-"""Programs that import onnxruntime get ort_lite: what answers their imports.
+"""The import switch: make `import onnxruntime` import ort_lite.
 
-The modules that they get are the files of the folder ort_lite/compat/onnxruntime. Those that are onnxruntime's own Python code
-(quantization, transformers, tools, ...) come from an installed onnxruntime, whose native library is never loaded: they import
-`onnxruntime` in their turn, which is ort_lite.
+The served modules are the files of the folder ort_lite/compat/onnxruntime. Packages of onnxruntime's own Python code
+(quantization, transformers, tools, ...) come from an installed onnxruntime, whose native library is never loaded: when they
+import `onnxruntime`, they get ort_lite.
 
-The switch is for the whole process: it is in `sys.meta_path`, here alone, and a lock is held while it is turned.
+The switch is process-wide: a finder in `sys.meta_path`, installed under a lock.
 """
 
 import os
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 NAME = "onnxruntime"
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME)
-"""The files of the modules that are served."""
+"""The folder of the served modules."""
 _OWN_CODE = frozenset({"quantization", "transformers", "tools"})
-"""Packages of onnxruntime that are Python alone, and in every installation of it."""
+"""Pure Python packages that every installation of onnxruntime contains."""
 _LOCK = Lock()
 
 
 def install_as_onnxruntime(replace: bool = False) -> None:
-    """Make `import onnxruntime` import ort_lite, for the whole process; errors then begin as onnxruntime's do,
-    `[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ...`. Calling it again does nothing.
+    """Make `import onnxruntime` import ort_lite in the whole process. Calling it again does nothing.
 
-    Raises Fail where another onnxruntime is imported already: who imported it keeps it. With `replace`, imports from now on get
-    ort_lite all the same. What differs then: docs/migrating-from-onnxruntime.md.
+    Error messages then begin as onnxruntime's do: `[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ...`. Raises Fail if another
+    onnxruntime is already imported, because its importers would keep it. With `replace`, later imports get ort_lite anyway.
+    Differences are listed in docs/migrating-from-onnxruntime.md.
     """
     with _LOCK:
         other = sys.modules.get(NAME)
@@ -59,7 +59,7 @@ def _of_onnxruntime(name: str) -> bool:
 
 
 class Finder:
-    """Answers for onnxruntime, for what of it is served, and for what is handed over."""
+    """An import finder for onnxruntime's modules and its distribution."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -70,7 +70,7 @@ class Finder:
         return _own(fullname) or _hand_over(fullname)
 
     def find_distributions(self, context: "DistributionFinder.Context") -> "Iterable[Distribution]":
-        """The distribution onnxruntime, wherever all of `sys.path` is asked for it."""
+        """Return the stand-in distribution for searches of the whole `sys.path`."""
         from ort_lite.compat.distribution import StandIn, asked_for
 
         return [StandIn()] if "path" not in vars(context) and asked_for(context.name) else []
@@ -89,8 +89,9 @@ def _own(fullname: str) -> ModuleSpec | None:
 
 
 def _hand_over(fullname: str) -> ModuleSpec | None:
-    """Return the spec of Python code in an installed onnxruntime, None if it has none. Raises ModuleNotFoundError if none is
-    installed that would have it.
+    """Return the spec of a Python module in an installed onnxruntime, or None.
+
+    Raises ModuleNotFoundError if the module would come from onnxruntime and it is not installed.
     """
     parts = fullname.split(".")
     roots = _installed()
@@ -107,7 +108,7 @@ def _hand_over(fullname: str) -> ModuleSpec | None:
 
 
 def _installed() -> list[str]:
-    """The folders of an installed onnxruntime, which is not imported for it; none where there is none."""
+    """Return the folders of an installed onnxruntime without importing it."""
     for finder in sys.meta_path:
         if finder is not FINDER and hasattr(finder, "find_spec"):
             spec = finder.find_spec(NAME, None)

@@ -188,10 +188,11 @@ def arguments_of(
     keywords: Mapping[str, Any],
     options: SessionOptions,
 ) -> Arguments:
-    """Sort out the keywords of `InferenceSession`; `disabled_optimizers` join the config entry of `options` for them, `strict` is
-    its own, and the smaller `creation_timeout` holds.
+    """Validate the keywords of `InferenceSession` and apply those that are stored in `options`.
 
-    Keywords that it does not have cost one warning, and are ignored as in onnxruntime. Providers: see `selection.readable`.
+    `disabled_optimizers` are added to the config entry for them, `strict` is stored in its own, and the smaller
+    `creation_timeout` holds. An unknown keyword is ignored with one warning, as in onnxruntime. Malformed providers: see
+    `selection.readable`.
     """
     own = dict(keywords)
     parse, rules = _mapping(own.pop("parse_options", None), own.pop("mmap", False)), tuple(own.pop("placement_rules", ()))

@@ -118,8 +118,7 @@ class Ready:
         return other.run(names, feed, run_options)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Run the model with outputs written into the arrays of `targets` (see `Executable.run_into`). Return all outputs by
-        name.
+        """Run the model with outputs written into `targets` (see `Executable.run_into`). Return all outputs by name.
 
         Returns None without running anything if the compiled model cannot do that, or if hooks or event subscribers surround
         the run.

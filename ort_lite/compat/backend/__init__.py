@@ -1,4 +1,4 @@
-"""ONNX's backend API, with onnxruntime's behaviour: `prepare(model).run(inputs)`. Needs the package onnx."""
+"""ONNX's backend API with onnxruntime's behavior: `prepare(model).run(inputs)`. Needs the onnx package."""
 
 from ort_lite.compat.backend.backend import OrtLiteBackend
 from ort_lite.compat.backend.backend_rep import OrtLiteBackendRep

@@ -1,4 +1,4 @@
-"""The class of ONNX's backend API. What it takes of the package onnx is found when it is called."""
+"""The class of ONNX's backend API. The onnx package is imported on first use."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ SESSION_OPTIONS = frozenset(
         "use_per_session_threads",
     }
 )
-"""Those that may be given; what writes files may not."""
+"""The session options that may be passed. Options that write files are excluded."""
 
 
 _POLICIES = {
@@ -42,21 +42,21 @@ def _kind(device: str) -> str:
 
 
 class OrtLiteBackend:
-    """Models go in as paths, bytes, ModelProtos, sessions or what `prepare` returned."""
+    """ONNX's backend class. A model is a path, bytes, a ModelProto, a session or a result of `prepare`."""
 
     @classmethod
     def is_compatible(cls, model: Any, device: str | None = None, **kwargs: Any) -> bool:
-        """Return True if models run on the device; None is the default device."""
+        """Return True if models can run on the device; None is the default device."""
         return cls.supports_device(get_device() if device is None else device)
 
     @classmethod
     def is_opset_supported(cls, model: Any) -> tuple[bool, str]:
-        """Every released opset is. What else a model imports, loading it says."""
+        """Return (True, ""): every released opset is supported. Loading reports unknown imports."""
         return True, ""
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Return True if a provider of `get_available_providers()` has such a device: CPU, GPU or CUDA, NPU."""
+        """Return True if an available provider has such a device: CPU, GPU or CUDA, NPU."""
         from ort_lite.compat.ep_devices import get_ep_devices
         from ort_lite.plugins.plugins import available_providers
 
@@ -66,10 +66,11 @@ class OrtLiteBackend:
 
     @classmethod
     def prepare(cls, model: Any, device: str | None = None, **kwargs: Any) -> OrtLiteBackendRep:
-        """A session, behind `run`. Keywords are SessionOptions of `SESSION_OPTIONS`. For another device than the CPU the session has
-        the provider that `SessionOptions.set_provider_selection_policy` chooses for it.
+        """Create a session for a model and return it with ONNX's `run`.
 
-        Raises RuntimeException, a RuntimeError, for other options and for a device that no provider has; and what sessions raise.
+        Keywords are the SessionOptions listed in `SESSION_OPTIONS`. For a device other than the CPU,
+        `SessionOptions.set_provider_selection_policy` chooses the provider. Raises RuntimeException for other options and for a
+        device without a provider, and the errors of session creation.
         """
         if isinstance(model, OrtLiteBackendRep):
             return model
@@ -85,10 +86,10 @@ class OrtLiteBackend:
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str | None = None, **kwargs: Any) -> list[Any]:
-        """The outputs. Keywords go to `prepare` and to `run`."""
+        """Run a model once and return the outputs. Keywords are passed to `prepare` and `run`."""
         return cls.prepare(model, device, **kwargs).run(inputs, **kwargs)
 
     @classmethod
     def run_node(cls, node: Any, inputs: Any, device: str | None = None, outputs_info: Any = None, **kwargs: Any) -> Any:
-        """Raises NotImplemented, a NotImplementedError, as in onnxruntime: put the node into a model."""
+        """Raise NotImplemented, as in onnxruntime: put the node into a model."""
         raise NotSupported("run_node: it is much more efficient to run a whole model than every node by itself; use run_model")

@@ -1,4 +1,4 @@
-"""A model that is ready, as ONNX's backend API has it."""
+"""A prepared model of ONNX's backend API."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -8,19 +8,20 @@ from ort_lite.compat.options import RunOptions, SessionOptions
 from ort_lite.errors import RuntimeException
 
 RUN_OPTIONS = frozenset({"log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches"})
-"""Those that may be given; what writes files or ends runs may not."""
+"""The run options that may be passed. Options that write files or end runs are excluded."""
 
 
 class OrtLiteBackendRep:
-    """A session behind `run`."""
+    """A session with the `run` of ONNX's backend API."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
 
     def run(self, inputs: Any, **kwargs: Any) -> list[Any]:
-        """The outputs for a list of inputs, or for the one input of a model that has no more.
+        """Run the model on a list of inputs, or on one value if it has a single input. Return the outputs.
 
-        Keywords are RunOptions of `RUN_OPTIONS`; other options raise RuntimeException, a RuntimeError, other keywords are passed over.
+        Keywords are the RunOptions listed in `RUN_OPTIONS`; other options raise RuntimeException and other keywords are
+        ignored.
         """
         options = apply_options(RunOptions(), kwargs, RUN_OPTIONS)
         wanted = self._session.get_inputs()
@@ -38,7 +39,7 @@ Options = TypeVar("Options", SessionOptions, RunOptions)
 
 
 def apply_options(options: Options, given: Mapping[str, Any], allowed: frozenset[str]) -> Options:
-    """Sets what is allowed. Raises RuntimeException for other attributes of the options; passes over what is none."""
+    """Set the allowed options. Raises RuntimeException for other attributes of the options; ignores the rest."""
     for name, value in given.items():
         if name in allowed:
             setattr(options, name, value)

@@ -1,6 +1,6 @@
-"""Small models for examples, by the names of onnxruntime's: `get_example("sigmoid.onnx")` is the path of a file.
+"""Example models with onnxruntime's names: `get_example("sigmoid.onnx")` returns the path of a file.
 
-They are made by `ort_lite.compat.datasets.make`, and lie beside this file.
+The module `ort_lite.compat.datasets.make` generates the files.
 """
 
 import os
@@ -9,7 +9,7 @@ from ort_lite.errors import NoSuchFile
 
 
 def get_example(name: str) -> str:
-    """The absolute path of sigmoid.onnx, mul_1.onnx or logreg_iris.onnx. Raises NoSuchFile for another name."""
+    """Return the absolute path of sigmoid.onnx, mul_1.onnx or logreg_iris.onnx. Raises NoSuchFile for another name."""
     folder = os.path.abspath(os.path.dirname(__file__))
     known = sorted(each for each in os.listdir(folder) if each.endswith(".onnx"))
     if name not in known:

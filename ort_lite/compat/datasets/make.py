@@ -1,4 +1,4 @@
-"""Writes the models of the examples: `python -m ort_lite.compat.datasets.make FOLDER`."""
+"""Generate the example models: `python -m ort_lite.compat.datasets.make FOLDER`."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ FLOAT, INT64 = pb.TensorProto.FLOAT, pb.TensorProto.INT64
 
 
 def sigmoid() -> pb.ModelProto:
-    """y = Sigmoid(x), (3, 4, 5)."""
+    """Return the model y = Sigmoid(x) for x of shape (3, 4, 5)."""
     model = _model("sigmoid", "", 9)
     _tensor(model.graph.input.add(), "x", FLOAT, (3, 4, 5))
     _tensor(model.graph.output.add(), "y", FLOAT, (3, 4, 5))
@@ -20,7 +20,7 @@ def sigmoid() -> pb.ModelProto:
 
 
 def mul_1() -> pb.ModelProto:
-    """Y = X * W, (3, 2), where W has 1 to 6."""
+    """Return the model Y = X * W for X of shape (3, 2), with W from 1 to 6."""
     model = _model("mul", "", 7)
     _tensor(model.graph.input.add(), "X", FLOAT, (3, 2))
     _tensor(model.graph.output.add(), "Y", FLOAT, (3, 2))
@@ -33,7 +33,7 @@ def mul_1() -> pb.ModelProto:
 
 
 def logreg_iris() -> pb.ModelProto:
-    """Three rows of the length and width of an iris's petals or sepals: a label and a map of probabilities for each."""
+    """Return a classifier of irises: (3, 2) lengths and widths give a label and a map of probabilities per row."""
     model = _model("logreg_iris", "ai.onnx.ml", 1)
     _tensor(model.graph.input.add(), "float_input", FLOAT, (3, 2))
     _tensor(model.graph.output.add(), "label", INT64, (3,))
@@ -99,7 +99,7 @@ def _node(
 
 
 def main(folder: str) -> None:
-    """Writes all of them."""
+    """Write all examples into a folder."""
     for name, make in EXAMPLES.items():
         with open(os.path.join(folder, name), "wb") as file:
             file.write(serialize(make()))

@@ -1,6 +1,6 @@
-"""The package that is imported as `onnxruntime` if ort_lite stands in for it: every name of ort_lite, and onnxruntime's modules.
+"""The package that is imported as `onnxruntime`: every name of ort_lite, and onnxruntime's modules.
 
-Files of this folder are modules of the same place in onnxruntime; `ort_lite.compat.switch` serves them under its name.
+The files of this folder correspond to onnxruntime's modules; `ort_lite.compat.switch` serves them under its name.
 """
 
 from importlib import import_module
@@ -15,13 +15,13 @@ package_name = "onnxruntime"
 version = RELEASE
 cuda_version = ""
 import_capi_exception = None
-"""What stopped onnxruntime's native library from being loaded: it is not there to be."""
+"""The error of loading onnxruntime's native library: always None, as it is not loaded."""
 _LATER = frozenset({"backend", "capi", "datasets"})
-"""Attributes of onnxruntime once it is imported."""
+"""Attributes that are imported on first access."""
 
 
 def get_version_string() -> str:
-    """The release that is followed."""
+    """Return the followed release of onnxruntime."""
     return RELEASE
 
 

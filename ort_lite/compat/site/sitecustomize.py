@@ -1,7 +1,7 @@
-"""Make Python processes under `ort-lite exec` import ort_lite as onnxruntime: their PYTHONPATH begins with this folder.
+"""Make Python processes under `ort-lite exec` import ort_lite as onnxruntime. Their PYTHONPATH begins with this folder.
 
-Any Python 3 may come here, of other environments too. One that cannot import ort_lite keeps its own onnxruntime, and says so in one
-line when it imports it. The environment's own `sitecustomize` runs afterwards.
+Any Python 3 may run this file, also of another environment. If it cannot import ort_lite, it keeps its own onnxruntime and
+reports that in one line on import. The environment's own `sitecustomize` runs afterwards.
 """
 
 import os
@@ -11,7 +11,7 @@ from importlib.util import module_from_spec
 
 
 class _Notice:
-    """A finder that finds nothing: it says once that an import of onnxruntime does not get ort_lite, and why."""
+    """A finder that finds nothing but reports once why onnxruntime is not replaced by ort_lite."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -33,7 +33,7 @@ def _switch() -> None:
 
 
 def _next() -> None:
-    """Run the `sitecustomize` that this one hides. This folder leaves `sys.path`: it has nothing else in it."""
+    """Run the `sitecustomize` that this one hides, and remove this folder from `sys.path`."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     spec = PathFinder.find_spec(__name__, sys.path)

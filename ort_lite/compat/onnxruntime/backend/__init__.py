@@ -1,4 +1,4 @@
-"""ONNX's backend API as onnxruntime has it: ort_lite's own."""
+"""ONNX's backend API under onnxruntime's name."""
 
 from ort_lite.compat.backend import is_compatible, prepare, run, supports_device
 

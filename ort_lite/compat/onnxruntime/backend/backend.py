@@ -1,4 +1,4 @@
-"""The class by onnxruntime's name."""
+"""The backend class under onnxruntime's name."""
 
 from ort_lite.compat.backend import is_compatible, prepare, run, supports_device
 from ort_lite.compat.backend.backend import OrtLiteBackend as OnnxRuntimeBackend

@@ -1,4 +1,4 @@
-"""The class by onnxruntime's name."""
+"""The class of prepared models under onnxruntime's name."""
 
 from ort_lite.compat.backend.backend_rep import OrtLiteBackendRep as OnnxRuntimeBackendRep
 

@@ -1,4 +1,4 @@
-"""The modules of onnxruntime's native library, and of the Python classes around it, which here are one and the same classes."""
+"""The modules of onnxruntime's native library and of its Python classes, which are the same classes here."""
 
 from importlib import import_module
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 _LATER = frozenset(
     {"_pybind_state", "onnxruntime_inference_collection", "onnxruntime_pybind11_state", "onnxruntime_validation"}
 )
-"""Attributes of `onnxruntime.capi` once onnxruntime is imported."""
+"""Attributes that are imported on first access."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,1 +1,1 @@
-"""Some builds of onnxruntime load libraries of accelerators here. There are none to load."""
+"""A placeholder for the module in which some onnxruntime builds load accelerator libraries."""

@@ -1,4 +1,4 @@
-"""Under this name onnxruntime's Python code imports its native library."""
+"""The module through which onnxruntime's Python code imports its native library."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Name and version of the package."""
+"""The name and version of the package."""
 
 from ort_lite.compat.release import RELEASE
 

@@ -1,4 +1,4 @@
-"""The module of onnxruntime that has the Python classes: here they are ort_lite's own."""
+"""onnxruntime's module of Python classes; here they are ort_lite's own."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from ort_lite.compat.onnxruntime.capi import _pybind_state as C  # noqa: N812  o
 from ort_lite.errors import InvalidArgument
 
 Session = ort_lite.InferenceSession
-"""The class that onnxruntime's has for a base."""
+"""The base class of onnxruntime's InferenceSession."""
 
 
 def check_and_normalize_provider_args(
@@ -17,9 +17,9 @@ def check_and_normalize_provider_args(
     provider_options: Sequence[Mapping[Any, Any]] | None,
     available_provider_names: Sequence[str],
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Names in their order, each once, and options in texts for each.
+    """Return each provider name once, in order, and its options as strings.
 
-    Warns of names that are not available, and of those that come twice. Raises InvalidArgument, a ValueError, for others.
+    Warns about unavailable and repeated names. Raises InvalidArgument, a ValueError, for malformed arguments.
     """
     chosen: dict[str, dict[str, str]] = {}
     for name, options in _pairs(providers, provider_options):
@@ -36,7 +36,7 @@ def check_and_normalize_provider_args(
 
 
 def _pairs(providers: Any, options: Any) -> list[tuple[str, Mapping[Any, Any]]]:
-    """(name, options) of each."""
+    """Return (name, options) for each provider."""
     if providers is None:
         return []
     if not isinstance(providers, Sequence) or not (options is None or isinstance(options, Sequence)):

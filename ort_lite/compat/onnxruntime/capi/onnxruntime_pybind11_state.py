@@ -1,7 +1,6 @@
-"""onnxruntime's native library by its names: here they are ort_lite's own classes, functions and errors.
+"""onnxruntime's native library by its names; here they are ort_lite's own classes, functions and errors.
 
-The classes that onnxruntime has twice, natively and around that in Python (InferenceSession, OrtValue, IOBinding, ...), are the
-outer ones.
+Classes that onnxruntime has both natively and in Python (InferenceSession, OrtValue, IOBinding, ...) are the Python ones.
 """
 
 from importlib import import_module
@@ -51,17 +50,17 @@ kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816  the same
 
 
 def get_version_string() -> str:
-    """The release that is followed, and ort-lite's own behind it."""
+    """Return the followed release of onnxruntime."""
     return RELEASE
 
 
 def get_default_session_options() -> ort_lite.SessionOptions:
-    """Options that nobody changed yet."""
+    """Return new session options with default values."""
     return ort_lite.SessionOptions()
 
 
 def _home(name: str) -> Any:
-    """The module that has a name, None for one that is not there."""
+    """Return the module that defines a name; None if there is none."""
     if name in _ERRORS:
         return errors
     if name == "is_dlpack_uint8_tensor":

@@ -1,17 +1,17 @@
-"""Checks of the system that onnxruntime makes when it is imported."""
+"""The system checks that onnxruntime runs on import."""
 
 from ort_lite.compat.release import RELEASE
 
 
 def check_distro_info() -> None:
-    """Accepted for compatibility: what ort_lite cannot run on it says when it is imported."""
+    """Do nothing. Accepted for compatibility: ort_lite reports an unsupported system when it is imported."""
 
 
 def get_package_name_and_version_info() -> tuple[str, str, str]:
-    """(name, version, version of CUDA, which is empty)."""
+    """Return the name, the version and an empty CUDA version."""
     return "onnxruntime", RELEASE, ""
 
 
 def check_training_module() -> tuple[bool, str, str, str]:
-    """Report that there is no ORTModule, with what `get_package_name_and_version_info` says."""
+    """Return False, for the missing ORTModule, and the package information."""
     return False, *get_package_name_and_version_info()

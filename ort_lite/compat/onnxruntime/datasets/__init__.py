@@ -1,4 +1,4 @@
-"""Short examples: ort_lite's own."""
+"""The example models of ort_lite under onnxruntime's name."""
 
 from ort_lite.compat.datasets import get_example
 
