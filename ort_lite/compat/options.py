@@ -45,6 +45,10 @@ class SessionOptions(options.SessionOptions):
                 setattr(made, name, value)
         return made
 
+    def _extras(self) -> dict[str, Any]:
+        names = {"providers": [each.name for each in self._chosen]} if self._chosen else {}
+        return super()._extras() | names | ({"provider_policy": self._policy} if self._policy is not None else {})
+
     # Providers. A session that is given `providers` does not look at these.
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:

@@ -259,8 +259,13 @@ class OrtValue:
         return from_numpy(tensor.dtype) if isinstance(tensor, np.ndarray) else tensor.dtype
 
     def __repr__(self) -> str:
+        if not self.has_value():
+            return "OrtValue(None)"
         there = "" if self.device_tensor is None else f" on {self.device_tensor.device}"
-        return f"OrtValue({self.data_type()}{self.shape() if self.is_tensor() else ''}{there})"
+        if self.is_tensor() or self.is_sparse_tensor():
+            return f"OrtValue({self.data_type()}{self.shape()}{there})"
+        count = f" of length {len(self._held)}" if isinstance(self._held, (list, dict)) else ""
+        return f"OrtValue({self.data_type()}{count})"
 
 
 def _held(value: Any) -> Any:

@@ -70,6 +70,16 @@ class _Checked:
     def config_entries(self) -> Mapping[str, str]:
         return dict(self._config)
 
+    def __repr__(self) -> str:
+        kind = type(self)
+        values = {name: getattr(self, name) for name in _options_of(kind)}
+        changed = {name: value for name, value in values.items() if value != getattr(kind, name)} | self._extras()
+        return f"{kind.__name__}({', '.join(f'{name}={_text(value)}' for name, value in changed.items())})"
+
+    def _extras(self) -> dict[str, Any]:
+        """Return what `repr` shows besides the attributes that differ from their defaults."""
+        return {"config_entries": self._config} if self._config else {}
+
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):
             default = getattr(type(self), name, None)
@@ -86,6 +96,10 @@ class _Checked:
             if name.endswith("_num_threads") and not -_INT32 <= value < _INT32:
                 raise InvalidType(f"{type(self).__name__}.{name}: got {value}, expected a 32-bit integer")
         object.__setattr__(self, name, value)
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, Enum) else repr(value)
 
 
 def _is_option(name: str, default: Any) -> bool:
@@ -181,6 +195,11 @@ class SessionOptions(_Checked):
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
         made._account = None
         return made
+
+    def _extras(self) -> dict[str, Any]:
+        free = {**self._dims_by_name, **self._dims_by_denotation}
+        facts = {"free_dimensions": free, "initializers": list(self._initializers)}
+        return super()._extras() | {name: value for name, value in facts.items() if value}
 
     # Hooks of derived classes: a session asks its options, and these leave everything to the session.
 

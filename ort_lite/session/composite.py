@@ -55,9 +55,9 @@ class CompositeProvider(ExecutionProvider):
     writes_no_input: ClassVar[bool] = True
 
     def __init__(
-        self, children: Sequence[selection.ProviderEntry], strategy: "str | Strategy" = "greedy", **options: Any
+        self, children: Sequence[selection.ProviderEntry], strategy: "str | Strategy" = "greedy", **unknown: Any
     ) -> None:
-        super().__init__(**options)
+        super().__init__(**unknown)
         pairs = [entry if isinstance(entry, tuple) else (entry, {}) for entry in children]
         self.children: list[ExecutionProvider] = [selection.create(entry, given) for entry, given in pairs]
         if not self.children:

@@ -61,9 +61,15 @@ class CreationTrace(Record):
     def __str__(self) -> str:
         return aligned([COLUMNS, *self.table()])
 
+    def __repr__(self) -> str:
+        return f"CreationTrace({self._seconds() * 1e3:,.1f} ms; events: {len(self.events)})"
+
+    def _seconds(self) -> float:
+        return sum(event.seconds for event in self.events if not event.depth)
+
     def _repr_html_(self) -> str:
         """Render the total time and, on demand, the table."""
-        seconds = sum(event.seconds for event in self.events if not event.depth)
+        seconds = self._seconds()
         html: str = hook("folded")(f"made in {seconds * 1e3:,.1f} ms", COLUMNS, self.table(), ("calls", "ms"))
         return html
 

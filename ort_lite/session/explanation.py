@@ -1,5 +1,6 @@
 """The results of `InferenceSession.explain()` and `plan()`: plain data that can be printed and compared."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,11 @@ class Explanation(Record):
 
     def __str__(self) -> str:
         return "\n".join([str(self.assignment), *self._remarks()])
+
+    def __repr__(self) -> str:
+        counts = Counter(place.provider for place in self.assignment.placements.values())
+        nodes = ", ".join(f"{name} {counts[name]}" for name in self.assignment.providers)
+        return f"Explanation(nodes: {nodes}; partitions: {len(self.assignment.partitions)})"
 
     def _repr_html_(self) -> str:
         """Render the assignment followed by the remarks."""

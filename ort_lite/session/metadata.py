@@ -58,6 +58,21 @@ def node_arg(name: str, type_: Type | None, unnamed: Mapping[str, str]) -> NodeA
     return NodeArg(name, type_name(type_), _shape(type_, unnamed))
 
 
+_MOST = 4
+"""The number of inputs or outputs that a summary lists."""
+
+
+def summarize(args: Sequence[NodeArg]) -> str:
+    """Return names, types and shapes in one line, "x tensor(float)[N, 3]"; of many, the first ones and how many follow."""
+    shown = [f"{arg.name} {arg.type}{_dims(arg.shape) if arg.type.startswith('tensor') else ''}" for arg in args[:_MOST]]
+    more = [f"{len(args) - _MOST} more"] if len(args) > _MOST else []
+    return ", ".join([*shown, *more]) or "none"
+
+
+def _dims(shape: Sequence[int | str | None]) -> str:
+    return f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
+
+
 def _shape(type_: Type | None, unnamed: Mapping[str, str]) -> list[int | str | None]:
     if not isinstance(type_, TensorType) or type_.shape is None:
         return []

@@ -3,7 +3,7 @@
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +21,7 @@ from ort_lite.plugins import selection
 from ort_lite.plugins.rooms import hook
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import Device, ExecutionProvider
-from ort_lite.session.metadata import ModelMetadata, NodeArg
+from ort_lite.session.metadata import ModelMetadata, NodeArg, summarize
 from ort_lite.session.opening import Params, source_to_keep
 from ort_lite.session.preparation import Arguments, arguments_of
 from ort_lite.session.prepare import Prepared
@@ -30,6 +30,9 @@ from ort_lite.session.session_state import SessionState, make_state
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.load.parse_options import ParseOptions
+    from ort_lite.partition.cost.strategy import Strategy
+    from ort_lite.partition.placement import PlacementRule
     from ort_lite.session.creation import CreationTrace
     from ort_lite.session.explanation import Explanation
 
@@ -69,11 +72,22 @@ class Session:
         sess_options: SessionOptions | None = None,
         providers: Sequence[selection.ProviderEntry] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
-        **kwargs: Any,
+        *,
+        params: Params | None = None,
+        parse_options: "ParseOptions | None" = None,
+        placement_rules: "Iterable[PlacementRule]" = (),
+        partitioning: "str | Strategy | None" = None,
+        disabled_optimizers: Collection[str] | None = None,
+        strict: bool | None = None,
+        mmap: bool = False,
+        creation_timeout: float | None = None,
+        **unknown: Any,
     ) -> None:
         options = self._own_options(sess_options)
-        params: Params | None = kwargs.pop("params", None)
-        self._arguments = arguments_of(providers, provider_options, kwargs, options)
+        keywords = {"parse_options": parse_options, "placement_rules": placement_rules, "partitioning": partitioning, **unknown}
+        keywords |= {"disabled_optimizers": disabled_optimizers, "strict": strict, "mmap": mmap}
+        keywords |= {"creation_timeout": creation_timeout}
+        self._arguments = arguments_of(providers, provider_options, keywords, options)
         self._events = Stream(locks.rlock())
         self._profiler = _profiler(options, self._events)
         self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
@@ -345,9 +359,17 @@ class Session:
         return view if other is None else view.beside(other.view(feeds))
 
     def _repr_html_(self) -> str:
-        title = os.path.basename(self._model_path or "") or self.get_modelmeta().graph_name or "model"
-        html: str = hook("notebook")(title, self.explain(), self._state.inputs, self._state.outputs)
+        html: str = hook("notebook")(self._title(), self.explain(), self._state.inputs, self._state.outputs)
         return html
+
+    def __repr__(self) -> str:
+        state = self._state
+        sides = f"inputs: {summarize(state.inputs)}; outputs: {summarize(state.outputs)}"
+        closed = "; closed" if state.prepared is None else ""
+        return f"{type(self).__name__}({self._title()!r}; {sides}; providers: {', '.join(self.get_providers())}{closed})"
+
+    def _title(self) -> str:
+        return os.path.basename(self._model_path or "") or self.get_modelmeta().graph_name or "model"
 
     @property
     def creation_trace(self) -> "CreationTrace | None":

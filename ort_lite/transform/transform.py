@@ -84,6 +84,11 @@ class TransformReport(Record):
                 lines.append(line + (f", {len(reasons)} skipped: {reasons[0]}" if reasons else ""))
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        changes = sum(change.times for change in self.changes)
+        nodes = f"{self.nodes_before} -> {self.nodes_after}"
+        return f"TransformReport(level {self.level}; nodes: {nodes}; changes: {changes}; rounds: {self.rounds})"
+
 
 def transform(
     model: Model,

@@ -174,6 +174,10 @@ class MemoryPlan:
                 sizes[root] = max(sizes.get(root, 0), slot.size)
         return max_live((*self.tensor_lifetimes[tensor].half_open(), size) for tensor, size in sizes.items())
 
+    def __repr__(self) -> str:
+        used = sum(arena.used for arena in self.arena_usages.values())
+        return f"MemoryPlan(tensors: {len(self.tensor_allocs)}; scratch: {used:,} bytes; planner: {self.planner or 'none'})"
+
     def __str__(self) -> str:
         lines = []
         for role in ArenaRole:

@@ -109,3 +109,9 @@ class Report(Record):
         if self.first_nan is not None:
             lines.append(f"the first NaN that the CPU does not have: {self.first_nan[1]!r} of {self.first_nan[0]}")
         return "\n".join([*lines, *([f"the run failed: {self.failed}"] if self.failed else [])])
+
+    def __repr__(self) -> str:
+        verdict = "OK" if self.ok else f"MISMATCH in {', '.join(part.name for part in self.wrong)}"
+        failed = f"; the run failed: {self.failed}" if self.failed else ""
+        skipped = f", {len(self.skipped)} not compared" if self.skipped else ""
+        return f"{type(self).__name__}({verdict}; partitions: {len(self.partitions)}{skipped}{failed})"
