@@ -1,4 +1,4 @@
-"""Options of sessions and runs, config entries, and what a session does when a provider fails."""
+"""Options of sessions and runs, config entries, and policies for failing providers."""
 
 from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
 

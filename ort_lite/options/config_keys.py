@@ -1,9 +1,9 @@
 """The config entries that sessions and runs accept: those of onnxruntime 1.24 to 1.32, and ort_lite's own.
 
-Those of onnxruntime are in onnxruntime_keys.txt, which tests/compat/releases.py writes from onnxruntime's packages.
+onnxruntime's keys are listed in onnxruntime_keys.txt, which tests/compat/releases.py generates from onnxruntime's packages.
 
-A key that is known and has no effect here (threads' spinning, Qualcomm's power modes) is taken, since programs set it, and noted once
-a session; those in ACTING and ACTING_IN_RUNS have one. One that nobody knows is an error. Providers add theirs in
+A known key without effect (thread spinning, Qualcomm's power modes) is accepted because programs set it, and reported once a
+session. Keys with an effect are in ACTING and ACTING_IN_RUNS. An unknown key is an error. Providers add keys in
 `ExecutionProvider.config_keys`.
 """
 
@@ -16,27 +16,32 @@ from ort_lite.errors import InvalidArgument, hint
 from ort_lite.native.missing import OPTION as COMPILE
 
 DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
-"""ort_lite's effect: a node on the default CPU provider is an error that names it, nodes of bodies included."""
+"""A session entry. "1": a node on the default CPU provider, also in a body, is an error that names it."""
 
 DISABLE_COMPILE = "session.disable_model_compile"
-"""A partition of a provider other than the default one that was not compiled before, as an EPContext node, is an error."""
+"""A session entry. "1": a partition that would have to be compiled is an error, except on the default provider.
+
+Partitions compiled before are EPContext nodes.
+"""
 
 DISABLED_OPTIMIZERS = "optimization.disable_specified_optimizers"
-"""A session's entry: names of transforms, with ";" between them, that it does without."""
+"""A session entry: the names of transforms to skip, separated by ";"."""
 
 DISABLE_SYNC = "disable_synchronize_execution_providers"
-"""A run's entry; ort_lite's effect: providers are not told to `sync` when the run ends."""
+"""A run entry. "1": providers are not synchronized at the end of the run."""
 
 KEEP_CONSTANTS = "ort_lite.keep_constants"
-"""A session's entry; "1": it keeps the arrays of constants that providers absorbed, which `run(verify=...)` needs."""
+"""A session entry. "1": arrays of consumed constants are kept, which `run(verify=...)` needs."""
 
 CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED = "ep.context_enable", "ep.context_file_path", "ep.context_embed_mode"
-"""Sessions' entries; "1": what providers compiled is saved when the session is made (see `InferenceSession.save_compiled`); the path
-(by default the model's, with "_ctx" before its ending); contexts in the model's file ("1") or in files beside it ("0", the default).
+"""Session entries that save an EPContext model during session creation (see `InferenceSession.save_compiled`).
+
+"1" enables it; the path is by default the model's with "_ctx" before its extension; "1" embeds contexts in the model's file, "0" (the
+default) writes them to files next to it.
 """
 
 SHRINK = "memory.enable_memory_arena_shrinkage"
-"""A run's config entry: devices ("cpu:0;gpu:0") whose memory that no run has goes back when the run is done."""
+"""A run entry: devices ("cpu:0;gpu:0") whose idle memory is released after the run."""
 
 INITIALIZERS_FOLDER = "session.model_external_initializers_file_folder_path"
 OPTIMIZED_BESIDE = "session.optimized_model_external_initializers_file_name"
@@ -44,13 +49,13 @@ OPTIMIZED_LEAST = "session.optimized_model_external_initializers_min_size_in_byt
 CPU_ARENA, ENVIRONMENT = "session.enable_cpu_mem_arena", "session.use_env_allocators"
 
 LAYERS_BY_NAME = "session.name_based_layer_assignment"
-"""A session's entry: nodes to devices by parts of their names (see ort_lite.compat.layer_assignment)."""
+"""A session entry that assigns nodes to devices by parts of their names (see `ort_lite.compat.layer_assignment`)."""
 
 LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_format"
-"""Sessions' entries: "ONNX", the only one that there is here; "ORT", onnxruntime's own, is an error."""
+"""Session entries: the model formats. "ONNX" is the only supported one; onnxruntime's "ORT" is an error."""
 
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
-"""A session's entry; "1": `InferenceSession.get_provider_graph_assignment_info` answers, as `explain` always does."""
+"""A session entry. "1": `InferenceSession.get_provider_graph_assignment_info` is available."""
 
 _TABLE = os.path.join(os.path.dirname(__file__), "onnxruntime_keys.txt")
 
@@ -67,29 +72,31 @@ _DOCUMENTED = frozenset(
         "optimization.memory_optimizer_config",
     }
 )
-"""Sessions' entries that onnxruntime documents, and that its packages for x86-64 CPUs do not read."""
+"""Session entries that onnxruntime documents but that its packages for x86-64 CPUs do not read."""
 
 ROUNDING = "ort_lite.round_16_bit"
 ROUNDINGS = ("", "regions", "nodes", "steps")
 _HALVES = frozenset({"float16", "bfloat16"})
-"""A session's entry and its values: where float16 and bfloat16 are rounded that are computed as float32. Where such nodes pass results
-to others ("regions", the default, as in onnxruntime), at every node ("nodes"), or also where the operators end of which ONNX's
-functions of Softmax and Attention consist ("steps").
+"""A session entry and its values: where float16 and bfloat16 that are computed as float32 are rounded.
+
+"regions", the default as in onnxruntime: where a group of such nodes passes results to others; "nodes": after every node; "steps": also
+after each operator of which ONNX's functions of Softmax and Attention consist.
 """
 
 CREATION_TRACE = "ort_lite.creation_trace"
-"""A session's entry; "1": `InferenceSession.creation_trace` says what making it did."""
+"""A session entry. "1": `InferenceSession.creation_trace` is recorded."""
 
 MEMORY_PLANNER = "ort_lite.memory_planner"
-"""Who packs the scratch memory of a session: a name of ort_lite.memory.planning.planner.PLANNERS or of a plugin's planner."""
+"""A session entry: the planner of scratch memory, a name of PLANNERS or of a plugin's planner."""
 
 STRICT = "ort_lite.strict"
-"""A session's entry; "1": a listed provider that is not installed, has no device or is assigned no node is an error (see
-`required` in ort_lite.options.policies, which it turns on for all of them).
+"""A session entry. "1": a listed provider that is not installed, has no device or runs no node is an error.
+
+It sets `required` of `ort_lite.options.policies` for all listed providers.
 """
 
 INSTALLED_TRANSFORMS = "ort_lite.transforms"
-"""A session's entry: names of installed plugins, with ";" between them, whose transforms and fusions it uses; "all": every one's."""
+"""A session entry: installed plugins whose transforms and fusions are used, separated by ";", or "all"."""
 
 OWN_KEYS = frozenset(
     {
@@ -105,36 +112,37 @@ OWN_KEYS = frozenset(
         "ort_lite.cost_model",
     }
 )
-"""Sessions' entries that onnxruntime does not have; see ort_lite.memory.account, ort_lite.partition.cost.strategy and
-ort_lite.native.missing.
+"""Session entries that onnxruntime does not have.
+
+See also `ort_lite.memory.account`, `ort_lite.partition.cost.strategy` and `ort_lite.native.missing`.
 """
 
 _DOCUMENTED_IN_RUNS = frozenset({
     "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run", "qnn.rpc_control_latency", "qnn.lora_config",
 })  # fmt: skip
-"""Runs' entries that onnxruntime documents, and that its packages for CPUs do not read."""
+"""Run entries that onnxruntime documents but that its packages for CPUs do not read."""
 
 ACTING = OWN_KEYS | {
     DISABLE_CPU_FALLBACK, DISABLE_COMPILE, DISABLED_OPTIMIZERS, CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED, INITIALIZERS_FOLDER,
     OPTIMIZED_BESIDE, OPTIMIZED_LEAST, CPU_ARENA, ENVIRONMENT, LAYERS_BY_NAME, RECORD_ASSIGNMENT,
     LOAD_FORMAT, SAVE_FORMAT,
 }  # fmt: skip
-"""Sessions' entries that have an effect, beside those of providers."""
+"""Session entries with an effect, besides those of providers."""
 
 ACTING_IN_RUNS = frozenset({SHRINK, DISABLE_SYNC})
-"""Runs' entries that have an effect, beside those of providers."""
+"""Run entries with an effect, besides those of providers."""
 
 OPEN_PREFIXES = ("ep.cuda.", "ep.cudaexecutionprovider.")
-"""Families of keys that onnxruntime leaves to a provider of its own."""
+"""Prefixes of keys that onnxruntime leaves to its own providers."""
 
 
 def session_keys() -> frozenset[str]:
-    """Return the keys that sessions accept without regard to their providers."""
+    """Return the keys that sessions accept regardless of their providers."""
     return _of_onnxruntime("session") | _DOCUMENTED | OWN_KEYS
 
 
 def run_keys() -> frozenset[str]:
-    """Return the keys that runs accept without regard to their providers."""
+    """Return the keys that runs accept regardless of the session's providers."""
     return _of_onnxruntime("run") | _DOCUMENTED_IN_RUNS
 
 
@@ -145,9 +153,9 @@ def _of_onnxruntime(kind: str) -> frozenset[str]:
 
 
 def rounded_by_node(value: str) -> frozenset[str]:
-    """The 16-bit floats that ROUNDING has rounded behind each node: without a value those that onnxruntime does not compute.
+    """Return the 16-bit types that are rounded after each node for a value of ROUNDING.
 
-    Raises InvalidArgument for a value that it does not have.
+    The default rounds types that onnxruntime does not compute. Raises InvalidArgument for an unknown value.
     """
     if value not in ROUNDINGS:
         raise InvalidArgument(
@@ -157,19 +165,19 @@ def rounded_by_node(value: str) -> frozenset[str]:
 
 
 def check_session(keys: Iterable[str], more: Iterable[str] = ()) -> None:
-    """`more`: keys of the session's providers. Raises InvalidArgument for a key that nobody knows, with the nearest one."""
+    """Raise InvalidArgument for an unknown session key, with the nearest one. `more` are keys of the providers."""
     given = list(keys)
     if given:
         _check(given, session_keys() | set(more), "session")
 
 
 def check_run(keys: Iterable[str], more: Iterable[str] = ()) -> None:
-    """Check the entries of RunOptions as `check_session` does those of SessionOptions."""
+    """Raise InvalidArgument for an unknown run key, with the nearest one. `more` are keys of the providers."""
     _check(keys, run_keys() | set(more), "run")
 
 
 def note_without_effect(keys: Iterable[str], acting: Collection[str], what: str, whose: log.Whose) -> None:
-    """A warning that names the entries that were taken and change nothing, if there are some."""
+    """Warn about accepted entries that have no effect, if there are any."""
     idle = sorted(key for key in keys if key not in acting)
     if idle:
         one = len(idle) == 1

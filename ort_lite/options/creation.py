@@ -1,4 +1,4 @@
-"""The limits on the creation of one session: its timeout and the load cancellation flag, looked at by each checkpoint."""
+"""Limits on session creation: the timeout and the load cancellation flag, checked by every checkpoint."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ from ort_lite.options.options import SessionOptions
 
 @contextmanager
 def creating(options: SessionOptions) -> Iterator[None]:
-    """Limit the creation of a session inside the block, in this thread. The time of `options.creation_timeout` starts here.
+    """Limit the session creation in this block and thread. `options.creation_timeout` starts here.
 
-    Checkpoints inside raise ModelLoadCanceled or DeadlineExceeded. Both name the stage.
+    Checkpoints inside raise ModelLoadCanceled or DeadlineExceeded; both name the stage.
     """
     timeout, flag = options.creation_timeout, options.load_cancellation
     end = monotonic() + timeout if timeout else 0.0

@@ -1,6 +1,6 @@
-"""Deadlines of runs: one thread for all of this process, started with the first, sets `terminate` of a run whose time is over.
+"""Deadlines of runs. One thread per process, started on demand, sets `terminate` of runs whose time is over.
 
-The thread is a daemon that sleeps while no run has a deadline. The child of a fork has none: it starts its own with its next deadline.
+The thread is a daemon that sleeps while no run has a deadline. The child of a fork starts its own with its next deadline.
 """
 
 import os
@@ -17,7 +17,7 @@ from ort_lite.options.options import RunOptions, seconds
 
 
 class _Alarm:
-    """A function to call at a time, unless None replaces it first."""
+    """A function to call at a given time, unless it is replaced by None first."""
 
     def __init__(self, when: float, act: Callable[[], None]) -> None:
         self.when = when
@@ -28,20 +28,21 @@ class _Alarm:
 
 
 class _Clock:
-    """Calls alarms at their times, the earliest first."""
+    """A queue of alarms and the thread that triggers them, the earliest first."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._alarms: list[_Alarm] = []
         self._off = 0
-        """Of the alarms, those that nobody wants any more."""
+        """The number of cancelled alarms in the queue."""
         self._thread: threading.Thread | None = None
 
     @contextmanager
     def alarm(self, delay: float, act: Callable[[], None]) -> Iterator[None]:
-        """Inside, `act` is called when the seconds are over, in the clock's thread: it may still be when the block ends. 3 us.
+        """Call `act` in the clock's thread once the delay (seconds) has passed, unless the block ends first. 3 us.
 
-        Raises RuntimeException where the thread cannot start; the next alarm tries again.
+        A call that has started may outlast the block. Raises RuntimeException if the thread cannot start; the next alarm tries
+        again.
         """
         made = _Alarm(monotonic() + delay, act)
         with self._changed:
@@ -72,7 +73,7 @@ class _Clock:
                 sys.excepthook(type(error), error, error.__traceback__)
 
     def _next(self) -> Callable[[], None]:
-        """Waits until an alarm is due."""
+        """Wait until an alarm is due and return its function."""
         while True:
             if not self._alarms:
                 self._changed.wait()
@@ -99,10 +100,9 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def limited(options: RunOptions | None, timeout: float) -> Iterator[RunOptions]:
-    """Options for one run that is to end after `timeout` seconds, or those of `options` where these are fewer; and where `options` say
-    so. A clock goes from here on.
+    """Yield options for one run that must end after `timeout` seconds, or earlier if `options` say so.
 
-    Raises InvalidArgument for a timeout that is none, DeadlineExceeded for what the run raises because of it.
+    The time starts here. Raises InvalidArgument for an invalid timeout, and DeadlineExceeded if the run ends because of it.
     """
     timeout = seconds(timeout)
     if not timeout:

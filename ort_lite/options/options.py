@@ -1,4 +1,4 @@
-"""Options of a session and of a run, with onnxruntime's names and defaults."""
+"""The options of sessions and runs, with onnxruntime's names and defaults."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -11,19 +11,19 @@ from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, Invali
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS, INSTALLED_TRANSFORMS, STRICT
 
 MAX_TIMEOUT = 1e9
-"""Seconds, thirty years: more is a mistake, and no lock waits for longer than three hundred."""
+"""The maximum timeout in seconds, thirty years: a larger one is a mistake, and locks cannot wait much longer."""
 
 _INT32 = 1 << 31
 
 
 class NamedNumber(IntEnum):
-    """An enum of onnxruntime's kind: members are numbers, and their texts are their names ("ExecutionMode.ORT_PARALLEL")."""
+    """An enum as in onnxruntime: a member is a number and prints as its name ("ExecutionMode.ORT_PARALLEL")."""
 
     __str__ = Enum.__str__
 
 
 class GraphOptimizationLevel(NamedNumber):
-    """The transforms that run: none, basic ones, fusions as well, all."""
+    """The transforms that run: none, the basic ones, fusions as well, layouts as well, or all."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -33,10 +33,11 @@ class GraphOptimizationLevel(NamedNumber):
 
 
 class ExecutionMode(NamedNumber):
-    """ORT_PARALLEL: partitions and copies of one run that do not need each other run side by side, on `inter_op_num_threads` threads.
+    """The order of a run's steps: one after the other, or independent ones in parallel.
 
-    Results are the same. Threads are started by the first run that has work for two; bodies run in the thread of their node, verified
-    runs one step after the other. A run may need more scratch memory at once, and its steps run in other threads than its hooks.
+    ORT_PARALLEL runs independent partitions and copies on `inter_op_num_threads` threads, with the same results. Threads start
+    with the first run that has parallel work. Bodies run in the thread of their node, and verified runs are sequential. A run
+    may need more scratch memory at once, and its steps may run in other threads than its hooks.
     """
 
     ORT_SEQUENTIAL = 0
@@ -44,7 +45,7 @@ class ExecutionMode(NamedNumber):
 
 
 class ExecutionOrder(NamedNumber):
-    """Accepted for compatibility: the order is the partitioner's."""
+    """The order of nodes. Accepted for compatibility: the partitioner decides the order."""
 
     DEFAULT = 0
     PRIORITY_BASED = 1
@@ -52,7 +53,7 @@ class ExecutionOrder(NamedNumber):
 
 
 class _Checked:
-    """Attributes are those of the class alone, of the same types: a typo is an error, not an option without effect."""
+    """A base class whose attributes are checked by name and type, so that a typo raises an error."""
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
@@ -63,7 +64,7 @@ class _Checked:
         self._config[key] = str(value)
 
     def config(self, key: str, default: str) -> str:
-        """The config entry, or `default`."""
+        """Return a config entry, or `default`."""
         return self._config.get(key, default)
 
     @property
@@ -107,12 +108,12 @@ def _is_option(name: str, default: Any) -> bool:
 
 
 def _options_of(kind: type) -> list[str]:
-    """The names of its options, those of its bases included."""
+    """Return the names of a class's options, including inherited ones."""
     return [name for name in dir(kind) if _is_option(name, getattr(kind, name))]
 
 
 def _convert(value: Any, kind: type, name: str) -> Any:
-    """`value` as `kind`: bool, str, int, float or an enum. Raises TypeError or ValueError where something would be lost."""
+    """Convert a value to bool, str, int, float or an enum. Raises TypeError or ValueError if information would be lost."""
     if kind is str:
         return os.fsdecode(value)
     if kind is float:
@@ -124,7 +125,7 @@ def _convert(value: Any, kind: type, name: str) -> Any:
 
 
 def seconds(value: Any, name: str = "timeout") -> float:
-    """A timeout: 0, which is none, or more. Raises InvalidArgument with the option's `name` for anything else."""
+    """Return a timeout in seconds; 0 means none. Raises InvalidArgument naming the option for anything else."""
     number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else -1.0
     if not 0 <= number <= MAX_TIMEOUT:
         raise InvalidArgument(f"{name}: got {value!r}, expected seconds, 0 (none) to {MAX_TIMEOUT:,.0f}")
@@ -145,17 +146,19 @@ class MemoryAccount(Protocol):
         """The memory planner of the session."""
 
     def pool(self, kind: type[Any], growth: Any = ..., keep: bool = ...) -> Any:
-        """The session's pool of arenas of one kind."""
+        """Return the session's pool of arenas of one kind."""
 
 
 class SessionOptions(_Checked):
-    """Options of a session. An unknown attribute raises AttributeError, a value of another type InvalidArgument.
+    """The options of a session. An unknown attribute raises AttributeError, and a wrong type InvalidArgument.
 
-    intra_op_num_threads 0 leaves the number to the provider; providers use fewer threads than it says where more do not help.
-    inter_op_num_threads counts, in ORT_PARALLEL, the thread that calls `run` too; 0: one for each provider that has a partition. A
-    negative number of threads means 0, and a session's providers see 0. log_severity_level: 0 verbose, 1 info, 2 warning, 3 error,
-    4 fatal, -1 the module's default. A non-empty optimized_model_filepath receives the transformed model. creation_timeout, in
-    seconds, ends the creation of a session that takes longer with DeadlineExceeded. 0: none.
+    Attributes with a special meaning:
+        intra_op_num_threads: 0 lets the provider choose. Providers use fewer threads where more do not help.
+        inter_op_num_threads: the threads of ORT_PARALLEL, including the one that calls `run`. 0 means one per provider with a
+            partition. A negative number of threads means 0.
+        log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal, -1 the module's default.
+        optimized_model_filepath: the file that the transformed model is written to, unless it is empty.
+        creation_timeout: the limit in seconds after which session creation raises DeadlineExceeded. 0 means none.
     """
 
     creation_timeout: float = 0.0
@@ -185,11 +188,11 @@ class SessionOptions(_Checked):
         self._account: MemoryAccount | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle belongs to no session, and nobody there cancels its loading."""
+        """Return the state without the session's memory account and with a new cancellation flag."""
         return {**vars(self), "_account": None, "_load_cancellation": Flag()}
 
     def copy(self) -> Self:
-        """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
+        """Return a copy. It shares the arrays of initializers and the load cancellation flag."""
         made = type(self).__new__(type(self))
         for name, value in vars(self).items():
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
@@ -204,24 +207,24 @@ class SessionOptions(_Checked):
     # Hooks of derived classes: a session asks its options, and these leave everything to the session.
 
     def has_providers(self) -> bool:
-        """Return True if these options choose providers themselves, beside or in place of the session's argument."""
+        """Return True if these options choose providers, in addition to or instead of the session's argument."""
         return False
 
     def choose_providers(self, metadata: Mapping[str, str]) -> list[tuple[str, Mapping[str, Any]]]:
-        """The providers that these options choose for a model with this metadata, with their options."""
+        """Return the providers that these options choose for a model, with their options."""
         return []
 
     def context_reader(self) -> Callable[[str], bytes] | None:
-        """A function that reads a compiled context by its name. None: contexts are in files."""
+        """Return a function that reads a compiled context by its name; None: contexts are in files."""
         return None
 
     @property
     def external_initializers(self) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
-        """Values by the names of initializers whose data is in files, and bytes by the names of those files."""
+        """The values of external initializers by name, and the bytes of external data by file name."""
         return {}, {}
 
     def placement_rules(self, providers: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
-        """The placement rules of the config entries for these providers, and remarks about entries that match none of them."""
+        """Return the placement rules of the config entries, and remarks on entries that no provider matches."""
         return [], []
 
     @property
@@ -236,25 +239,25 @@ class SessionOptions(_Checked):
 
     @property
     def account(self) -> MemoryAccount | None:
-        """The account of the session that has these options; None without a session, and in copies."""
+        """The memory account of the session with these options; None without a session, and in copies."""
         return self._account
 
     def set_account(self, account: MemoryAccount) -> None:
-        """The session says where its providers get scratch memory from, before it configures them."""
+        """Attach the memory account from which the session's providers get scratch memory."""
         self._account = account
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Sets a config entry. Raises InvalidArgument for an empty key."""
+        """Set a config entry. Raises InvalidArgument for an empty key."""
         self._set_config(key, value)
 
     @property
     def disabled_optimizers(self) -> frozenset[str]:
-        """Names of transforms that the session does without, of the config entry for them."""
+        """The names of transforms to skip, from their config entry."""
         return self._names(DISABLED_OPTIMIZERS)
 
     @property
     def installed_transforms(self) -> frozenset[str]:
-        """Names of installed plugins whose transforms the session uses, of the config entry for them."""
+        """The names of installed plugins whose transforms are used, from their config entry."""
         return self._names(INSTALLED_TRANSFORMS)
 
     def _names(self, key: str) -> frozenset[str]:
@@ -262,28 +265,30 @@ class SessionOptions(_Checked):
 
     @property
     def strict(self) -> bool:
-        """True if every listed provider is required. Raises InvalidArgument for a config entry that is neither "0" nor "1"."""
+        """True if every listed provider is required. Raises InvalidArgument for an invalid config entry."""
         value = self.config(STRICT, "0")
         if value not in ("0", "1"):
             raise InvalidArgument(f"session config entry {STRICT} is {value!r}; expected '1' or '0'")
         return value == "1"
 
     def add_free_dimension_override_by_name(self, dim_name: str, dim_value: int) -> None:
-        """The free dimension of the graph inputs that is called `dim_name` becomes a number."""
+        """Fix the free dimension of the graph inputs that is called `dim_name`."""
         self._dims_by_name[str(dim_name)] = _dim(dim_name, dim_value)
 
     def add_free_dimension_override_by_denotation(self, dim_denotation: str, dim_value: int) -> None:
-        """Free dimensions of the graph inputs with that denotation ("DATA_BATCH") become a number."""
+        """Fix the free dimensions with this denotation ("DATA_BATCH")."""
         self._dims_by_denotation[str(dim_denotation)] = _dim(dim_denotation, dim_value)
 
     @property
     def free_dimensions(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Overrides by name and by denotation."""
+        """The overrides of free dimensions by name and by denotation."""
         return dict(self._dims_by_name), dict(self._dims_by_denotation)
 
     def set_load_cancellation_flag(self, value: bool) -> None:
-        """Cancel the creation of sessions with these options (True), from any thread: it ends with ModelLoadCanceled within a second,
-        or once the current kernel is compiled. Until it is False again, no session can be created with them.
+        """Cancel the creation of sessions with these options (True), from any thread.
+
+        Creation raises ModelLoadCanceled within a second, or once the current kernel is compiled. No session can be created
+        with the options until the flag is False again.
         """
         self._load_cancellation.raised = bool(value)
 
@@ -293,9 +298,10 @@ class SessionOptions(_Checked):
         return self._load_cancellation
 
     def add_initializer(self, name: str, value: Any) -> None:
-        """Uses `value`, an OrtValue or an array, in place of the model's initialiser `name`; sessions may share one array.
+        """Use `value`, an OrtValue or an array, instead of the model's initializer `name`.
 
-        It must not change while a session lives. Raises InvalidArgument for what is neither.
+        Sessions may share one array, which must not change while a session lives. Raises InvalidArgument for another kind of
+        value.
         """
         if not hasattr(value, "numpy") and not (hasattr(value, "dtype") and hasattr(value, "shape")):
             raise InvalidArgument(f"add_initializer: {name!r} came as {type(value).__name__}, expected an OrtValue or an array")
@@ -308,11 +314,11 @@ class SessionOptions(_Checked):
 
 
 class RunOptions(_Checked):
-    """Options of one `run`. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled;
-    `timeout`, in seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
+    """The options of a run.
 
-    They end before their next step at the latest. On Linux the CPU provider ends them in the middle of a kernel, elsewhere between
-    two kernels.
+    Setting `terminate`, from any thread, ends the runs with these options by Cancelled. `timeout` is in seconds; a run that
+    takes longer ends by DeadlineExceeded, and 0 means no limit. A run ends at its next step at the latest. On Linux, the CPU
+    provider stops within a kernel; elsewhere between two kernels.
     """
 
     log_severity_level: int = -1
@@ -328,22 +334,22 @@ class RunOptions(_Checked):
         self._exceeded = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Runs in flight are this process's."""
+        """Return the state without the runs in flight, which belong to this process."""
         return {**vars(self), "_stops": []}
 
     def copy(self) -> Self:
-        """Options of its own: nobody who sets `terminate` of the one ends runs of the other."""
+        """Return a copy with its own `terminate`: setting one does not end runs of the other."""
         made = type(self).__new__(type(self))
         for name, value in self.__getstate__().items():
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
         return made
 
     def extend_feed(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The feed of a run with what these options add to it: nothing here. A hook of derived classes."""
+        """Return the feed with additions of these options: none here. A hook for derived classes."""
         return feed
 
     def exceed(self, timeout: float) -> None:
-        """The deadline of the run that has these options, and no other, has passed: it is ended."""
+        """End the only run with these options because its deadline has passed."""
         self._exceeded = timeout
         self.terminate = True
 
@@ -369,7 +375,7 @@ class RunOptions(_Checked):
 
     @contextmanager
     def on_terminate(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Calls `stop` when `terminate` is set inside the block, from the thread that sets it; at once where it is already."""
+        """Call `stop` when `terminate` is set inside the block, in the thread that sets it; at once if already set."""
         self._stops.append(stop)
         try:
             if self.terminate:
@@ -379,7 +385,7 @@ class RunOptions(_Checked):
             self._stops.remove(stop)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Sets a config entry. Raises InvalidArgument for an empty key."""
+        """Set a config entry. Raises InvalidArgument for an empty key."""
         self._set_config(key, value)
 
 

@@ -36,7 +36,7 @@ _TRUTHS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class Policy(Record):
-    """The framework's options of one provider in a session. A limit of None is none."""
+    """The options of one provider that ort-lite itself handles. A limit of None means no limit."""
 
     required: bool = False
     on_create_error: str = RAISE
@@ -62,9 +62,9 @@ class Policy(Record):
 
 
 def split(options: Mapping[str, Any], provider: str, strict: bool = False) -> tuple[Policy, dict[str, Any]]:
-    """The Policy in a provider's options, and the options that are its own. `strict`: what `required` is where they do not say it.
+    """Split a provider's options into ort-lite's Policy and the options of the provider. `strict` is the default of `required`.
 
-    Raises InvalidArgument for a value that is none of those above. Option values may be text, as onnxruntime's are.
+    Values may be strings, as in onnxruntime. Raises InvalidArgument for an invalid value.
     """
     own = dict(options)
     found: dict[str, Any] = {"required": strict}

@@ -1,4 +1,4 @@
-"""Finds providers, transforms, shape rules, schemas and memory planners, and selects the providers of a session."""
+"""Find providers, transforms, shape rules, schemas and memory planners, and select the providers of a session."""
 
 from ort_lite.plugins.entry_points import PROVIDERS, TRANSFORMS, EntryPoint, scan
 from ort_lite.plugins.plugins import (

@@ -1,7 +1,7 @@
-"""Shape rules and schemas of installed plugins: they add operators, and change none that ort_lite knows.
+"""Shape rules and schemas of installed plugins. They add operators but never change those that ort_lite knows.
 
-Nobody asked for what is merely installed. Without a rule for an operator of its own domain a model with such nodes has no types; a
-rule for another version of `Relu` would change every program of the environment.
+Installing a package is not a request to use it. Still, a model with operators of a plugin's own domain needs the plugin's rules
+to have types, so these apply everywhere. A rule for another version of `Relu` would change every program of the environment.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from ort_lite.inference.schema import SchemaSource
 from ort_lite.inference.schema_text import OpSchema
 
 Key = tuple[str, str]
-"""The domain and the type of an operator."""
+"""The domain and type of an operator."""
 
 
 def added_rules(rules: Iterable[ShapeRule | RuleFamily], known: ShapeRules) -> list[ShapeRule | RuleFamily]:
@@ -43,7 +43,7 @@ def added_schemas(schemas: Iterable[OpSchema | SchemaSource], known: ShapeRules)
 
 
 class _AddedSource:
-    """The schemas of a file, without those of operators that are known: a file is read when it is needed."""
+    """The schemas of a file except those of known operators. The file is read when needed."""
 
     def __init__(self, source: SchemaSource, known: ShapeRules) -> None:
         self._source, self._known = source, known
@@ -58,7 +58,7 @@ class _AddedSource:
         return self._source.schema(domain, op_type, since)
 
     def complete(self) -> Mapping[str, int]:
-        """Domains that ort_lite knows completely stay as they are."""
+        """Return the domains that the file defines completely, without those that ort_lite itself knows completely."""
         return {
             domain: opset for domain, opset in self._source.complete().items() if self._known.schemas.complete(domain) is None
         }

@@ -1,4 +1,4 @@
-"""The entry points for ort_lite of installed distributions, read from their files: importlib.metadata takes 25 times as long."""
+"""Read the ort_lite entry points of installed distributions. importlib.metadata takes 25 times as long."""
 
 import os
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from ort_lite.provider.provider import ExecutionProvider
 
 _LONG = 2.0
-"""Seconds after which an import is told of: it is done once a process, and the user waits."""
+"""The duration in seconds after which a slow import is logged, because the user is waiting."""
 PROVIDERS = "ort_lite.providers"
 TRANSFORMS = "ort_lite.transforms"
 
 
 class EntryPoint(Record):
-    """One line of an entry_points.txt: `name = value`, in `group`, of the distribution in the directory `origin`."""
+    """A line `name = value` of an entry_points.txt in `group`. `origin` is the directory of the distribution."""
 
     group: str
     name: str
@@ -29,12 +29,13 @@ class EntryPoint(Record):
 
     @property
     def is_object(self) -> bool:
-        """`module:name`; a plain module is a plugin whose hooks are asked."""
+        """True for `module:name`. A plain module is a plugin whose hooks are called."""
         return ":" in self.value
 
     def load(self) -> Any:
-        """The object. Raises ProviderError naming the entry point when importing it fails, or ends the program. An import that
-        takes long is told of.
+        """Import the object. A slow import is logged.
+
+        Raises ProviderError naming the entry point if the import fails or exits.
         """
         module, _, attribute = self.value.partition(":")
         begin = perf_counter()
@@ -49,7 +50,7 @@ class EntryPoint(Record):
         return found
 
     def load_provider(self) -> "type[ExecutionProvider]":
-        """The class. Raises ProviderError for what is none, or is called otherwise than the entry point."""
+        """Import the provider class. Raises ProviderError for another object or a class with another name."""
         found = self.load()
         if not is_provider(found):
             raise self.error(f"is {found!r}; expected a class derived from ort_lite.provider.ExecutionProvider")
@@ -74,7 +75,7 @@ def is_provider(found: Any) -> bool:
 
 
 def scan(paths: Iterable[str]) -> list[EntryPoint]:
-    """The entry points for ort_lite of all distributions in the directories, in their order. O(distributions)."""
+    """Return the ort_lite entry points of all distributions in the directories, in order. O(distributions)."""
     found: dict[tuple[str, str], EntryPoint] = {}
     for path in dict.fromkeys(paths):
         try:

@@ -1,4 +1,4 @@
-"""Calls the hooks of plugins that are not ort_lite's own, and checks what they answer."""
+"""Call the hooks of third-party plugins and check their answers."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def answers_of(plugins: list[Any], hook: str) -> list[Any]:
-    """The answers of plugins, in order, without None."""
+    """Return the answers of the plugins in order, without None."""
     if not plugins:
         return []
     manager = _manager()
@@ -26,7 +26,7 @@ def answers_of(plugins: list[Any], hook: str) -> list[Any]:
 
 
 def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
-    """Call a hook of each plugin, in order. Raises ProviderError that names the plugin and the hook."""
+    """Call a hook of each plugin in order. Raises ProviderError naming the plugin and the hook."""
     fits, expected = _elements(hook)
     answers = []
     for found in reversed(getattr(manager.hook, hook).get_hookimpls()):
@@ -45,9 +45,7 @@ def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
 
 
 def _elements(hook: str) -> tuple[Callable[[Any], bool], str]:
-    """Return the expected elements of the lists that a hook returns, and their description; "" if it returns no list, or its
-    caller checks.
-    """
+    """Return a check of the elements that a hook returns, and their description; "" for hooks that return no list."""
     if hook == "ort_lite_providers":
         return is_provider, "classes derived from ort_lite.provider.ExecutionProvider"
     if hook in ("ort_lite_transforms", "ort_lite_fusions"):
@@ -64,7 +62,7 @@ def _elements(hook: str) -> tuple[Callable[[Any], bool], str]:
 
 
 def _manager() -> "pluggy.PluginManager":
-    """A pluggy manager that takes every function called `ort_lite_*` for a hook: plugins need no decorator."""
+    """Return a pluggy manager that treats every function named `ort_lite_*` as a hook: plugins need no decorator."""
     import pluggy
 
     from ort_lite.plugins import hookspecs

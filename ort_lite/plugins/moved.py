@@ -1,7 +1,7 @@
-"""Earlier dotted paths of modules and names: one table, by which the old paths work and warn.
+"""Earlier dotted paths of modules and names, which still work but warn.
 
-Programs, providers and pickles of earlier releases have the old ones. `ort_lite/__init__.py` asks `spec_of` for a module that nothing
-else finds; the modules that a name has left ask `moved_name`.
+Programs, providers and pickles of earlier releases use them. `ort_lite/__init__.py` calls `spec_of` for a module that is not
+found otherwise; modules that a name has left call `moved_name`.
 """
 
 import sys
@@ -63,17 +63,17 @@ MODULES = {
     "verification": "tools.verify",
     "view": "tools.view",
 }
-"""Old module -> where it is, both below `ort_lite`. A folder stands for everything in it."""
+"""The current path of each old module, both relative to `ort_lite`. A folder stands for everything in it."""
 
 NAMES = {
     "session.InferenceSession": "compat.inference_session",
     "session.session.InferenceSession": "compat.inference_session",
 }
-"""Old name -> the module that defines it, for names that moved out of a module that is still there."""
+"""The module that defines a name that has left a module which still exists."""
 
 
 def spec_of(name: str) -> ModuleSpec | None:
-    """The spec of a module under its old name, with a DeprecationWarning. None: the table does not have it."""
+    """Return the spec of a module under its old name, with a DeprecationWarning; None if the table does not have it."""
     new = _new_name(name)
     if new is None:
         return None
@@ -96,7 +96,7 @@ def moved_name(module: str, name: str) -> Any:
 
 
 def _new_name(name: str) -> str | None:
-    """Translate a name by the longest part of it that the table has."""
+    """Translate a name by its longest prefix in the table."""
     head, rest = name.removeprefix("ort_lite."), ""
     while head:
         if head in MODULES:
@@ -107,13 +107,16 @@ def _new_name(name: str) -> str | None:
 
 
 class _Alias:
-    """Loads a module under its old name. It is the module itself; a folder, below which old names are looked up, stands beside it."""
+    """A loader that provides a module under its old name.
+
+    For a folder, it creates an empty package next to the real one, in which old names are looked up.
+    """
 
     def __init__(self, real: ModuleType) -> None:
         self._real = real
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """The import makes the module."""
+        """Return None, so that the import system creates the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         if hasattr(module, "__path__"):  # empty: no file of the folder is loaded a second time

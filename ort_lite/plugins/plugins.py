@@ -1,14 +1,14 @@
-"""Finds providers, transforms, shape rules, schemas and memory planners: ort_lite's own, installed ones, those registered here.
+"""Find providers, transforms, shape rules, schemas and memory planners: built-in, installed, and registered in the process.
 
-Installed does not mean enabled (decision 0074). Installed providers run where they are named, or by `set_default_providers`;
-installed transforms and fusions in sessions whose config entry `ort_lite.transforms` names their plugin; memory planners where
-`ort_lite.memory_planner` does. Shape rules and schemas of installed plugins hold everywhere, for operators that ort_lite does not
-know. What a program registers itself is enabled, except that providers have to be named.
+Installed does not mean enabled (decision 0074). Installed providers run if they are named, or through `set_default_providers`;
+installed transforms and fusions run in sessions whose config entry `ort_lite.transforms` names their plugin; memory planners if
+`ort_lite.memory_planner` names them. Shape rules and schemas of installed plugins apply everywhere, to operators that ort_lite
+does not know. Everything that a program registers is enabled, except that providers must be named.
 
-Ort_lite's own distributions are imported by name, so that a session which needs nothing else pays for nothing else: pluggy
-(6 ms) and installed providers are loaded when a provider name is not built in or all are asked for. The entry_points.txt files of
-the environment are read once a process (2 ms for 75 distributions; importlib.metadata takes 50). Distributions that only an import
-hook can see (zip files) are not found that way: `register_plugin` takes their modules.
+ort_lite's own distributions are imported by name, so that a session that needs nothing else loads nothing else: pluggy (6 ms)
+and installed providers are loaded if a provider name is not built in, or if all are requested. The entry_points.txt files of
+the environment are read once a process (2 ms for 75 distributions; importlib.metadata takes 50). Distributions that only an
+import hook can see (zip files) are not found this way; pass their modules to `register_plugin`.
 """
 
 import os
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from ort_lite.transform.contract import CastInsertion, LayoutConversion, OlderForm, Transform
 
 ALL = "all"
-"""In place of names: every installed plugin."""
+"""The name that stands for every installed plugin."""
 _ON_REQUEST = frozenset({"ort_lite_transforms", "ort_lite_fusions"})
-"""Hooks of installed plugins that change how every model runs: only plugins that are named are asked."""
+"""Hooks that change how every model runs; of installed plugins, only the named ones are asked."""
 
 # What this distribution's own entry points say (a test compares the two).
 BUILT_IN_PROVIDERS = {"CPUExecutionProvider": "ort_lite_cpu:CPUExecutionProvider"}
@@ -45,7 +45,7 @@ BUILT_IN_TRANSFORMS = {"ort_lite_transforms": "ort_lite_transforms"}
 
 
 class Registry:
-    """The installed and registered plugins. `paths` are the directories to scan; None: those of `sys.path`, when first needed."""
+    """The installed and registered plugins. `paths` are the directories to scan; None: those of `sys.path` on first use."""
 
     def __init__(self, paths: Iterable[str] | None = None) -> None:
         self._paths = None if paths is None else list(paths)
@@ -57,9 +57,9 @@ class Registry:
         self._rules: ShapeRules | None = None
 
     def register_provider(self, name: str, cls: "type[ExecutionProvider]") -> None:
-        """Makes a class available in this process under a name; a later registration of the name replaces it.
+        """Register a class in this process under a name; a later registration of the name replaces it.
 
-        Raises ProviderError for what is no class of a provider.
+        Raises ProviderError for anything but a provider class.
         """
         if not is_provider(cls):
             raise ProviderError(
@@ -68,12 +68,12 @@ class Registry:
         self._registered[name] = cls
 
     def unregister_provider(self, name: str) -> None:
-        """Takes back `register_provider`; sessions keep what they have. Raises ProviderError for a name that is not registered."""
+        """Undo `register_provider`. Sessions keep their providers. Raises ProviderError for an unknown name."""
         if self._registered.pop(name, None) is None:
             raise ProviderError(f"no execution provider was registered as {name!r}{hint(name, self._registered)}")
 
     def unregister_plugin(self, plugin: Any) -> None:
-        """Takes back `register_plugin`; sessions keep what they have. Raises ProviderError for a plugin that is not registered."""
+        """Undo `register_plugin`. Sessions keep what they use. Raises ProviderError for an unknown plugin."""
         if not any(known is plugin for known in self._plugins):
             raise ProviderError(f"{plugin!r} was not registered as a plugin")
         self._plugins = [known for known in self._plugins if known is not plugin]
@@ -81,23 +81,24 @@ class Registry:
         self._rules = None
 
     def register_plugin(self, plugin: Any) -> None:
-        """Adds a module or object that implements hooks (see ort_lite.plugins.hookspecs), after those that are there."""
+        """Register a module or object that implements hooks (see `ort_lite.plugins.hookspecs`), after earlier ones."""
         self._plugins.append(plugin)
         self._answers.clear()
         self._rules = None
 
     def transforms(self, installed: Collection[str] = ()) -> "list[Transform]":
-        """All rewrite rules and graph passes of ort_lite, then those of the installed plugins with these names, or of ALL, then
-        registered ones. Raises InvalidArgument for a name that no installed plugin has.
+        """Return all rewrite rules and graph passes: ort_lite's own, those of the named installed plugins, and registered ones.
+
+        `installed` may contain ALL. Raises InvalidArgument for a name that no installed plugin has.
         """
         return [transform for answer in self._answers_to("ort_lite_transforms", installed) for transform in answer]
 
     def fusions(self, installed: Collection[str] = ()) -> "list[Transform]":
-        """All transforms for the partitions of providers that ask for them, from the same plugins as in `transforms`."""
+        """Return all transforms for partitions of providers that ask for them, from the same plugins as `transforms`."""
         return [transform for answer in self._answers_to("ort_lite_fusions", installed) for transform in answer]
 
     def shape_rules(self) -> ShapeRules:
-        """All shape rules with all schemas, ready to use; made once. Those of installed plugins add operators and change none."""
+        """Return all shape rules and schemas, created once. Those of installed plugins add operators and change none."""
         if self._rules is None:
             rules, schemas = self._own_answers("ort_lite_shape_rules"), self._own_answers("ort_lite_schemas")
             if self._installed(TRANSFORMS):
@@ -110,32 +111,35 @@ class Registry:
         return self._rules
 
     def traits(self, node: Node) -> Traits:
-        """The traits of the node's operator, by the schemas that everybody has."""
+        """Return the traits of the node's operator according to the schemas that are not provider-specific."""
         return self.shape_rules().schemas.traits(node)
 
     def cast_insertion(self) -> "CastInsertion":
-        """The function that puts Casts around nodes. Raises ProviderError when no plugin brings one."""
+        """Return the function that puts Casts around nodes. Raises ProviderError if no plugin has one."""
         answers: list[CastInsertion] = self._answers_to("ort_lite_cast_insertion")
         if not answers:
             raise ProviderError("no plugin implements the hook ort_lite_cast_insertion; ort_lite_transforms should")
         return answers[0]
 
     def older_form(self) -> "OlderForm":
-        """The function that takes operators apart. Raises ProviderError when no plugin brings one."""
+        """Return the function that decomposes newer operators. Raises ProviderError if no plugin has one."""
         answers: list[OlderForm] = self._answers_to("ort_lite_older_form")
         if not answers:
             raise ProviderError("no plugin implements the hook ort_lite_older_form; ort_lite_transforms should")
         return answers[0]
 
     def layout_conversion(self) -> "LayoutConversion":
-        """Return the conversion to channels last. Raises ProviderError when no plugin brings it."""
+        """Return the conversion to channels-last. Raises ProviderError if no plugin has one."""
         answers: list[LayoutConversion] = self._answers_to("ort_lite_layout_conversion")
         if not answers:
             raise ProviderError("no plugin implements the hook ort_lite_layout_conversion; ort_lite_transforms should")
         return answers[0]
 
     def memory_planner(self, name: str) -> "MemoryPlanner":
-        """The planner of that name; plugins are asked where ort_lite has none. Raises InvalidArgument for a name that nobody has."""
+        """Return the memory planner of a name. Plugins are asked only if ort_lite has none.
+
+        Raises InvalidArgument for an unknown name.
+        """
         from ort_lite.memory.planning.planner import PLANNERS
 
         if name in PLANNERS:
@@ -147,7 +151,7 @@ class Registry:
         return found[name]
 
     def _hooked_planners(self) -> "dict[str, MemoryPlanner]":
-        """Planners that hooks list, by name; the first of two with one name. Raises ProviderError for what is none."""
+        """Return the planners of plugins by name; the first of two wins. Raises ProviderError for other objects."""
         from ort_lite.memory.planning.planner import MemoryPlanner
 
         found: dict[str, MemoryPlanner] = {}
@@ -158,7 +162,7 @@ class Registry:
         return found
 
     def provider(self, name: str) -> "type[ExecutionProvider]":
-        """The class of that name. Raises ProviderError that lists the known names and the nearest one."""
+        """Return the provider class of a name. Raises ProviderError with the known names and the nearest one."""
         cls = self._find(name)
         if cls is None:
             known = self._all_names()
@@ -166,10 +170,10 @@ class Registry:
         return cls
 
     def available_providers(self) -> list[str]:
-        """Names of all providers that announce themselves, by falling `priority` and then name, the built-in ones last.
+        """Return the names of available providers by falling `priority`, then name, with the built-in ones last.
 
-        A class with `default = False` (a sample, a reference) is left out. Sessions use those that they name (`providers=[...]`), or
-        that `set_default_providers` does.
+        A class with `default = False` (a sample, a reference) is left out. Sessions use the providers that they name
+        (`providers=[...]`) or those of `set_default_providers`.
         """
         names = [name for name in self._all_names() if name not in BUILT_IN_PROVIDERS]
         chosen: list[tuple[bool, int, str]] = []
@@ -184,11 +188,14 @@ class Registry:
         return [name for _, _, name in sorted(chosen)]
 
     def installed_providers(self) -> list[str]:
-        """Names of all providers that can be named, sorted; those with `default = False` too."""
+        """Return the sorted names of all providers that can be named, including those with `default = False`."""
         return self._all_names()
 
     def announced_providers(self) -> list[str]:
-        """Names of installed and registered providers, sorted, without importing any: of a module, that of its entry point."""
+        """Return the sorted names of installed and registered providers without importing them.
+
+        A plugin module is represented by the name of its entry point.
+        """
         return sorted({*self._registered, *(entry.name for entry in self._installed(PROVIDERS))})
 
     def origin(self, name: str) -> str:
@@ -215,7 +222,7 @@ class Registry:
         return self._loaded[name]
 
     def _load(self, name: str) -> "type[ExecutionProvider] | None":
-        """The class that an entry point of that name is; built-in names need no scan."""
+        """Load the provider from its entry point. Built-in names need no scan."""
         entries = [EntryPoint(PROVIDERS, name, BUILT_IN_PROVIDERS[name], "ort-lite")] if name in BUILT_IN_PROVIDERS else []
         for entry in entries or self._installed(PROVIDERS):
             if entry.name == name and entry.is_object:
@@ -227,7 +234,7 @@ class Registry:
         return sorted({*self._registered, *BUILT_IN_PROVIDERS, *entries, *self._hooked()})
 
     def _hooked(self) -> "dict[str, type[ExecutionProvider]]":
-        """Providers that hooks list, by name; the first of two with one name."""
+        """Return the providers of plugins by name; the first of two wins."""
         found: dict[str, type[ExecutionProvider]] = {}
         for answer in self._answers_to("ort_lite_providers"):
             for cls in answer:
@@ -235,14 +242,14 @@ class Registry:
         return found
 
     def _installed(self, group: str) -> list[EntryPoint]:
-        """Entry points of other distributions."""
+        """Return the entry points of other distributions."""
         if self._entries is None:
             self._entries = scan(sys.path if self._paths is None else self._paths)
         own = {*BUILT_IN_PROVIDERS.values(), *BUILT_IN_TRANSFORMS.values()}
         return [entry for entry in self._entries if entry.group == group and entry.value not in own]
 
     def _answers_to(self, hook: str, installed: Collection[str] = ()) -> list[Any]:
-        """The answers of ort_lite's own plugins, of installed and of registered ones, without None."""
+        """Return the answers of ort_lite's own, installed and registered plugins, without None."""
         key = hook, frozenset(installed)
         if key not in self._answers:
             own, registered = self._own_answers(hook), self._registered_answers(hook)
@@ -250,12 +257,15 @@ class Registry:
         return self._answers[key]
 
     def _own_answers(self, hook: str) -> list[Any]:
-        """The answers of ort_lite's own plugins, which are called without pluggy."""
+        """Return the answers of ort_lite's own plugins, which are called without pluggy."""
         built_in = [import_module(value) for value in BUILT_IN_TRANSFORMS.values()]
         return _present(getattr(module, hook)() for module in built_in if hasattr(module, hook))
 
     def _installed_answers(self, hook: str, names: Collection[str] = ()) -> list[Any]:
-        """The answers of installed plugins that are not registered as well; one that cannot be imported costs a warning and itself."""
+        """Return the answers of installed plugins that are not also registered.
+
+        A plugin that cannot be imported is skipped with a warning.
+        """
         modules = self._modules(hook) if hook not in _ON_REQUEST else self._request(names)
         plugins = []
         for entry in modules:
@@ -269,14 +279,14 @@ class Registry:
         return answers_of(self._plugins, hook)
 
     def _modules(self, hook: str) -> list[EntryPoint]:
-        """Installed plugins to ask. Those of the providers' group are imported for the providers' hook alone."""
+        """Return the installed plugins to ask. Provider modules are imported only for the providers' hook."""
         modules = self._installed(TRANSFORMS)
         if hook == "ort_lite_providers":
             modules += [entry for entry in self._installed(PROVIDERS) if not entry.is_object]
         return modules
 
     def _request(self, names: Collection[str]) -> list[EntryPoint]:
-        """The installed plugins of transforms with these names. Raises InvalidArgument for a name that none has."""
+        """Return the installed plugins with these names. Raises InvalidArgument for an unknown name."""
         if not names:
             return []
         entries = self._installed(TRANSFORMS)
@@ -298,7 +308,7 @@ def _listed(answers: Iterable[Iterable[Any]]) -> list[Any]:
 
 
 def _flat(answers: Iterable[Iterable[Any]]) -> "list[ShapeRule | RuleFamily]":
-    """The rules of answers, in which `@shape_rule` made lists."""
+    """Return the rules with the lists that `@shape_rule` returns flattened."""
     return [rule for each in _listed(answers) for rule in (each if isinstance(each, list) else [each])]
 
 

@@ -1,8 +1,8 @@
-"""Hooks through which `compat`, `tools` and `params`, which the core never imports, extend it.
+"""Hooks through which `compat`, `tools` and `params`, which the core never imports, extend the core.
 
-Each hook is a function of a room, named by its dotted path as the built-in providers are. Its module is imported by the first call,
-so that a session which is neither viewed nor verified loads no viewer and no verifier. A program may put a function of its own in place
-of one of them (`HOOKS["view"] = "my_viewer:view_of"`).
+Each hook is a function given by its dotted path, as the built-in providers are. Its module is imported on first use, so that a
+session that is neither viewed nor verified loads no viewer and no verifier. A program may replace a hook by a function of its
+own (`HOOKS["view"] = "my_viewer:view_of"`).
 """
 
 from importlib import import_module
@@ -22,6 +22,6 @@ HOOKS = {
 
 
 def hook(name: str) -> Any:
-    """Return the function behind a hook. Raises what importing its module raises."""
+    """Return the function of a hook. Raises the errors of importing its module."""
     module, _, function = HOOKS[name].partition(":")
     return getattr(import_module(module), function)

@@ -1,4 +1,4 @@
-"""The providers of a session: those that the caller lists, or those of `set_default_providers`; the CPU provider comes last."""
+"""Select the providers of a session: the listed ones or those of `set_default_providers`, with the CPU provider last."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
@@ -46,16 +46,16 @@ KNOWN = (
 )
 
 WITHOUT_IT = "run without it: remove it from the providers, or do not require it (strict, required)"
-"""The end of an error about a provider that is required and cannot be used."""
+"""The end of an error about a required provider that cannot be used."""
 
 _One = str | ExecutionProvider | type[ExecutionProvider]
 ProviderEntry = _One | tuple[_One, Mapping[str, Any]]
 
 
 class Selection(Record):
-    """Providers in order of preference, the default one last, what was left out and why, and the policy of each provider.
+    """The providers in order of preference with the default one last, their policies, and notes on those left out.
 
-    `listed`: False where they are all that are installed, whatever they are.
+    `listed` is False if they are simply all installed providers.
     """
 
     providers: tuple[ExecutionProvider, ...]
@@ -65,11 +65,11 @@ class Selection(Record):
 
 
 class _Process:
-    """The default providers of this process, and the sets of installed providers that its log has named as left out."""
+    """The default providers of this process, and the sets of unused installed providers that were already logged."""
 
     def __init__(self) -> None:
         self.default: tuple[ProviderEntry, ...] | None = (DEFAULT,)
-        """None: all that are installed. It is replaced as a whole: a session in another thread sees the old value or the new one."""
+        """The default providers; None means all installed ones. Replaced as a whole, so other threads see the old or new value."""
         self.logged: set[frozenset[str]] = set()
         self.lock = locks.lock()
 
@@ -78,11 +78,11 @@ _PROCESS = _Process()
 
 
 def set_default_providers(providers: Sequence[ProviderEntry] | Literal["all"]) -> None:
-    """Sets the providers of sessions that are made from now on with `providers=None`. At first: the CPU provider alone.
+    """Set the providers of sessions created from now on with `providers=None`. Initially the CPU provider alone.
 
-    `providers` is a list as for InferenceSession, of names, classes or (name, options). "all" stands for what
-    `get_available_providers()` lists when a session is made, without providers that cannot be created. The CPU provider comes last
-    in any case, so `[]` means the CPU provider alone. This is a setting of the process, and may be called from any thread. Raises
+    `providers` is a list as for InferenceSession: names, classes or (name, options). "all" means those that
+    `get_available_providers()` lists when a session is created, except those that cannot be created. The CPU provider always
+    comes last, so `[]` means the CPU provider alone. The setting is process-wide and may be changed from any thread. Raises
     InvalidArgument for a name that is not installed, and for an instance, which belongs to one session.
     """
     if isinstance(providers, str):
@@ -113,10 +113,10 @@ def _wanted(entries: Sequence[ProviderEntry] | None, default: Sequence[ProviderE
 def readable(
     entries: Sequence[ProviderEntry] | None, provider_options: Sequence[Mapping[str, Any]] | None, options: SessionOptions
 ) -> tuple[Sequence[ProviderEntry] | None, Sequence[Mapping[str, Any]] | None]:
-    """Return providers and their options as `select` takes them.
+    """Return providers and their options in the form that `select` expects.
 
-    What cannot be read, such as a text for a list or options for another number of providers, becomes the CPU provider alone, with a
-    warning, as in onnxruntime. In a strict session it raises InvalidArgument.
+    A malformed argument, such as a string instead of a list or options for another number of providers, becomes the CPU
+    provider alone with a warning, as in onnxruntime. In a strict session it raises InvalidArgument.
     """
     try:
         _pairs(_wanted(entries, _PROCESS.default), provider_options)
@@ -131,12 +131,13 @@ def readable(
 def select(
     entries: Sequence[ProviderEntry] | None, provider_options: Sequence[Mapping[str, Any]] | None, options: SessionOptions
 ) -> Selection:
-    """Creates and configures providers. None: those of `set_default_providers`.
+    """Create and configure the providers of a session. None: those of `set_default_providers`.
 
-    An entry is a name, a class or an instance, or one of these with options, which may hold those of ort_lite.options.policies. A
-    provider that is not installed or has no device is left out with a warning, as in onnxruntime; where it is `required`, as all are
-    in a strict session, that is a ProviderError. So is a provider that cannot be created. Raises InvalidArgument for entries and
-    config entries that make no sense, and where the default provider is listed although `session.disable_cpu_ep_fallback` is set.
+    An entry is a name, a class or an instance, or a pair of one of these and options, which may include those of
+    `ort_lite.options.policies`. A provider that is not installed or has no device is left out with a warning, as in
+    onnxruntime. If it is `required`, as all are in a strict session, it raises ProviderError, and so does a provider that
+    cannot be created. Raises InvalidArgument for malformed entries and config entries, and if the default provider is listed
+    although `session.disable_cpu_ep_fallback` is set.
     """
     made: list[ExecutionProvider] = []
     policies: list[Policy] = []
@@ -172,7 +173,7 @@ def select(
 
 
 def _tell_left_out(used: Collection[str], options: SessionOptions) -> None:
-    """Logs which installed providers a session does without that lists none: once for each set of them."""
+    """Log the installed providers that a session without a list does not use, once per set."""
     if not log.hears(options, log.INFO):
         return
     names = [name for name in plugins.announced_providers() if name not in (*used, DEFAULT)]
@@ -202,7 +203,7 @@ def _alike(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
 
 
 def _create(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[ExecutionProvider | None, str]:
-    """The provider; or None and why the session does without it."""
+    """Create a provider, or return None and the reason for leaving it out."""
     if isinstance(entry, str) and not _installed(entry):
         why = _missing(entry)
         if policy.required:
@@ -224,7 +225,7 @@ def _create(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[Executi
 
 
 def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
-    """The provider that an entry means. Raises ProviderError also where its API version does not fit."""
+    """Create the provider of an entry. Raises ProviderError, also for an incompatible API version."""
     if isinstance(entry, ExecutionProvider):
         if options:
             raise InvalidArgument(f"{_name(entry)} came as an instance, with options besides; give them to its class").about(
@@ -253,7 +254,7 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
 
 
 def _refusal(entry: Any, options: Mapping[str, Any], error: Exception) -> OrtLiteError:
-    """The error that names a provider which could not be created: the provider's own, if it does that already."""
+    """Return the error for a provider that could not be created: its own if that already names it."""
     name = _name(entry)
     if isinstance(error, NoDevice) or (isinstance(error, OrtLiteError) and name in describe(error)):
         return error.about(provider=name)
@@ -266,7 +267,7 @@ _ATTRIBUTES = ("name", "device", "concurrency", "config_keys", "exact", "writes_
 
 
 def _check_attributes(provider: ExecutionProvider) -> None:
-    """Raises ProviderError for one that is a property which fails: sessions read them everywhere."""
+    """Raise ProviderError if an attribute is a property that fails: sessions read these attributes everywhere."""
     for attribute in _ATTRIBUTES:
         try:
             getattr(provider, attribute)
@@ -276,7 +277,7 @@ def _check_attributes(provider: ExecutionProvider) -> None:
 
 
 def _check_version(cls: Any) -> None:
-    """A provider for another major version, or for a newer minor one, may rely on what is not here."""
+    """Raise ProviderError for a provider of another major or a newer minor API version, or with an invalid name."""
     if not isinstance(getattr(cls, "name", ""), str):
         raise ProviderError(f"{cls.__name__}: name is {shown(cls.name)}; expected a text")
     theirs = str(getattr(cls, "api_version", API_VERSION))
@@ -298,7 +299,7 @@ def _check_version(cls: Any) -> None:
 
 
 def get_all_providers() -> list[str]:
-    """Names that can be written in `providers=[...]`: installed ones, those that onnxruntime knows, the default one last."""
+    """Return the names that `providers=[...]` accepts: installed ones and those of onnxruntime, the default one last."""
     names = dict.fromkeys((*plugins.installed_providers(), *KNOWN))
     return [*(name for name in names if name != DEFAULT), DEFAULT]
 
@@ -333,7 +334,7 @@ def _lists_options(provider_options: Any) -> bool:
 
 
 def _installed(name: str) -> bool:
-    """The default provider is known without a look at what is installed, which takes time."""
+    """Return True if the provider is installed. The default provider needs no lookup, which takes time."""
     return name == DEFAULT or name in plugins.installed_providers()
 
 
@@ -345,7 +346,7 @@ def _check_known(name: str) -> None:
 
 
 def _missing(name: str) -> str:
-    """Return what to say of a name that no provider has: one that onnxruntime knows is right, another may be mistyped."""
+    """Describe a missing provider: onnxruntime's names are valid, others may be misspelled."""
     if name in KNOWN:
         return "not installed"
     installed = plugins.installed_providers()
@@ -362,7 +363,7 @@ def _name(entry: Any) -> str:
 
 
 def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
-    """Return the rules and schemas that providers bring for operators of their own, and then everybody's."""
+    """Return the rules and schemas of the providers' own operators, followed by the common ones."""
     classes: dict[type[ExecutionProvider], None] = dict.fromkeys(map(type, providers))
     own = [rule for cls in classes for rule in ask(cls, "shape_rules")]
     schemas = [schema for cls in classes for schema in ask(cls, "schemas")]

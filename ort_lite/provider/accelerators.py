@@ -1,4 +1,4 @@
-"""Helpers for providers of accelerators: claims by units, numbers in options, saved formats."""
+"""Helpers for providers of accelerators: claims in units, numeric options, versions of saved formats."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -30,7 +30,7 @@ def claimed(
 
 
 def count(provider: ExecutionProvider, option: str, value: int | str) -> int:
-    """A provider option that is a number, 0 or more; users may write it as text. Raises ProviderError."""
+    """Return a provider option as a number, 0 or more; users may write it as text. Raises ProviderError for others."""
     if not (str(value).isascii() and str(value).isdecimal()):
         raise ProviderError(f"{provider.name}: {option} is {value!r}; expected a number, 0 or more").about(
             provider=provider.name
@@ -39,10 +39,10 @@ def count(provider: ExecutionProvider, option: str, value: int | str) -> int:
 
 
 class Format(Record):
-    """The format of saved programs, for `compatibility` and `check_compatibility`: prints as "kind first.second".
+    """The version of a format of saved programs, for `compatibility` and `check_compatibility`. Prints as "kind first.second".
 
-    The first number changes when older runtimes cannot run what is saved, the second when something is added: a runtime runs
-    what compilers of its first number and at most its second made.
+    Increase `first` when older runtimes cannot run new programs, and `second` when something is added. A runtime runs programs
+    with its own first number and at most its second.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Format(Record):
         return f"{self.kind} {self.first}.{self.second}"
 
     def misfit(self, saved: str) -> str | None:
-        """Why a program that was saved as `saved` does not run here; None: it does."""
+        """Return the reason why a program saved as `saved` cannot run here; None if it can."""
         start, _, second = saved.rpartition(".")
         if start == f"{self.kind} {self.first}" and second.isdecimal() and int(second) <= self.second:
             return None

@@ -1,4 +1,4 @@
-"""Calls of a provider's hooks. What goes wrong in one, and an answer that is none, is told with the names of provider and hook."""
+"""Call a provider's hooks. Errors and invalid answers are reported with the names of provider and hook."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ def ask(
     label: str = "",
     error: type[OrtLiteError] = ProviderError,
 ) -> Any:
-    """provider.hook(*arguments); an iterable answer comes as a list. `label` is the provider's name in the session.
+    """Call `provider.hook(*arguments)` and return the checked answer. An iterable answer is returned as a list. A checkpoint.
 
-    Raises `error` from what the hook raised, be it one of ort_lite's own classes, and ProviderError for an answer that the hook
-    does not have. Options that a provider refuses stay InvalidArgument. A checkpoint.
+    `label` is the provider's name in the session. An exception of the hook becomes `error`, even if it is one of ort_lite's
+    own; an answer that the hook does not allow raises ProviderError. InvalidArgument for rejected options is passed on.
     """
     checkpoint()
     name = label or who(provider)
@@ -67,7 +67,10 @@ def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -
 
 @contextmanager
 def told_as(what: str) -> Iterator[None]:
-    """Around calls of a transfer or an allocator: raises RuntimeException, `what` failed; errors of ort_lite's own keep their class."""
+    """Name a call of a transfer or allocator in its errors.
+
+    ort_lite's own errors keep their class; others become a RuntimeException saying that `what` failed.
+    """
     try:
         yield
     except OrtLiteError as error:
@@ -78,13 +81,13 @@ def told_as(what: str) -> Iterator[None]:
 
 
 def who(provider: Any) -> str:
-    """Its name, also of one that has none."""
+    """Return the provider's name, or its class name if it has none."""
     name = getattr(provider, "name", "")
     return name if isinstance(name, str) and name else type(provider).__name__
 
 
 def shown(answer: Any) -> str:
-    """An answer in a message: what it is, and not all of what is in it."""
+    """Return the repr of an answer for a message, shortened if it is long."""
     text = repr(answer)
     return text if len(text) <= 80 else f"{text[:77]}... ({type(answer).__name__})"
 
@@ -138,7 +141,7 @@ def _events(answer: Any) -> bool:
 
 
 def _plain(args: Mapping[Any, Any]) -> bool:
-    """True for what a file of JSON can hold."""
+    """Return True for values that a JSON file can hold."""
     return all(isinstance(key, str) and isinstance(arg, (str, int, float, type(None))) for key, arg in args.items())
 
 
@@ -185,7 +188,7 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def labels_of(providers: Sequence[ExecutionProvider]) -> list[str]:
-    """Return a name for each: of several instances of one provider the second is "Name#2"."""
+    """Return a unique name for each provider: the second instance of a name is "Name#2"."""
     seen: dict[str, int] = {}
     labels = []
     for provider in providers:

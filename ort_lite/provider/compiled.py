@@ -1,6 +1,6 @@
-"""Optional members of a compiled partition, each a Protocol of its own to type against.
+"""Optional members of a compiled partition, each defined by a Protocol.
 
-A class that has the methods of one has what it stands for; nothing is registered. ort_lite asks by `ort_lite.provider.abilities`.
+A class that has the methods has the ability; nothing is registered. ort_lite checks with `ort_lite.provider.abilities`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from ort_lite.graph.graph import Value
 
 
 class Holdings(TypedDict):
-    """`arrays` that a partition reads, packed weights among them, and what it keeps for each shape."""
+    """The memory of a partition: the `arrays` that it reads, packed weights included, and its data cached per shape."""
 
     arrays: list[Any]
     plans: int
@@ -18,28 +18,31 @@ class Holdings(TypedDict):
 
 
 class ComputesInto(Protocol):
-    """A partition that can compute into memory of its caller. `targets` holds, for each output, None or a C-contiguous array
-    that shares no memory with an input. It may compute such an output there and return the array itself, if type and shape
-    are right.
+    """A partition that can compute into memory of its caller.
+
+    `targets` holds, for each output, None or a C-contiguous array that shares no memory with an input. The partition may
+    compute such an output there and return the array itself if type and shape match.
     """
 
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
-        """Run, computing outputs in `targets` if possible, and return all outputs."""
+        """Run with outputs computed in `targets` where possible, and return all outputs."""
 
 
 class ComputesIntoMemory(Protocol):
-    """A partition on a device whose provider has an `allocator()`; called in place of a call. `memory` holds, for each
-    output, a handle of as many bytes as it has, or None if only the run tells its size. It computes such an output there
-    and returns an object of its own that a weak reference may point to; when it is gone, the handle goes back to the
-    allocator. `state` is passed to one that has a state.
+    """A partition on a device that computes into handles of its provider's `allocator()`.
+
+    It is called instead of the partition itself. `memory` holds, for each output, a handle of as many bytes as the output has,
+    or None if only the run tells its size. The partition computes such an output there and returns an object of its own that
+    supports weak references; when that object is gone, the handle returns to the allocator. A partition with a state gets it as
+    `state`.
     """
 
     def into_memory(self, inputs: Sequence[Any], memory: Sequence[Any], *state: Any) -> Sequence[Any]:
-        """Run, computing outputs in `memory`, and return all outputs."""
+        """Run with outputs computed in `memory`, and return all outputs."""
 
 
 class TellsFacts(Protocol):
-    """A partition with facts for `InferenceSession.explain()`; "python_steps" is summed."""
+    """A partition with facts for `InferenceSession.explain()`. "python_steps" is summed over partitions."""
 
     def facts(self) -> Mapping[str, int | str]:
         """Return names with numbers or short texts."""
@@ -49,26 +52,27 @@ class HoldsMemory(Protocol):
     """A partition with figures for `InferenceSession.memory()`."""
 
     def memory(self) -> Holdings:
-        """Return the bytes that the partition holds."""
+        """Return the memory that the partition holds."""
 
 
 class Trims(Protocol):
-    """Forgets what it keeps for each shape."""
+    """A partition that can release data cached per shape."""
 
     def trim(self) -> None:
         """Free what the next run can compute again."""
 
 
 class PlansMemory(Protocol):
-    """Its printed result is what `ort-lite dump --stage plan` shows after a run."""
+    """A partition whose printed memory plan `ort-lite dump --stage plan` shows after a run."""
 
     def memory_plan(self) -> Any:
         """Return the MemoryPlan of the shapes of the last run."""
 
 
 class HasState(Protocol):
-    """It is called as `compiled(inputs, state)`. A session makes one state before its first run, or one a thread where the
-    provider's `concurrency` is "per-thread".
+    """A partition that is called as `compiled(inputs, state)`.
+
+    A session creates one state before its first run, or one per thread if the provider's `concurrency` is "per-thread".
     """
 
     def create_state(self) -> Any:
@@ -76,46 +80,47 @@ class HasState(Protocol):
 
 
 class ReleasesState(HasState, Protocol):
-    """Told when the session is closed or collected and no run is in flight."""
+    """A partition whose states must be released. Called when the session is closed or collected and no run is in flight."""
 
     def release_state(self, state: Any) -> None:
         """Release what `create_state` created."""
 
 
 class ConsumesConstants(Protocol):
-    """The Values of `partition.constants` whose arrays it will not read again, because it holds them in a form of its own.
-    A session gives up the array of a constant that all its readers absorbed.
+    """A partition that no longer reads the arrays of some constants because it holds them in a form of its own.
+
+    A session drops the array of a constant that all its readers have consumed.
     """
 
     @property
     def absorbed(self) -> Sequence[Value]:
-        """Return the constants whose arrays the partition needs no longer."""
+        """The values of `partition.constants` whose arrays the partition no longer needs."""
 
 
 class Restores(ConsumesConstants, Protocol):
-    """It can make the array of a Value that it absorbed again, bit for bit: what `restorer` returns does, as long as it lives.
-    Such a constant is there for whoever asks, and the partition itself may ask.
+    """A partition that can recreate the arrays of constants that it consumed, bit for bit, as long as it lives.
+
+    Such a constant remains available to everyone, including the partition itself.
     """
 
     def restorer(self, value: Value) -> Callable[[], Any]:
-        """Return a function that makes the array of a consumed constant."""
+        """Return a function that recreates the array of a consumed constant."""
 
 
 class DefersCompile(Protocol):
-    """A `nested` partition that leaves work undone until it knows whether the provider of the node around it will call it.
-    `complete` is called once when all partitions of a session are compiled, the outer ones first, and raises what
-    `compile` would. An error that says that shapes, contents or memory do not fit (Fail, InvalidArgument, InvalidGraph,
-    MemoryError) does not stop the session: the body may never run. Calling the partition then raises it.
+    """A `nested` partition that delays work until it is known if the provider of the surrounding node will call it.
+
+    `complete` is called once after all partitions of a session are compiled, the outer ones first. If it raises an error about
+    shapes, contents or memory (Fail, InvalidArgument, InvalidGraph, MemoryError), session creation goes on because the body may
+    never run; calling the partition then raises the error.
     """
 
     def complete(self) -> None:
-        """Do the deferred work; raises what `compile` would."""
+        """Do the delayed work. Raises the errors of `compile`."""
 
 
 class HasMachineImage(Protocol):
-    """A partition that `ort_lite.tools.machine` can step through: its instructions over one piece of memory, for these
-    inputs.
-    """
+    """A partition that `ort_lite.tools.machine` can step through: instructions over one piece of memory."""
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> Any:
         """Return the instructions and the memory for these inputs."""

@@ -1,4 +1,4 @@
-"""Nodes that stand for compiled partitions (see `ort_lite.session.context`)."""
+"""EPContext nodes, which represent compiled partitions (see `ort_lite.session.context`)."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from ort_lite.graph.graph import Node
 
 DOMAIN, OPERATOR = "com.microsoft", "EPContext"
 BYTES = ("utf-8", "surrogateescape")
-"""How the text attribute of a node holds the bytes of its context: what `encode` and `decode` are called with."""
+"""The arguments of `encode` and `decode` that convert a context's bytes to a text attribute."""
 
 
 def is_context(node: Node) -> bool:
@@ -15,10 +15,10 @@ def is_context(node: Node) -> bool:
 
 
 def owner_of(node: Node, labels: Sequence[str]) -> tuple[str, str]:
-    """The provider of the session that gets the node back, by its label, and "": or "" and why nobody does.
+    """Return the label of the provider that gets the node and "", or "" and the reason why no provider does.
 
-    Of several instances of one provider it is the one with the number that the node's `partition_name` begins with; a name that
-    begins otherwise, as others may have written it, means the first.
+    Of several instances, it is the one whose number starts the node's `partition_name`. A name of another form, which other
+    software may have written, means the first instance.
     """
     source = node.attr("source", "")
     if not isinstance(source, str) or source not in labels:

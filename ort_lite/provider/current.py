@@ -1,7 +1,7 @@
-"""The options of the run that the calling thread is in: how RunOptions reach compiled partitions and bodies.
+"""The run that the calling thread is in: how RunOptions reach compiled partitions and bodies.
 
-They travel beside the calls, not as an argument, so that a CompiledPartition stays a function of its inputs, also inside whatever
-wraps it. An executor sets them for the time of a run that has options; other runs pay nothing.
+They are thread-local, not an argument, so that a CompiledPartition stays a function of its inputs, even when it is wrapped. An
+executor sets them during a run that has options; other runs pay nothing.
 """
 
 import threading
@@ -15,7 +15,7 @@ from ort_lite.options.options import RunOptions
 
 
 class StepEvents:
-    """Collects what a partition of `provider` does in one step. It becomes events when the run is over, which keeps times true."""
+    """A collector of events in one step of a provider. They are emitted after the run, which keeps times accurate."""
 
     __slots__ = ("_kernels", "_provider")
 
@@ -23,23 +23,26 @@ class StepEvents:
         self._kernels, self._provider = kernels, provider
 
     def kernel(self, name: str, begin: int, end: int, args: Mapping[str, Any], thread: int = 0) -> None:
-        """Add an event of kind Kernel, before the run ends. `name` is a node's, if it is the work of one. The rest: see `Event`."""
+        """Add a Kernel event before the run ends.
+
+        `name` is the node's name if the kernel computes one node. See `Event` for the other arguments.
+        """
         self._kernels.append((name, begin, end, args, self._provider, thread))  # one append, which is safe from many threads
 
 
 class _Current(threading.local):
     options: RunOptions | None = None
     watch: Callable[[Any], Any] | None = None
-    """In a verified run: makes, of the Executable of a body, one whose steps are watched."""
+    """In a verified run: a function that wraps the Executable of a body so that its steps are watched."""
     events: StepEvents | None = None
-    """In a step of a run that somebody records."""
+    """The collector of the current step, if the run is recorded."""
 
 
 CURRENT = _Current()
 
 
 class _Recorded:
-    """Counts the runs of the process that are recorded now. Where there are none, nobody need look at CURRENT.events."""
+    """A counter of the recorded runs in the process. While it is 0, CURRENT.events need not be checked."""
 
     __slots__ = ("_lock", "runs")
 
@@ -56,7 +59,7 @@ RECORDED = _Recorded()
 
 @contextmanager
 def as_in(options: RunOptions | None, watch: Callable[[Any], Any] | None) -> Iterator[None]:
-    """Inside, this thread is in a run with these options and this watch: how a run goes on in another thread."""
+    """Let this thread continue a run: sets its options and its watch inside the block."""
     outer = CURRENT.options, CURRENT.watch
     CURRENT.options, CURRENT.watch = options, watch
     try:
@@ -67,7 +70,10 @@ def as_in(options: RunOptions | None, watch: Callable[[Any], Any] | None) -> Ite
 
 @contextmanager
 def checked_by_run(options: RunOptions | None) -> Iterator[None]:
-    """Inside, checkpoints raise once a run with these options is to end: around what a run prepares as a creation does."""
+    """Let checkpoints inside the block raise when a run with these options must end.
+
+    Used around work that a run does as session creation does.
+    """
     if options is None:
         yield
         return
@@ -81,16 +87,16 @@ def checked_by_run(options: RunOptions | None) -> Iterator[None]:
 
 
 def run_options() -> RunOptions | None:
-    """The RunOptions of the run that called this thread's partition; None: it has none. 50 ns.
+    """Return the RunOptions of the run in this thread; None if it has none. 50 ns.
 
-    A partition that computes for long looks at `.terminate` now and then and raises `.ended(where)`, or RunTerminated, or
-    has its own switch set by `RunOptions.on_terminate`. A run whose time is over is told in the same way.
+    A long computation should check `.terminate` now and then and raise `.ended(where)` or RunTerminated, or register a switch
+    with `RunOptions.on_terminate`. A timeout sets `terminate` as well.
     """
     return CURRENT.options
 
 
 def run_events() -> StepEvents | None:
-    """Return where this thread's partition may report its kernels; None: nobody records the run. 50 ns.
+    """Return the event collector of the current step; None if the run is not recorded. 50 ns.
 
     if (events := run_events()) is not None:
         events.kernel(node.name, begin, perf_counter_ns(), {"op_name": node.op_type}, get_native_id())

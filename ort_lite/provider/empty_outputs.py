@@ -1,6 +1,6 @@
-"""Runs that compute nothing: where inputs without elements make all outputs of a partition empty, shapes say it all.
+"""Skip runs whose outputs are all empty because an input has no elements.
 
-Accelerators are seldom tried on tensors without elements, and answer with errors or with another shape.
+Accelerators are rarely tested with empty tensors, and fail or return another shape.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,14 @@ from ort_lite.shapes.dims import as_symbol, substitute
 from ort_lite.shapes.expr import Dim
 
 EmptyOutputs = Callable[[Sequence[Any]], list[Array] | None]
-"""Takes the partition's inputs; its outputs where none has an element, else None."""
+"""A function of the partition's inputs that returns its outputs if all of them are empty, else None."""
 
 
 def empty_outputs(partition: Partition) -> EmptyOutputs:
-    """Return a function to call before each run. O(inputs) if they have elements. String outputs are left to the accelerator."""
+    """Return a function to call before each run; see `EmptyOutputs`.
+
+    O(inputs) if no input is empty. Partitions with string outputs are left to the accelerator.
+    """
     types = [value.type for value in partition.outputs]
     open_inputs = [k for k, value in enumerate(partition.inputs) if _is_open(value)]
     shapes = [t.shape for t in types if isinstance(t, TensorType) and t.shape is not None and t.dtype != "string"]
@@ -46,7 +49,7 @@ def _is_open(value: Value) -> bool:
 
 
 def _where(inputs: Sequence[Value]) -> dict[str, tuple[int, int]]:
-    """Symbol -> an input, and the axis of it, that is as long."""
+    """Map each symbol to an input and the axis that has its length."""
     found: dict[str, tuple[int, int]] = {}
     for k, value in enumerate(inputs):
         for axis, dim in enumerate(value.shape or ()):

@@ -1,4 +1,4 @@
-"""A partition as an ONNX model of its own, for providers whose accelerator reads ONNX."""
+"""Export a partition as an ONNX model, for accelerators that read ONNX."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ort_lite.shapes.dims import symbol
 
 
 class PartitionModel(Record):
-    """A serialised ModelProto, and what its inputs and outputs are called: those of the partition, in order."""
+    """A serialized ModelProto with the names of its inputs and outputs, in the partition's order."""
 
     data: bytes
     inputs: tuple[str, ...]
@@ -24,12 +24,12 @@ class PartitionModel(Record):
 
 
 def partition_model(partition: Partition, change: Callable[[Graph], None] | None = None) -> PartitionModel:
-    """Constants become initialisers; bodies of control flow are inside. O(size, weights included).
+    """Export a partition with its constants as initializers and its bodies included. O(size, weights included).
 
-    Names are the partition's, save where two of its values share one. `change` may rewrite the graph, a copy whose arrays
-    are shared, before it is written. Of each domain the model imports the version that most nodes are of; an operator that
-    this version lacks, as fusions put it in, stands there all the same, for readers that go by its name. Raises InvalidGraph
-    for a node that would mean something else there, InvalidProtobuf above 2 GiB.
+    Names are those of the partition, except where two of its values share one. `change` may rewrite the graph, a copy that
+    shares arrays, before it is serialized. Of each domain, the model imports the version that most nodes have. A fused operator
+    that this version lacks is kept for readers that go by its name. Raises InvalidGraph for a node whose meaning would change,
+    and InvalidProtobuf above 2 GiB.
     """
     graph = subgraph(partition)
     if change is not None:
@@ -42,8 +42,10 @@ _SMALL = 64  # elements up to which a constant may decide what an operator does:
 
 
 def node_model(node: Node) -> bytes:
-    """A model of the node alone, to ask an accelerator whether it knows such a node: two that differ in names, lengths and
-    weights alone have the same model. Raises InvalidGraph where the type of an operand is not known.
+    """Export one node as a model, to ask an accelerator if it supports the node.
+
+    Nodes that differ only in names, lengths and weights give equal models. Raises InvalidGraph if the type of an operand is
+    unknown.
     """
     operands = list(dict.fromkeys(v for v in node.reads() if v is not None))
     graph, copies = Graph("node"), dict[Value, Value]()
@@ -63,14 +65,17 @@ def node_model(node: Node) -> bytes:
 
 
 def _open(type_: Type | None, k: int) -> Type | None:
-    """The type without lengths."""
+    """Return the type with symbolic lengths."""
     if not isinstance(type_, TensorType) or type_.shape is None:
         return type_
     return TensorType(type_.dtype, tuple(symbol(f"d{k}_{axis}") for axis in range(len(type_.shape))))
 
 
 def _imports(graph: Graph) -> dict[str, int]:
-    """The version of each domain that most nodes are of, the newest of several; nodes that mean the same there take it on."""
+    """Return the version of each domain that most nodes have, the newest in case of a tie.
+
+    Nodes whose operator means the same in that version are converted to it.
+    """
     counts: dict[str, Counter[int]] = {}
     for node in graph.all_nodes():
         counts.setdefault(node.domain, Counter())[node.version] += 1

@@ -1,4 +1,4 @@
-"""A provider out of kernels: one Python function for each operator, and nothing to compile.
+"""Providers made of kernels: one Python function per operator, and nothing to compile.
 
     kernels = KernelRegistry()
 
@@ -13,8 +13,8 @@
         name = "MyExecutionProvider"
         kernels = kernels
 
-A kernel takes the node's inputs in the memory of the provider's device (None for those that are left out) and returns its output, or
-a tuple of them. It must not write to an input, unless the registration says so.
+A kernel takes the node's inputs in the memory of the provider's device (None for an omitted input) and returns its output or a
+tuple of outputs. It must not write to an input unless its registration says so.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -33,14 +33,18 @@ Types = Collection[str]
 
 
 class KernelRegistration(Record):
-    """`make(node)` gives the kernel of a node.
+    """A kernel with its operator, versions and types.
 
-    `types` holds for all tensors of the node; `inputs` and `outputs` say more of those at a position, None where all types do.
-    Inputs at `host_inputs` and outputs at `host_outputs` are NumPy arrays on the CPU whatever the provider's device is: shapes,
-    axes, sizes. `aliases` are outputs that are the input (output -> input) in another form, without a copy. `inplace` are
-    outputs that may take an input's memory (output -> input): the kernel then gets `out=` with that input where nobody reads
-    it any more, and its type and shape are the output's. `declines(node)` says in words why the kernel does not fit for another
-    reason than versions and types, an attribute or a rank say; None: it fits.
+    Fields:
+        make: a function that returns the kernel of a node.
+        types: the allowed element types of all tensors of the node; None allows any.
+        inputs, outputs: the allowed types by position, where they differ from `types`.
+        host_inputs, host_outputs: positions of NumPy arrays on the CPU, whatever the provider's device: shapes, axes, sizes.
+        aliases: outputs that are a view of an input (output -> input).
+        inplace: outputs that may use an input's memory (output -> input). The kernel then gets that input as `out=` if no one
+            reads it afterwards and its type and shape are those of the output.
+        declines: a function that returns another reason why the kernel does not fit, such as an attribute or a rank; None: it
+            fits.
     """
 
     op_type: str
@@ -58,7 +62,7 @@ class KernelRegistration(Record):
     declines: Callable[[Node], str | None] | None = None
 
     def misfit(self, node: Node) -> Rejection | None:
-        """Why it cannot run the node: its version, a type, or what it `declines`."""
+        """Return the reason why the kernel cannot run the node; None if it can."""
         if node.version < self.since or (self.until is not None and node.version > self.until):
             some = f"{self.since} to {self.until}" if self.until is not None else f"{self.since} and newer"
             return Rejection(node, "opset", f"{node.op_type} of opset {node.version}, takes {some}")
@@ -74,17 +78,17 @@ class KernelRegistration(Record):
 
 
 class KernelRegistry:
-    """Kernels by operator. Several for one operator differ in versions or types; of those that fit the first added counts."""
+    """Kernels by operator. If several kernels fit a node, the one that was added first is used."""
 
     def __init__(self) -> None:
         self._kernels: dict[tuple[str, str], list[KernelRegistration]] = {}
 
     def add(self, op_type: str, function: Kernel, **more: Any) -> None:
-        """A kernel that is the same for all nodes. `more`: fields of KernelRegistration."""
+        """Add a kernel that is the same for all nodes. `more`: fields of KernelRegistration."""
         self.register(KernelRegistration(op_type, lambda node: function, **more))
 
     def kernel(self, op_type: str, **more: Any) -> Callable[[Callable[[Node], Kernel]], Callable[[Node], Kernel]]:
-        """Registers the decorated function, which makes the kernel of a node from its attributes."""
+        """Register the decorated function, which returns the kernel of a node."""
 
         def decorate(make: Callable[[Node], Kernel]) -> Callable[[Node], Kernel]:
             self.register(KernelRegistration(op_type, make, **more))
@@ -97,7 +101,7 @@ class KernelRegistry:
         self._kernels.setdefault((registration.domain, registration.op_type), []).append(registration)
 
     def op_types(self, domain: str = "") -> list[str]:
-        """The operators of a domain that there are kernels for, for the conformance kit say."""
+        """Return the operators of a domain that have kernels."""
         return sorted({op_type for place, op_type in self._kernels if place == domain})
 
     def has_type(self, node: Node, dtype: str) -> bool:
@@ -105,7 +109,7 @@ class KernelRegistry:
         return any(one.types is None or dtype in one.types for one in self._kernels.get((node.domain, node.op_type), ()))
 
     def find(self, node: Node) -> KernelRegistration | Rejection:
-        """The kernel for a node, or why there is none: of several misfits the last one's."""
+        """Return the kernel for a node, or a Rejection: of several misfits, the last one."""
         answer: Rejection | None = None
         for registration in self._kernels.get((node.domain, node.op_type), ()):
             answer = registration.misfit(node)
@@ -116,31 +120,34 @@ class KernelRegistry:
         )
 
     def _other(self, node: Node) -> str:
-        """Return the channels-last form of an operator that exists in that form alone: unclaimed nodes keep their image."""
+        """Return a hint for an operator that has a kernel only in the channels-last form."""
         if node.domain or (NHWC_DOMAIN, node.op_type) not in self._kernels:
             return ""
         return f", which is asked about before {NHWC_DOMAIN}.{node.op_type}: register the ordinary form too"
 
 
 class KernelProvider(ExecutionProvider):
-    """Takes the nodes that its `kernels` fit, one at a time; ort_lite joins them, and kernels run one after the other."""
+    """A provider that runs every node that fits one of its `kernels`, one kernel after the other."""
 
     kernels: ClassVar[KernelRegistry]
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield a Capability or a Rejection for each node."""
         for node in graph:
             found = self.kernels.find(node)
             yield found if isinstance(found, Rejection) else Capability([node])
 
     def supports_type(self, node: Node, dtype: str) -> bool:
+        """Return True if a kernel of the node's operator accepts this element type."""
         return self.kernels.has_type(node, dtype)
 
     def compile(self, partitions: Sequence[Partition]) -> list["KernelChain"]:
+        """Return a KernelChain per partition."""
         return [KernelChain(partition, self) for partition in partitions]
 
 
 class _Step(Record):
-    """A node's kernel with what it reads and writes. `out` is the input that it may write to; `dead` have no reader after it."""
+    """One kernel call. The kernel may write to input `out`; values in `dead` have no later reader."""
 
     node: Node
     kernel: Kernel
@@ -151,7 +158,7 @@ class _Step(Record):
 
 
 class KernelChain:
-    """A compiled partition: kernels in order. All state of a call is its own."""
+    """A compiled partition that calls kernels in order. It keeps no state between calls."""
 
     def __init__(self, partition: Partition, provider: KernelProvider) -> None:
         self._partition, self._device = partition, provider.device
@@ -179,7 +186,7 @@ class KernelChain:
         return {"kernels": len(self._steps)}
 
     def _returned(self, value: Value, result: Any) -> Any:
-        """An array of the caller's own, contiguous: NumPy gives views. On other devices handles are the provider's."""
+        """Return a contiguous array that the caller owns: NumPy kernels may return views."""
         if value in self._shared:
             return np.array(result)
         return np.array(result, order="C") if isinstance(result, np.ndarray) and not result.flags.c_contiguous else result
@@ -200,7 +207,7 @@ def _several(results: Any, node: Node) -> Sequence[Any]:
 
 
 def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], frozenset[Value]]:
-    """Kernels in order, and the outputs that would share memory with an input, a constant or another output."""
+    """Return the kernel calls, and the outputs that would share memory with an input, a constant or another output."""
     found = [kernels.find(node) for node in partition.nodes]
     pairs = [(node, one) for node, one in zip(partition.nodes, found, strict=True) if isinstance(one, KernelRegistration)]
     without = [one for one in found if isinstance(one, Rejection)]
@@ -221,7 +228,7 @@ def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], 
 
 
 class _Memory:
-    """The values that share memory, by aliases and in-place kernels, and when that memory is last read."""
+    """The groups of values that share memory through aliases and in-place kernels, with their last readers."""
 
     def __init__(self, partition: Partition, pairs: Sequence[tuple[Node, KernelRegistration]]) -> None:
         self._partition = partition
@@ -247,7 +254,7 @@ class _Memory:
         return [other for other in self.last if self.root(other) is root]
 
     def overwritten(self, k: int, node: Node, one: KernelRegistration) -> int | None:
-        """The input whose memory the kernel of node `k` may take: its own, read for the last time, and of the right size."""
+        """Return the input whose memory the kernel of node `k` may use: one that nothing reads later, with a matching type."""
         for output, source in one.inplace.items():
             a = node.outputs[output] if output < len(node.outputs) else None
             b = node.inputs[source] if source < len(node.inputs) else None
@@ -262,7 +269,7 @@ class _Memory:
         return None
 
     def shared(self) -> frozenset[Value]:
-        """Outputs of the partition that lie where an input, a constant or an output before them lies."""
+        """Return the partition's outputs that share memory with an input, a constant or an earlier output."""
         taken = {self.root(value) for value in (*self._partition.inputs, *self._partition.constants)}
         found = set()
         for value in self._partition.outputs:

@@ -1,4 +1,4 @@
-"""A compiled partition as the machine sees it: arenas end to end, a table of its tensors, and instructions."""
+"""A compiled partition as a machine: consecutive arenas, a table of tensors, and instructions."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from ort_lite.record import Record
 
 
 class TableEntry(Record):
-    """The position of a tensor: `offset` from the first byte of M, C-contiguous from there on."""
+    """The position of a C-contiguous tensor; `offset` counts from the first byte of the memory."""
 
     offset: int
     dtype: DType
@@ -27,7 +27,7 @@ class TableEntry(Record):
 
     @property
     def end(self) -> int:
-        """The offset behind the last byte."""
+        """The offset of the byte after the tensor."""
         return self.offset + self.nbytes
 
     def at(self, base: int) -> "TableEntry":
@@ -35,12 +35,12 @@ class TableEntry(Record):
         return self.replace(offset=self.offset + base)
 
     def view(self, memory: Bytes) -> Array:
-        """The tensor in M itself: a view, not a copy."""
+        """Return a view of the tensor in the memory."""
         return memory[self.offset : self.end].view(to_numpy(self.dtype)).reshape(self.shape)
 
 
 class Region(Record):
-    """An arena inside M: `role` is "constant", "input", "place" (an array of its own) or "scratch"."""
+    """An arena in the memory. `role` is "constant", "input", "place" (an array of its own) or "scratch"."""
 
     role: str
     offset: int
@@ -48,7 +48,7 @@ class Region(Record):
 
 
 class MachineInstruction(Record, eq=False):
-    """One step. `operands` are names of the table, in the order in which the kernel takes them."""
+    """One step. `operands` are names of table entries in the order of the kernel's arguments."""
 
     node: Node
     kernel: str
@@ -57,19 +57,19 @@ class MachineInstruction(Record, eq=False):
 
 
 class Image(Protocol):
-    """A compiled partition for one set of inputs. Offsets of `table` and `regions` count from the first byte of its memory."""
+    """A compiled partition for one set of inputs. Offsets count from the first byte of its memory."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all arenas."""
+        """The total size of the arenas in bytes."""
 
     @property
     def table(self) -> Mapping[str, TableEntry]:
-        """The tensors, by name."""
+        """The tensors by name."""
 
     @property
     def regions(self) -> Sequence[Region]:
-        """The arenas, end to end."""
+        """The arenas in order of their offsets."""
 
     @property
     def inputs(self) -> Sequence[str]:
@@ -81,27 +81,27 @@ class Image(Protocol):
 
     @property
     def results(self) -> Sequence[Any]:
-        """The outputs, as an ordinary run computes them."""
+        """The outputs as an ordinary run computes them."""
         ...
 
     def load(self, memory: Bytes) -> Sequence[MachineInstruction]:
-        """Copies constants and inputs into `memory`, (nbytes,), at a multiple of 64 bytes. What it returns works there."""
+        """Copy constants and inputs into `memory` (nbytes,), aligned to 64 bytes. Return the instructions, which work there."""
         ...
 
     def run(self, start: int, stop: int) -> None:
-        """Instructions [start, stop) as `InferenceSession.run` executes them: in as few native calls as it does."""
+        """Execute instructions [start, stop) with as few native calls as `InferenceSession.run`."""
         ...
 
 
 def entry_of(name: str, array: Any, offset: int) -> TableEntry:
-    """Raises NotImplemented for what has no bytes of its own: strings, sequences, maps, optionals."""
+    """Return the table entry of an array. Raises NotImplemented for strings, sequences, maps and optionals."""
     if not isinstance(array, np.ndarray) or array.dtype == object or array.dtype.kind in "SU":
         raise NotSupported(f"{name!r} is {type(array).__name__}: strings, sequences, maps and optionals cannot lie in M")
     return TableEntry(offset, from_numpy(array.dtype), array.shape)
 
 
 def store(entry: TableEntry, memory: Bytes, result: Any, name: str) -> None:
-    """Writes a result where the table says. Raises NotImplemented where it is not what it was when M was laid out."""
+    """Write a result to its position. Raises NotImplemented if its type or shape differs from the layout."""
     found = entry_of(name, result, entry.offset)
     if found != entry:
         raise NotSupported(

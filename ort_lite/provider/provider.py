@@ -1,10 +1,10 @@
 """The contract between ort_lite and an execution provider: everything that a provider's author imports.
 
-A provider answers `get_capability` for a view of a graph with Capability and Rejection objects; ort_lite joins what it
-claims into maximal convex Partitions and hands them to `compile`, once per graph level. A CompiledPartition is a function
-from the partition's inputs to its outputs. Values enter and leave it in the memory of the provider's device: NumPy arrays
-on the CPU, whatever the provider's DataTransfer makes elsewhere. Everything else here is optional. A provider with a
-function for each operator and nothing to compile derives from `ort_lite.provider.kernels.KernelProvider`.
+A provider answers `get_capability` for a view of a graph with Capability and Rejection objects. ort_lite merges the claimed
+nodes into maximal convex Partitions and passes them to `compile`, once per graph level. A CompiledPartition is a function from
+the partition's inputs to its outputs. Values enter and leave it in the memory of the provider's device: NumPy arrays on the
+CPU, objects of the provider's DataTransfer elsewhere. Everything else is optional. A provider that has one function per
+operator and compiles nothing derives from `ort_lite.provider.kernels.KernelProvider`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,23 +24,24 @@ if TYPE_CHECKING:
     from ort_lite.transform.contract import Transform
 
 API_VERSION = "1.0"
-"""Of this contract: the first number changes when a provider written for it would break, the second when something is added."""
+"""The version of this contract. The first number changes with breaking changes, the second with additions."""
 
 
 class CompiledPartition(Protocol):
-    """A function. Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
+    """A function from `partition.inputs` to `partition.outputs`. Stateless; called by several threads at once.
 
-    On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which cannot be written to. Outputs are of the type,
-    rank and sizes that the graph says. Those that go to whoever called `run()` are copied where they are read-only or share memory
-    with an input or another output; with a constant or a later call's they share none. What an object may have besides
-    is in `ort_lite.provider.compiled`, a Protocol each: memory for results, facts, figures, plans, a state, constants that it absorbed.
+    On the CPU, inputs are C-contiguous, aligned, read-only arrays in native byte order. Outputs must have the type, rank and
+    sizes that the graph states. An output that is returned to the caller of `run()` is copied if it is read-only or shares
+    memory with an input or another output; it must not share memory with a constant or with a later call's output. Optional
+    members are defined in `ort_lite.provider.compiled`, one Protocol each: memory for results, facts, figures, plans, states,
+    consumed constants.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Sequence[Any]: ...
 
 
 class Device(Record):
-    """A memory. Values in equal devices need no copy between two providers."""
+    """The location of values. Values on equal devices are shared between providers without a copy."""
 
     kind: str = "cpu"
     id: int = 0
@@ -53,7 +54,7 @@ CPU = Device()
 
 
 class Rejection(Record):
-    """A node that the provider declines: `code` is one word ("operator", "type", "shape", "attribute", "opset", ...)."""
+    """A node that the provider declines. `code` is one word ("operator", "type", "shape", "attribute", "opset", ...)."""
 
     node: Node
     code: str
@@ -64,11 +65,11 @@ class Rejection(Record):
 
 
 class Capability(Record):
-    """Nodes that the provider takes as one unit. `merge=False` keeps them apart from its other capabilities.
+    """Nodes that the provider claims as one unit. `merge=False` keeps them separate from its other capabilities.
 
-    `minimum` is the least number of nodes that the partition around them must reach; smaller ones are given back.
-    Control-flow nodes are run with `Partition.bodies`, whose nodes have partitions of their own. `whole=True` takes them
-    with everything inside instead; it is refused for a node in `GraphView.split_bodies`.
+    `minimum` is the minimum size of the partition that contains them; a smaller partition is given back. Control-flow nodes are
+    run with `Partition.bodies`, whose nodes have partitions of their own. `whole=True` claims them together with their bodies
+    instead; it is rejected for a node in `GraphView.split_bodies`.
     """
 
     nodes: Sequence[Node]
@@ -77,14 +78,17 @@ class Capability(Record):
     whole: bool = False
 
     def __init__(self, nodes: Node | Sequence[Node], merge: bool = True, minimum: int = 1, whole: bool = False) -> None:
-        """`nodes` may be a single one."""
+        """Create a capability for a sequence of nodes or a single node."""
         given = [nodes] if isinstance(nodes, Node) else nodes
         for name, value in zip(self.__match_args__, (given, merge, minimum, whole), strict=True):
             object.__setattr__(self, name, value)
 
 
 class BodyStep(Protocol):
-    """A compiled partition of a body, or a copy between two devices. Values are numbered, the inputs and captures first."""
+    """A step of a body: a compiled partition or a copy between devices.
+
+    Values are numbered, starting with the inputs and captures.
+    """
 
     @property
     def function(self) -> CompiledPartition:
@@ -100,12 +104,12 @@ class BodyStep(Protocol):
 
 
 class Body(Protocol):
-    """A compiled nested graph, for the provider that runs its If, Loop or Scan.
+    """A compiled nested graph, for the provider that runs its If, Loop or Scan node.
 
-    `captures` lists the outer values that a call needs beside the inputs, in order, without constants; all values are on
-    the CPU. An output may be one of the inputs, captures or constants itself. Many threads may be in one call at once.
-    `steps` is what a call goes through, and `returned` has an output's number, or the constant that it is: for a provider that
-    compiled every step itself, and can do without the call.
+    `captures` lists the outer values that a call needs besides the inputs, in order and without constants. All values are on
+    the CPU. An output may be an input, a capture or a constant. Several threads may call a body at once. A provider that
+    compiled every step itself can execute `steps` without calling the body; `returned` holds each output's number, or the
+    constant that it is.
     """
 
     @property
@@ -114,7 +118,7 @@ class Body(Protocol):
 
     @property
     def steps(self) -> Sequence[BodyStep]:
-        """The steps, in order."""
+        """The steps in execution order."""
 
     @property
     def returned(self) -> tuple[int | Any, ...]:
@@ -124,16 +128,16 @@ class Body(Protocol):
 
 
 class GraphView(Record):
-    """One graph level as a provider sees it: iterates over the nodes that it is offered, in order.
+    """The graph level that a provider is asked about. Iterating yields the offered nodes in order, with a checkpoint each.
 
-    Those are the nodes that nobody has `claimed`, and that no placement rule reserves for others. Each is a checkpoint.
+    Offered are the nodes that no provider has `claimed` and that no placement rule reserves for other providers.
     """
 
     graph: Graph
     claimed: frozenset[Node] = frozenset()
     rules: ShapeRules = field(default_factory=lambda: ShapeRules(()))
     split_bodies: frozenset[Node] = frozenset()
-    """Control-flow nodes with a node inside that another provider has claimed already."""
+    """Control-flow nodes with an inner node that another provider has claimed."""
 
     def __iter__(self) -> Iterator[Node]:
         for node in self.graph:
@@ -148,9 +152,10 @@ class GraphView(Record):
 class Partition(Record, eq=False):
     """A maximal convex set of nodes for one provider, in topological order.
 
-    `inputs` are the values computed outside, captures of nested graphs included, without constants; `outputs` those that
-    are read outside, are graph outputs or are captured by a body outside. Constants are read from `Value.constant`.
-    Inputs and outputs of the graph come first, in its order; the others in the order in which the nodes name them.
+    `inputs` are the values computed outside, including captures of nested graphs, without constants. `outputs` are the values
+    that are read outside, are graph outputs, or are captured by a body outside. Constants are read from `Value.constant`.
+    Inputs and outputs of the graph come first, in the graph's order; the others follow in the order in which the nodes name
+    them.
     """
 
     name: str
@@ -160,35 +165,35 @@ class Partition(Record, eq=False):
     outputs: tuple[Value, ...]
     rules: ShapeRules
     bodies: Mapping[Graph, Body] = field(default_factory=dict)
-    """Compiled nested graphs of the partition's control-flow nodes; without those that are taken `whole`."""
+    """Compiled nested graphs of the partition's control-flow nodes, except those that are claimed `whole`."""
     nested: bool = False
-    """Whether it is of a body: what is around it is compiled after it."""
+    """True for a partition of a body. The surrounding partitions are compiled after it."""
 
     @property
     def constants(self) -> tuple[Value, ...]:
-        """Constants that the nodes read, each once, in order."""
+        """The constants that the nodes read, each once, in order."""
         read = [v for node in self.nodes for v in node.reads() if v is not None and v.constant is not None]
         return tuple(dict.fromkeys(read))
 
 
 class Allocator(Protocol):
-    """A device's memory. `allocate` returns a handle whose meaning is the provider's own."""
+    """An allocator of a device's memory. The meaning of a handle is up to the provider."""
 
     device: Device
 
     def allocate(self, nbytes: int) -> Any:
-        """Return a handle of so many bytes. Raises OutOfMemory."""
+        """Return a handle of `nbytes` bytes. Raises OutOfMemory."""
 
     def free(self, handle: Any) -> None:
-        """Free what `allocate` returned."""
+        """Free a handle that `allocate` returned."""
 
 
 class DataTransfer(Protocol):
-    """Moves values between two devices; at least between the provider's own and the CPU, both ways. A sequence is one value, a
-    list on the CPU; an optional that holds nothing is None on every device, and not copied.
+    """A copier between two devices: at least between the provider's own and the CPU, in both directions.
 
-    What it may have besides is in `ort_lite.provider.transfers`, a Protocol each: copies into memory of the reader's allocator, copies
-    that do not block, writing over a value, values over an address.
+    A sequence is one value, a list on the CPU. An empty optional is None on every device and is not copied. Optional members
+    are defined in `ort_lite.provider.transfers`, one Protocol each: copies into memory of the reader's allocator, non-blocking
+    copies, overwriting a value, values over an address.
     """
 
     def can_copy(self, source: Device, destination: Device) -> bool:
@@ -199,15 +204,20 @@ class DataTransfer(Protocol):
 
 
 class Resource(Record):
-    """A limit of a provider; None: no limit. Bytes are those of constants and of outputs whose shape is known."""
+    """A limit on what a provider is assigned; None means no limit.
+
+    `nbytes` counts constants, and outputs whose shape is known.
+    """
 
     nodes: int | None = None
     nbytes: int | None = None
 
 
 class Overhead(Record):
-    """The cost of a provider besides its nodes: seconds to start a partition, seconds to begin a copy between its device and
-    the CPU, and bytes a second of such copies.
+    """The cost of a provider besides its nodes.
+
+    `launch` is the time in seconds to start a partition. `latency` (seconds) and `bandwidth` (bytes per second) describe copies
+    between its device and the CPU.
     """
 
     launch: float = 0.0
@@ -216,30 +226,34 @@ class Overhead(Record):
 
 
 ProfileEvent = Event
-"""Something that a provider did: `ProfileEvent(name, begin, end, args, thread)`, in nanoseconds of `time.perf_counter_ns`.
+"""An event of a provider: `ProfileEvent(name, begin, end, args, thread)`, in nanoseconds of `time.perf_counter_ns`.
 
-`args` are texts or numbers, shown beside it. `thread`: `threading.get_native_id()` of the thread that did it, inside of whose step it
-is shown; 0: a device did.
+`args` holds strings or numbers to display. `thread` is `threading.get_native_id()` of the thread that did the work, within
+whose step the event is shown, or 0 for a device.
 """
 
 
 class ExecutionProvider:
-    """Base class. A provider instance belongs to one device; two instances of one class in a session are allowed.
+    """The base class of providers. An instance belongs to one device; a session may have several instances of one class.
 
-    `name` is what users write in `providers=[...]`. Options given as keywords are the user's provider options; raise
-    ProviderError for those that are not known, NoDevice on a machine that lacks the device. Sessions use it where it is named, in
-    `providers=[...]` or by `set_default_providers`. `get_available_providers()`, and so `set_default_providers("all")`, lists
-    providers by falling `priority`, the CPU last; one whose `default` is False is left out of that list.
+    Options given as keywords are the user's provider options. Raise ProviderError for an unknown option, and NoDevice if the
+    machine lacks the device. Sessions use a provider that is named in `providers=[...]` or by `set_default_providers`.
+    `get_available_providers()`, and so `set_default_providers("all")`, lists providers by falling `priority`, the CPU last.
 
-    `api_version` is the API_VERSION that it was written for. `concurrency` says who may be in its compiled partitions at once:
-    "concurrent": any threads; "serial": one, the others wait, for this instance alone;
-    "per-thread": any, each with a state of its own (see CompiledPartition). `config_keys` are session and run config entries
-    that it reads beside those that onnxruntime documents. `exact` spares partitions on the CPU the look at their outputs' types and
-    shapes: native code may read what it says without a test, so only a provider whose own code made sure of them says it.
-    It spares it the look at whether it changed a graph, too.
-    `writes_no_input` spares them views that cannot be written to: it neither changes nor returns an array that it is given.
+    Class attributes:
+        name: the name that users write in `providers=[...]`.
+        default: False leaves the provider out of `get_available_providers()`.
+        priority: its position in that list.
+        api_version: the API_VERSION that the provider was written for.
+        concurrency: which threads may call its compiled partitions at once. "concurrent": any; "serial": one at a time per
+            instance; "per-thread": any, each with a state of its own (see `ort_lite.provider.compiled.HasState`).
+        config_keys: session and run config entries that it reads, besides those that onnxruntime documents.
+        exact: True skips the checks of output types and shapes on the CPU, and of unchanged graphs. Native code may rely on the
+            outputs unchecked, so set it only if the provider's own code guarantees them.
+        writes_no_input: True passes writable arrays instead of read-only views. The provider must neither change nor return an
+            input array.
 
-    A hook that a class does not override costs nothing. Hooks of a run are called for providers that have a partition.
+    A hook that a class does not override costs nothing. Run hooks are called for providers that have a partition.
     """
 
     name: ClassVar[str] = ""
@@ -259,74 +273,87 @@ class ExecutionProvider:
             raise ProviderError(f"{type(self).name or type(self).__name__} knows no option {', '.join(options)}")
 
     def configure(self, options: SessionOptions) -> None:
-        """Told once, before the first `get_capability`: the session's threads, memory flags and config entries."""
+        """Receive the session's threads, memory flags and config entries; called once, before `get_capability`."""
 
     def get_capability(self, graph: GraphView) -> Iterable[Capability | Rejection]:
-        """Return the nodes of `graph` to run, and the declined ones with reasons. A provider that changes the graph is an error."""
+        """Return a Capability for nodes of `graph` to run, and a Rejection with a reason for the others.
+
+        Changing the graph is an error.
+        """
         raise NotImplementedError
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
-        """One CompiledPartition for each, in order, or in the place of one that fails the exception. As above of the graph."""
+        """Return one CompiledPartition per partition, in order, or the exception of one that failed.
+
+        Changing the graph is an error.
+        """
         raise NotImplementedError
 
     def fusions(self) -> "Iterable[Transform | str]":
-        """Return the transforms that fuse nodes of its partitions: transforms of its own, names of registered ones, or "all"
-        that the hook `ort_lite_fusions` lists, in the order in which they are tried.
+        """Return the transforms that fuse nodes of its partitions, in the order in which they are tried.
 
-        `compile` then gets a Partition whose nodes are a fused copy, with the same inputs and outputs in the same order; nothing
-        else knows the copy. Which transforms run, the session's optimisation level and `disabled_optimizers` decide. Asked once
-        a session, before the first `compile`.
+        An element is a transform, the name of a registered one, or "all" for those of the hook `ort_lite_fusions`. `compile`
+        then gets a Partition whose nodes are a fused copy, with the same inputs and outputs in the same order; no other
+        component sees the copy. The session's optimization level and `disabled_optimizers` decide which transforms run. Called
+        once a session, before the first `compile`.
         """
         return ()
 
     def supports_type(self, node: Node, dtype: str) -> bool:
-        """Return True if the provider can run the node with floating-point tensors of `dtype`; asked before Casts are inserted."""
+        """Return True if the provider can run the node with floating-point tensors of `dtype`.
+
+        Called before Casts are inserted.
+        """
         return True
 
     def allocator(self) -> Allocator | None:
-        """Return the allocator for the inputs of its partitions (`transfers.CopiesInto`) and their outputs
-        (`compiled.ComputesIntoMemory`); the same one each time. None: transfer and partitions allocate by themselves.
+        """Return the allocator for inputs and outputs of its partitions; the same one in each call.
 
-        One with `statistics()` and `shrink()` is shown by `InferenceSession.memory` and trimmed by `trim`
-        (`ort_lite.memory.allocators.ArenaAllocator` has them).
+        See `transfers.CopiesInto` for inputs and `compiled.ComputesIntoMemory` for outputs. None: the transfer and the
+        partitions allocate by themselves. An allocator with `statistics()` and `shrink()`, such as
+        `ort_lite.memory.allocators.ArenaAllocator`, is shown by `InferenceSession.memory` and trimmed by `trim`.
         """
         return None
 
     def data_transfer(self) -> DataTransfer | None:
-        """Needed when `device` is not the CPU."""
+        """Return the DataTransfer of its device. Required unless `device` is the CPU."""
         return None
 
     def get_options(self) -> dict[str, Any]:
-        """The options in force, for `InferenceSession.get_provider_options`."""
+        """Return the options in force, for `InferenceSession.get_provider_options`."""
         return {}
 
     # What it says before partitioning
 
     @classmethod
     def supported_devices(cls) -> "Mapping[Device, Mapping[str, Any]]":
-        """The devices of this machine that it is for, each with the options of an instance for it.
+        """Return the devices of this machine that it supports, each with the options of an instance for it.
 
-        `OrtValue.ortvalue_from_numpy(x, "npu", 1)` finds the class by them, and asks an instance, which no session configures, for
-        `allocator` and `data_transfer` alone. A class with one device whose attribute `device` says it needs none of this.
+        `OrtValue.ortvalue_from_numpy(x, "npu", 1)` finds the class through them. It creates an instance that no session
+        configures and uses only its `allocator` and `data_transfer`. A class with one device, stated by the attribute `device`,
+        need not override this.
         """
         return {} if cls.device == CPU else {cls.device: {}}
 
     @classmethod
     def shape_rules(cls) -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]":
-        """Rules for operators of its own (`@shape_rule`), so that models with them have shapes. They come before others."""
+        """Return rules (`@shape_rule`) for operators of its own. They take precedence over other rules."""
         return ()
 
     @classmethod
     def schemas(cls) -> "Iterable[OpSchema | SchemaSource]":
-        """Schemas of operators of its own (`ort_lite.inference.schema_text.op_schema`): nodes are checked by them before others'."""
+        """Return schemas (`op_schema`) of operators of its own. They take precedence over other schemas."""
         return ()
 
     def available_resource(self) -> Resource | None:
-        """Its room now. Nodes are taken in topological order as long as they fit; the others are lost, code "budget"."""
+        """Return the room that is left now.
+
+        Nodes are assigned in topological order as long as they fit; the others are lost with code "budget".
+        """
         return None
 
     def cost(self, node: Node) -> float | None:
-        """Seconds that the node takes here, for the cost-based partitioner (see `ort_lite.partition.cost`); None: it estimates."""
+        """Return the time of the node in seconds, for the cost-based partitioner; None: it uses its own estimate."""
         return None
 
     def overhead(self) -> Overhead | None:
@@ -334,47 +361,53 @@ class ExecutionProvider:
         return None
 
     def preferred_layout(self, node: Node) -> str | None:
-        """Return "NHWC" for a claimed node whose image should be channels last; None: as it is.
+        """Return "NHWC" for a claimed node whose image should be channels-last; None: unchanged.
 
-        Such a node comes once more to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between Transposes;
-        those between two such nodes go, also where elementwise nodes or Concat are between them, which then compute in that layout.
-        Its first input and its output are channels-last; weights and attributes stay as ONNX has them. Not taken so, it is put back.
+        The node is then offered again to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between
+        Transposes. Transposes between two such nodes are removed, also across elementwise nodes and Concat, which then compute
+        in that layout. The first input and the output are channels-last; weights and attributes stay as in ONNX. If the node is
+        not claimed in this form, it is restored.
         """
         return None
 
     # While a session lives
 
     def on_session_initialization_end(self) -> None:
-        """Release what only compiling needed: every partition is compiled."""
+        """Release what only compiling needed. Called once every partition is compiled."""
 
     def on_run_start(self, options: RunOptions | None) -> None:
-        """Before the first step of a run, in its thread; with ORT_PARALLEL steps may be in others."""
+        """Prepare for a run. Called before its first step, in its thread; with ORT_PARALLEL, steps may run in others."""
 
     def on_run_end(self, options: RunOptions | None) -> None:
-        """After the last step of a run, also of one that failed, be it in `on_run_start`."""
+        """Clean up after a run. Called after its last step, also if the run or `on_run_start` failed."""
 
     def sync(self) -> None:
-        """Waits for work in flight. Called before a run returns, also one that failed, unless its options say
-        `disable_synchronize_execution_providers`. Copies to other devices wait by themselves.
+        """Wait until work in flight has finished.
+
+        Called before a run returns or fails, unless its options set `disable_synchronize_execution_providers`. Copies to other
+        devices wait by themselves.
         """
 
     def set_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Options that change while a session lives (`InferenceSession.set_ep_dynamic_options`). All or none are taken."""
+        """Set options that may change while a session lives (`InferenceSession.set_ep_dynamic_options`).
+
+        Either all options are set or none. Raises InvalidArgument for an unknown option.
+        """
         from ort_lite.errors import InvalidArgument
 
         raise InvalidArgument(f"{self.name} has no dynamic option {', '.join(options)}").about(provider=self.name)
 
     def start_profiling(self) -> None:
-        """Events are wanted from now on. May be called between any two runs, and again after `end_profiling`."""
+        """Start recording events. May be called between any two runs, and again after `end_profiling`."""
 
     def end_profiling(self) -> Iterable[ProfileEvent]:
-        """Return what it did since `start_profiling`. Partitions that know of a run's events may emit them instead: `run_events`."""
+        """Return the events since `start_profiling`. Partitions may emit theirs in `run_events` instead."""
         return ()
 
     # Compiled models
 
     def serialize(self, compiled: CompiledPartition) -> bytes | None:
-        """A compiled partition as bytes for `InferenceSession.save_compiled`; None: it cannot be saved."""
+        """Return a compiled partition as bytes for `InferenceSession.save_compiled`; None: not supported."""
         return None
 
     def deserialize(self, partition: Partition, data: bytes) -> CompiledPartition:
@@ -393,6 +426,6 @@ class ExecutionProvider:
         return ""
 
     def check_compatibility(self, saved: str) -> str | None:
-        """Why a partition that was saved with `saved` does not run here; None: it does."""
+        """Return the reason why a partition saved with `saved` cannot run here; None if it can."""
         mine = self.compatibility()
         return None if saved == mine else f"it was compiled for {saved!r}; this is {mine!r}"

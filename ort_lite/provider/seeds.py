@@ -1,4 +1,4 @@
-"""The seed of random numbers that no attribute `seed` steers: one for the process, as onnxruntime has it."""
+"""The process-wide seed of random operators without an attribute `seed`, as in onnxruntime."""
 
 import threading
 
@@ -7,9 +7,10 @@ _seed: list[int] = []  # empty until somebody sets one
 
 
 def set_seed(seed: int) -> None:
-    """Sessions that are made from now on draw the same random numbers for the same model and seed; those that there are go on.
+    """Set the seed: sessions created from now on draw the same random numbers for the same model and seed.
 
-    An operator's own attribute `seed` goes before. Without a seed no two sessions draw the same. Raises TypeError for no integer.
+    Existing sessions are not affected, and an operator's own attribute `seed` takes precedence. Without a seed, no two sessions
+    draw the same numbers. Raises TypeError unless the seed is an integer.
     """
     if not isinstance(seed, int):
         raise TypeError(f"the seed is {seed!r}, expected an integer")
@@ -18,6 +19,6 @@ def set_seed(seed: int) -> None:
 
 
 def seed() -> int | None:
-    """Return the seed that `set_seed` set last; None if there is none."""
+    """Return the seed set by `set_seed`; None if there is none."""
     with _lock:
         return _seed[0] if _seed else None

@@ -1,4 +1,4 @@
-"""A partition's nodes as a graph of their own: to be exported, or compiled by another provider."""
+"""Copy a partition's nodes to a graph of their own, for export or for compilation by another provider."""
 
 from ort_lite.graph.graph import Graph, Value, clone_node
 from ort_lite.graph.model import Names
@@ -7,9 +7,9 @@ from ort_lite.provider.provider import Partition
 
 
 def subgraph(partition: Partition) -> Graph:
-    """A copy, from the partition's inputs to its outputs, in which no name stands twice; arrays are shared.
+    """Return a copy of the partition as a graph with unique names; arrays are shared.
 
-    Raises RuntimeException for a constant that was given up.
+    Raises RuntimeException for a constant that was released.
     """
     return copied(partition)[0]
 

@@ -1,6 +1,6 @@
-"""Optional members of a DataTransfer and of a value on a device, each a Protocol of its own.
+"""Optional members of a DataTransfer and of a value on a device, each defined by a Protocol.
 
-A class that has the method has what it stands for; nothing is registered. A `memory` is a handle of `value.nbytes` bytes from the
+A class that has the method has the ability; nothing is registered. `memory` is a handle of `value.nbytes` bytes from the
 `allocator()` of the provider that reads the value.
 """
 
@@ -10,8 +10,10 @@ from ort_lite.provider.provider import Device
 
 
 class CopiesInto(Protocol):
-    """A transfer that copies into `memory`. `copy_into` returns an object of its own that a weak reference may point to; when
-    it is gone, the handle goes back to the allocator.
+    """A transfer that copies into memory of an allocator.
+
+    `copy_into` returns an object of its own that supports weak references. When that object is gone, the handle returns to the
+    allocator.
     """
 
     def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> Any:
@@ -19,45 +21,46 @@ class CopiesInto(Protocol):
 
 
 class SyncNotification(Protocol):
-    """Work that was begun on a device. `wait_on_host` returns when it is done, any number of times, and raises what went wrong."""
+    """The completion of work on a device."""
 
     def wait_on_host(self) -> None:
-        """Block until the copy is done."""
+        """Block until the work is done. May be called any number of times; raises the error of the work."""
 
 
 class CopiesAsync(Protocol):
-    """Begins a copy and returns what the value will be, and who says when it is. Nobody looks at the value, and nothing that it is
-    made of goes away, before the wait is over. `memory` is None where the reader has no allocator. One that raises has begun nothing.
+    """A transfer with non-blocking copies.
 
-    A session begins such copies as soon as the value is there and waits before the first reader, so that partitions between the
-    two run beside them. Not where a partition has a next provider (`on_run_error`): copies block there.
+    A session starts such a copy as soon as the value exists and waits before the first reader, so that the partitions in
+    between overlap with it. Copies block where a partition has a fallback provider (`on_run_error`).
     """
 
-    def copy_async(
-        self, value: Any, source: Device, destination: Device, memory: Any | None
-    ) -> tuple[Any, SyncNotification]: ...
+    def copy_async(self, value: Any, source: Device, destination: Device, memory: Any | None) -> tuple[Any, SyncNotification]:
+        """Start a copy. Return the future value and the notification of its completion.
+
+        Until the wait is over, nobody reads the value and the source stays alive. `memory` is None if the reader has no
+        allocator. A call that raises must not have started anything.
+        """
 
 
 class Overwrites(Protocol):
-    """Writes the elements of `value` over those of `target`, a value of the same type and shape on `destination`: what an OrtValue
-    on a device is updated by. Without it, the OrtValue shows another value from then on.
+    """A transfer that can overwrite a value, which updates an OrtValue on a device in place.
+
+    Without it, the OrtValue refers to a new value after the update.
     """
 
     def overwrite(self, value: Any, source: Device, destination: Device, target: Any) -> None:
-        """Copy a value over `target`, a value of the same type and shape."""
+        """Copy `value` over the elements of `target`, a value of the same type and shape on `destination`."""
 
 
 class TakesAddresses(Protocol):
-    """A value over memory of the device that the caller keeps where it is, for `IOBinding.bind_input` and `bind_output`. `dtype` is
-    NumPy's.
-    """
+    """A transfer that wraps device memory of the caller, for `IOBinding.bind_input` and `bind_output`."""
 
     def at_address(self, address: int, dtype: Any, shape: tuple[int, ...], device: Device) -> Any:
-        """Return a value over memory at an address of the device."""
+        """Return a value over memory at an address of the device. `dtype` is a NumPy type."""
 
 
 class HasShape(Protocol):
-    """A value that may stay on its device between runs: its sizes, where the graph does not tell them."""
+    """A value that knows its shape, which is needed to keep it on its device if the graph does not state the shape."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,8 +68,8 @@ class HasShape(Protocol):
 
 
 class HasAddress(Protocol):
-    """A value that tells where its first element is."""
+    """A value that knows the address of its first element."""
 
     @property
     def data_ptr(self) -> int:
-        """Return the address of the first element."""
+        """The address of the first element."""

@@ -1,4 +1,4 @@
-"""Providers look at graphs and do not change them: whether one did is seen after each call that was given a graph."""
+"""Detect providers that change a graph which they may only read."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,15 +12,15 @@ from ort_lite.provider.ask import ask, who
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
 
 _SMALL = 64
-"""Elements of an attribute that are compared; of larger ones which object it is."""
+"""The maximum number of attribute elements that are compared; of larger attributes, only the identity is."""
 
 
 class GraphChanged(ProviderError):
-    """A provider changed a graph that it was shown."""
+    """The error for a provider that changed a graph."""
 
 
 def capabilities(provider: ExecutionProvider, view: GraphView, label: str = "") -> list[Capability | Rejection]:
-    """Return the answers of `get_capability`. Raises what `ask` raises, and GraphChanged if it changed the graph."""
+    """Return the answers of `get_capability`. Raises the errors of `ask`, and GraphChanged if it changed the graph."""
     with unchanged(provider, "get_capability", [view.graph], label):
         answers: list[Capability | Rejection] = ask(provider, "get_capability", view, label=label)
     return answers
@@ -28,9 +28,9 @@ def capabilities(provider: ExecutionProvider, view: GraphView, label: str = "") 
 
 @contextmanager
 def unchanged(provider: ExecutionProvider, hook: str, graphs: Iterable[Graph | None], label: str = "") -> Iterator[None]:
-    """Raises GraphChanged, naming provider, hook and place, where the graphs are others after the block.
+    """Raise GraphChanged, naming provider, hook and place, if the graphs differ after the block. O(nodes).
 
-    Those that are `exact` are not looked at. O(nodes).
+    Providers with `exact` are not checked.
     """
     if provider.exact:
         yield
@@ -46,7 +46,7 @@ def unchanged(provider: ExecutionProvider, hook: str, graphs: Iterable[Graph | N
 
 
 class _State:
-    """The state of a graph, down to its bodies: the objects it consists of, and the contents of small attributes."""
+    """The state of a graph and its bodies: the identities of its objects, and the contents of small attributes."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -54,7 +54,7 @@ class _State:
         self._frames = [_frame(found) for found in dict.fromkeys((graph, *(node.graph for node, _, _ in self._nodes)))]
 
     def change(self) -> str:
-        """Describe the first difference between the graph and its earlier state; "" if there is none."""
+        """Describe the first difference from the earlier state; "" if there is none."""
         now = _State(self._graph)
         for (node, was, _), (other, found, _) in zip(self._nodes, now._nodes, strict=False):
             if node is not other or was != found:
@@ -65,7 +65,7 @@ class _State:
 
 
 def _node(node: Node) -> tuple[Any, ...]:
-    """Return the state of a node, with its attributes held so that no new one gets the address of an old one."""
+    """Return the state of a node. Attributes are held so that no new one reuses the address of an old one."""
     made = [(v.name, v.type, v.producer, id(v.constant)) for v in node.outputs if v is not None]
     attributes = node.attributes
     said = [(name, id(found), _contents(found.value)) for name, found in attributes.items()] if attributes else None
