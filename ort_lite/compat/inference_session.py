@@ -1,6 +1,6 @@
 """InferenceSession: a Session with onnxruntime's remaining members."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +50,11 @@ class InferenceSession(Session):
         *,
         params: "Params | None" = None,
         parse_options: "ParseOptions | None" = None,
-        placement_rules: "Iterable[PlacementRule]" = (),
-        partitioning: "str | Strategy | None" = None,
+        mmap: bool = False,
+        placement_rules: "Sequence[PlacementRule]" = (),
+        partitioning: "Strategy | str | None" = None,
         disabled_optimizers: Collection[str] | None = None,
         strict: bool | None = None,
-        mmap: bool = False,
         creation_timeout: float | None = None,
         **unknown: Any,
     ) -> None:
@@ -65,11 +65,11 @@ class InferenceSession(Session):
             provider_options,
             params=params,
             parse_options=parse_options,
+            mmap=mmap,
             placement_rules=placement_rules,
             partitioning=partitioning,
             disabled_optimizers=disabled_optimizers,
             strict=strict,
-            mmap=mmap,
             creation_timeout=creation_timeout,
             **unknown,
         )

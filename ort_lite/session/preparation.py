@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ort_lite import log
@@ -182,34 +182,21 @@ _KEYWORDS = frozenset({
 """The keywords of InferenceSession. The last two are onnxruntime's and have no effect here."""
 
 
-def arguments_of(
-    providers: Sequence[selection.ProviderEntry] | None,
-    provider_options: Sequence[Mapping[str, Any]] | None,
-    keywords: Mapping[str, Any],
-    options: SessionOptions,
-) -> Arguments:
-    """Validate the keywords of `InferenceSession` and apply those that are stored in `options`.
-
-    `disabled_optimizers` are added to the config entry for them, `strict` is stored in its own, and the smaller
-    `creation_timeout` holds. An unknown keyword is ignored with one warning, as in onnxruntime. Malformed providers: see
-    `selection.readable`.
-    """
-    own = dict(keywords)
-    parse, rules = _mapping(own.pop("parse_options", None), own.pop("mmap", False)), tuple(own.pop("placement_rules", ()))
-    partitioning, disabled = own.pop("partitioning", None), own.pop("disabled_optimizers", None) or ()
-    require(options, own.pop("strict", None))
-    limit_creation(options, own.pop("creation_timeout", None))
-    if unknown := own.keys() - _KEYWORDS:
+def note_unknown(options: SessionOptions, keywords: Mapping[str, Any]) -> None:
+    """Warn once about keywords that InferenceSession does not have. They are ignored, as in onnxruntime."""
+    if unknown := keywords.keys() - _KEYWORDS:
         named = ", ".join(f"{name!r}{hint(name, _KEYWORDS)}" for name in sorted(unknown))
         log.warn(options, f"InferenceSession ignores keywords that it does not have: {named}")
-    if disabled:
-        options.add_session_config_entry(
-            config_keys.DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled}))
-        )
-    return Arguments(*selection.readable(providers, provider_options, options), parse, rules, partitioning)
 
 
-def _mapping(parse: "ParseOptions | None", mmap: bool) -> "ParseOptions | None":
+def disable(options: SessionOptions, optimizers: Collection[str] | None) -> None:
+    """Add names of transforms to the config entry that disables them."""
+    if optimizers:
+        names = ";".join(sorted({*options.disabled_optimizers, *optimizers}))
+        options.add_session_config_entry(config_keys.DISABLED_OPTIMIZERS, names)
+
+
+def with_mmap(parse: "ParseOptions | None", mmap: bool) -> "ParseOptions | None":
     """Return the parse options with `mmap` applied, which sets `no_copy`. Raises InvalidArgument for another type."""
     if not isinstance(mmap, bool):
         raise InvalidArgument(f"mmap is {mmap!r}; expected True or False")

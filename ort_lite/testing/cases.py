@@ -28,6 +28,7 @@ class Case(Record, eq=False):
 
     @property
     def operators(self) -> tuple[str, ...]:
+        """The operators of the model, each once."""
         return tuple(dict.fromkeys(node.op_type for node in self.model.graph.node))
 
 

@@ -71,10 +71,12 @@ class GeneratedCase(Record, eq=False):
 
     @property
     def nodes(self) -> Sequence[Any]:
+        """The nodes of the model."""
         return list(self.model.graph.node)
 
     @property
     def operators(self) -> tuple[str, ...]:
+        """The operators of the model, each once."""
         return tuple(dict.fromkeys(node.op_type for node in self.nodes))
 
     @property

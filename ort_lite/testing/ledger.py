@@ -30,10 +30,12 @@ class Ledger:
 
     @classmethod
     def of(cls, memory: Allocator) -> "Ledger":
+        """Return the log of an allocator, and start one if there is none."""
         known = getattr(memory.allocate, "__self__", None)
         return known if isinstance(known, cls) else cls(memory)
 
     def allocate(self, nbytes: int) -> Any:
+        """Allocate and log."""
         handle = self._allocate(nbytes)
         key = _key(handle)
         self.given[key] = nbytes
@@ -45,6 +47,7 @@ class Ledger:
         return handle
 
     def free(self, handle: Any) -> None:
+        """Free and log."""
         key = _key(handle)
         if key in self.returned:
             self.problems.append("something was freed twice")

@@ -35,6 +35,7 @@ def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: Executio
 
 
 def told(error: Exception) -> str:
+    """Return class, text and place of an error."""
     return f"{type(error).__name__}: {error}{_place(error)}"
 
 

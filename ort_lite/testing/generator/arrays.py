@@ -25,10 +25,12 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def is_float(dtype: str) -> bool:
+    """Return True for a floating-point type."""
     return "float" in dtype
 
 
 def is_integer(dtype: str) -> bool:
+    """Return True for a type of integers."""
     return dtype.lstrip("u").startswith("int")
 
 

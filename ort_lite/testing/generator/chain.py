@@ -25,12 +25,15 @@ class Chain:
 
     @property
     def opset(self) -> int:
+        """The version of ONNX's operators."""
         return self.draft.opsets[""]
 
     def chance(self, probability: float) -> bool:
+        """Return True with this probability."""
         return self.rng.random() < probability
 
     def known(self, name: str) -> Known:
+        """Return what is known of a value."""
         return self.draft.known(name)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -47,6 +50,7 @@ class Chain:
         return self.nodes(op_type, *inputs, **attributes)[0]
 
     def nodes(self, op_type: str, *inputs: str, domain: str = "", outputs: int = 1, **attributes: Any) -> list[str]:
+        """Add a node of several outputs and return their names."""
         return [known.name for known in self.draft.append(op_type, inputs, attributes, outputs, domain)]
 
     def either_way(self, op_type: str, a: str, b: str) -> str:
@@ -83,6 +87,7 @@ class Chain:
         return self.array(cast(np.array(value), kind))
 
     def ints(self, *values: int) -> str:
+        """Add a constant of int64 and return its name."""
         return self.array(np.array(values, np.int64))
 
     def channel_shape(self, name: str) -> tuple[int, ...]:

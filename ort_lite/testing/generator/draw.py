@@ -49,16 +49,20 @@ class Draw:
     # --- the operator's version
     @property
     def version(self) -> int:
+        """The opset version of the target."""
         return self.target.since
 
     @property
     def op_type(self) -> str:
+        """The operator of the target."""
         return self.target.op_type
 
     def has_attribute(self, name: str) -> bool:
+        """Return True if the operator has the attribute in this version."""
         return name in self.schema.attributes
 
     def has_input(self, index: int) -> bool:
+        """Return True if the operator has the input in this version."""
         formal = self.schema.inputs.formal
         return index < len(formal) or (bool(formal) and formal[-1].option == "variadic")
 
@@ -68,6 +72,7 @@ class Draw:
         return self.types.get(operand.type, operand.type)
 
     def output_kind(self, index: int) -> str:
+        """Return the drawn type of an output."""
         operand = self.schema.outputs.at(index)
         return self.types.get(operand.type, operand.type)
 
@@ -77,9 +82,11 @@ class Draw:
         return self.rng.randint(least, most)
 
     def chance(self, probability: float) -> bool:
+        """Return True with this probability."""
         return self.rng.random() < probability
 
     def choice(self, options: Sequence[T]) -> T:
+        """Draw one of the options."""
         return self.rng.choice(options)
 
     def maybe(self, value: T, probability: float = 0.5) -> T | None:
@@ -167,6 +174,7 @@ class Draw:
         return self.array(np.array(values, dtype), self.chance(0.8) if constant is None else constant)
 
     def scalar(self, value: Any, dtype: str, constant: bool | None = None) -> str:
+        """Draw a tensor of one element with this value."""
         return self.array(cast(np.asarray(value), dtype), constant)
 
     def value(self, index: int, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:

@@ -102,6 +102,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def setup(self) -> None:
+        """Set the connection up."""
         super().setup()
         self.rfile.close()
         self._arrival = Arrival(self.connection)

@@ -29,6 +29,7 @@ class Forms:
         self._records: dict[str, list[page.Node]] = {}
 
     def of(self, node: Node, names: Names) -> Form:
+        """Return the form of a node, and remember it."""
         self.operators.setdefault(node.operator, node)
         record = names.node(node)
         known = self._records.setdefault(record["name"], [])
@@ -47,6 +48,7 @@ class Forms:
         return keys
 
     def nodes(self, keys: Mapping[Form, str]) -> dict[str, page.Node]:
+        """Return the nodes of all forms that have keys."""
         return {keys[name, k]: record for name, records in self._records.items() for k, record in enumerate(records)}
 
 

@@ -10,6 +10,7 @@ BINARY = ("Add", "Sub", "Mul", "Div", "Less", "Greater", "Equal")
 
 
 def permutation(chain: Chain, x: str) -> list[int]:
+    """Draw a permutation of a value's axes."""
     rank = len(chain.shape(x))
     return chain.rng.sample(range(rank), rank)
 
@@ -42,6 +43,7 @@ def comparable(chain: Chain) -> str:
 
 @chain_for("sink_two_transposes")
 def two_transposes(chain: Chain) -> None:
+    """Draft two Transposes in a row."""
     a = chain.value(2)
     b = chain.fresh(chain.shape(a))
     perm = permutation(chain, a)
@@ -51,6 +53,7 @@ def two_transposes(chain: Chain) -> None:
 
 @chain_for("sink_transpose_below_constant")
 def transpose_constant(chain: Chain) -> None:
+    """Draft a Transpose of a constant."""
     x = chain.value(2)
     y = chain.node("Transpose", x, perm=permutation(chain, x))
     other = chain.constant(chain.draw.broadcastable(chain.shape(y), wider=False))
@@ -114,6 +117,7 @@ def no_op(chain: Chain) -> None:
 
 @chain_for("remove_same_shape")
 def same_shape(chain: Chain) -> None:
+    """Draft a node that changes neither the shape nor the elements."""
     x = chain.node("Relu", chain.value(1, least=1))
     shape = chain.shape(x)
     kind = chain.rng.choice(("Reshape", "Expand", "Concat", "Sum", "Mean", "Max", "Tile", "Flatten"))
@@ -146,6 +150,7 @@ def neutral(chain: Chain) -> None:
 
 @chain_for("replace_sum_of_two")
 def sum_of_two(chain: Chain) -> None:
+    """Draft a Sum of two operands."""
     if chain.opset < 8:
         chain.skip("Sum does not broadcast before opset 8")
     x = chain.value(1)

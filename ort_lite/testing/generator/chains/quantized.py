@@ -25,19 +25,23 @@ class Scale:
         self.zero = self._zero()
 
     def dequantized(self, x: str, **attributes: Any) -> str:
+        """Add a DequantizeLinear."""
         return self.chain.node("DequantizeLinear", x, self.scale, self.zero, **attributes)
 
     def quantized(self, x: str) -> str:
+        """Add a QuantizeLinear."""
         return self.chain.node("QuantizeLinear", x, self.scale, self.zero)
 
 
 def scale(chain: Chain, kind: str | None = None) -> Scale:
+    """Draw a scale and a zero point."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
     return Scale(chain, kind or chain.rng.choice(("uint8", "int8")))
 
 
 def bytes_of(chain: Chain, shape: tuple[int, ...], kind: str) -> str:
+    """Draw a constant of bytes."""
     return chain.draw.tensor_of(kind, shape, numbers, constant=False)
 
 
@@ -53,6 +57,7 @@ def there_and_back(chain: Chain) -> None:
 
 @chain_for("move_integers")
 def moved(chain: Chain) -> None:
+    """Draft quantized values that an operator moves."""
     own = scale(chain)
     x = own.dequantized(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
     own.quantized(_move(chain, x))
@@ -69,6 +74,7 @@ def _move(chain: Chain, x: str) -> str:
 
 @chain_for("join_integers")
 def joined(chain: Chain) -> None:
+    """Draft quantized values that Concat joins."""
     own = scale(chain)
     shape = chain.draw.shape(1, 3, least=1)
     parts = [own.dequantized(bytes_of(chain, shape, own.kind)) for _ in range(chain.draw.integer(2, 3))]

@@ -16,11 +16,13 @@ MOST_TURNS = 4
 
 
 def more_kinds(draw: Draw, most: int) -> list[str]:
+    """Draw the types of up to `most` more values."""
     return [draw.choice(SIMPLE) for _ in range(draw.integer(0, most))]
 
 
 @recipe("If")
 def if_(draw: Draw) -> Call:
+    """Draw an If."""
     condition = (
         draw.value(0, 0, 0).name if draw.chance(0.5) else draw.array(np.full(draw.choice([(), (), (1,)]), draw.chance(0.5)))
     )

@@ -28,6 +28,7 @@ def labels(classes: int, ignored: int | None) -> Contents:
 
 @recipe("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
 def loss(draw: Draw) -> Call:
+    """Draw a SoftmaxCrossEntropyLoss or NegativeLogLikelihoodLoss."""
     scores = draw.value(0, low=2, high=5)
     batch, classes, *space = scores.sizes
     if classes == 0:

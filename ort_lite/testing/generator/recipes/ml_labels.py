@@ -44,6 +44,7 @@ def _look_up(draw: Draw, dtype: str, keys: list[Any]) -> str:
 
 @recipe("LabelEncoder", domain=ML)
 def label_encoder(draw: Draw) -> Call:
+    """Draw a LabelEncoder."""
     source, target = draw.kind(0), draw.output_kind(0)
     if draw.version < 2:
         return _numbered_words(draw, source, target)
@@ -79,6 +80,7 @@ def _numbered_words(draw: Draw, source: str, target: str) -> Call:
 
 @recipe("CategoryMapper", domain=ML)
 def category_mapper(draw: Draw) -> Call:
+    """Draw a CategoryMapper."""
     source, target = draw.kind(0), draw.output_kind(0)
     if source == target:
         raise Rejected(f"CategoryMapper maps strings to integers or back, not {source} to {target}")
@@ -116,6 +118,7 @@ def _map_kind(draw: Draw, usual: str, kinds: list[str]) -> str:
 
 @recipe("DictVectorizer", domain=ML)
 def dict_vectorizer(draw: Draw) -> Call:
+    """Draw a DictVectorizer."""
     kind = _map_kind(draw, min(draw.schema.types["T1"]), sorted(draw.schema.types["T1"]))
     key, value = element_of(kind).split(",")
     words: list[Any] = _column(draw, key, draw.integer(1, 5))
@@ -144,6 +147,7 @@ def cast_map(draw: Draw) -> Call:
 
 @recipe("ZipMap", domain=ML)
 def zip_map(draw: Draw) -> Call:
+    """Draw a ZipMap."""
     x = draw.value(0, low=1, high=2, least=1)
     count = x.sizes[-1]
     if count > len(WORDS):

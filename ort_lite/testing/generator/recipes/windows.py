@@ -22,6 +22,7 @@ class Window(Record):
 
     @property
     def rank(self) -> int:
+        """The number of axes that the window spans."""
         return len(self.kernel)
 
     @property

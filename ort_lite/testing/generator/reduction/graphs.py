@@ -13,6 +13,7 @@ Candidate = tuple[Any, dict[str, Any]]
 
 
 def copy(model: Any) -> Any:
+    """Return a copy of the model."""
     other = type(model)()
     other.CopyFrom(model)
     return other
