@@ -23,7 +23,7 @@ class OrtEpAssignedSubgraph(Record):
         return list(self.nodes)
 
 
-def assigned_subgraphs(assignment: Assignment) -> list[OrtEpAssignedSubgraph]:
+def subgraphs_of(assignment: Assignment) -> list[OrtEpAssignedSubgraph]:
     """Return the partitions in execution order, those of bodies after those of their graph."""
     found: dict[str, list[OrtEpAssignedNode]] = {}
     names: dict[str, str] = {}

@@ -42,10 +42,10 @@ def _operator_form(bits: int) -> _Quantize:
         nearest = _nearest(blocks * _inverse(scales)[:, None] + zeros[:, None].astype(np.float32))
         codes = np.clip(nearest, 0, 2**bits - 1).astype(np.uint8)
         codes[_beyond(codes.shape, block_size, k)] = 0
-        _write("dst", dst, _packed(codes.transpose(2, 0, 1), bits, 0))
+        _write("dst", dst, _pack(codes.transpose(2, 0, 1), bits, 0))
         _write("scale", scale, scales.T)
         if not is_symmetric:
-            _write("zero_points", zero_points, _packed(zeros.T.astype(np.uint8), bits, 2 ** (bits - 1)))
+            _write("zero_points", zero_points, _pack(zeros.T.astype(np.uint8), bits, 2 ** (bits - 1)))
 
     return quantize
 
@@ -69,10 +69,10 @@ def quantize_qdq_matmul_4bits(
     least, zeros = (-8, zeros - 8) if is_symmetric else (0, zeros)
     codes = _nearest(blocks * _inverse(scales)[:, None]) + zeros[:, None]
     codes = np.clip(codes, least, least + 15).reshape(-1, n)[:k]
-    _write("dst", dst, _packed(codes.astype(np.uint8).ravel() & 15, 4, 0))
+    _write("dst", dst, _pack(codes.astype(np.uint8).ravel() & 15, 4, 0))
     _write("scale", scale, scales)
     if not is_symmetric:
-        _write("zero_points", zero_points, _packed(zeros.astype(np.uint8).ravel(), 4, 0))
+        _write("zero_points", zero_points, _pack(zeros.astype(np.uint8).ravel(), 4, 0))
     return is_symmetric
 
 
@@ -144,7 +144,7 @@ def _nearest(values: _Floats) -> NDArray[np.int32]:
     return (whole + np.where(away, np.copysign(np.float32(1), values), 0)).astype(np.int32)
 
 
-def _packed(codes: NDArray[np.uint8], bits: int, fill: int) -> NDArray[np.uint8]:
+def _pack(codes: NDArray[np.uint8], bits: int, fill: int) -> NDArray[np.uint8]:
     """Pack codes along the last axis into bytes, the first in the lowest bits, padded with `fill`."""
     per_byte = 8 // bits
     missing = -codes.shape[-1] % per_byte

@@ -50,7 +50,7 @@ class Choice(Protocol):
     """The members of session options that choose providers."""
 
     @property
-    def chosen_providers(self) -> tuple[Chosen, ...]:
+    def provider_choices(self) -> tuple[Chosen, ...]:
         """The providers that the program added, in order."""
 
     @property

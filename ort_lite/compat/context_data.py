@@ -61,7 +61,7 @@ class OrtEpContextDataBuffer:
             raise InvalidArgument(f"bytes {offset} to {offset + len(given)} of a buffer that has {len(self._data)}")
         self._data[offset : offset + len(given)] = given
 
-    def taken(self) -> bytes:
+    def contents(self) -> bytes:
         """Return the bytes written so far."""
         return bytes(self._data)
 

@@ -15,7 +15,7 @@ def print_debug_info() -> None:
         f"ort-lite version: {__version__}",
         f"platform: {platform.platform()}",
         f"Python: {sys.version.split()[0]} at {sys.executable}",
-        *(f"{name}: {_installed(name)}" for name in ("numpy", "numba", "llvmlite")),
+        *(f"{name}: {_version_of(name)}" for name in ("numpy", "numba", "llvmlite")),
         "",
         "Execution providers and their devices:",
         *(f"{each.ep_name} ({plugins.origin(each.ep_name)}): {each.place}" for each in get_ep_devices()),
@@ -23,7 +23,7 @@ def print_debug_info() -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _installed(name: str) -> str:
+def _version_of(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

@@ -33,6 +33,6 @@ class StandIn(Distribution):
         return Path(__file__).parents[2] / path
 
 
-def asked_for(name: str | None) -> bool:
+def matches_name(name: str | None) -> bool:
     """Return True if a search for distributions of this name (None: all) should find the stand-in."""
     return name is None or name.lower().replace("_", "-") == NAME

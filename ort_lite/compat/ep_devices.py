@@ -172,11 +172,11 @@ def get_model_compatibility_for_ep_devices(
 # Which providers options ask for
 
 
-def chosen_by(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen]:
+def select_providers(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen]:
     """Return the providers that the options name, or that their policy chooses now."""
     policy = options.provider_policy
-    if options.chosen_providers or policy is None:
-        return list(options.chosen_providers)
+    if options.provider_choices or policy is None:
+        return list(options.provider_choices)
     devices = get_ep_devices()
     if isinstance(policy, OrtExecutionProviderDevicePolicy):
         announced = set(plugins.available_providers())

@@ -120,9 +120,9 @@ class InferenceSession(Session):
         if timeout is None:
             iobinding.run(run_options)
             return
-        from ort_lite.options.deadline import limited
+        from ort_lite.options.deadline import limit_run
 
-        with limited(run_options, timeout) as own:
+        with limit_run(run_options, timeout) as own:
             iobinding.run(own)
 
     def create_ortvalue_from_shape_and_type(
@@ -230,14 +230,14 @@ class InferenceSession(Session):
 
         Raises Fail unless the config entry `session.record_ep_graph_assignment_info` is "1".
         """
-        from ort_lite.compat.assigned import assigned_subgraphs
+        from ort_lite.compat.assigned import subgraphs_of
 
         if self._state.options.config(config_keys.RECORD_ASSIGNMENT, "0") != "1":
             raise Fail(
                 f'session config entry {config_keys.RECORD_ASSIGNMENT!r} must be "1" for get_provider_graph_assignment_info; '
                 f"explain() answers without"
             )
-        return assigned_subgraphs(self._state.explain().assignment)
+        return subgraphs_of(self._state.explain().assignment)
 
     def get_input_memory_infos(self) -> list["OrtMemoryInfo"]:
         """Return the memory of the partition that first reads each input, in the order of `get_inputs`."""

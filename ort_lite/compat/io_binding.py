@@ -37,7 +37,7 @@ class Bindable(Protocol):
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
-    def _run_placed(
+    def _run_on_devices(
         self,
         names: Sequence[str],
         feed: Mapping[str, Any],
@@ -183,10 +183,10 @@ class IOBinding:
             raise InvalidArgument(f"no output is bound; the model has {', '.join(sorted(self._known['output']))}")
         targets = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
         given = {name: target.numpy() for name, target in targets.items() if target.device_tensor is None}
-        wanted = self._wanted()
+        wanted = self._device_outputs()
         results = self._run_in_place(given) if given and not wanted and run_options is None else None
         if results is None:
-            results = self._session._run_placed(list(self._outputs), self._inputs, run_options, wanted)
+            results = self._session._run_on_devices(list(self._outputs), self._inputs, run_options, wanted)
         made = dict(zip(self._outputs, results, strict=True))
         for name, target in targets.items():
             if target.device_tensor is None:
@@ -195,7 +195,7 @@ class IOBinding:
                 _fill_device(name, target.device_tensor, made[name])
         self._results = [targets[name] if name in targets else OrtValue(result) for name, result in made.items()]
 
-    def _wanted(self) -> dict[str, Device]:
+    def _device_outputs(self) -> dict[str, Device]:
         """Return the outputs that stay on a device of the session."""
         devices = {name: device for name, target in self._outputs.items() if (device := _device_of(target)) != CPU}
         there = self._session._devices() if devices else {}

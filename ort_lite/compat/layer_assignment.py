@@ -31,7 +31,7 @@ def layer_rules(setting: str, providers: Mapping[str, ExecutionProvider]) -> tup
 
     Raises InvalidArgument for a malformed entry.
     """
-    texts = _parsed(setting)
+    texts = _parse(setting)
     order = sorted(texts, key=len, reverse=True)
     rules, remarks = list[PlacementRule](), list[str]()
     for device in dict.fromkeys(texts.values()):
@@ -54,7 +54,7 @@ class _LongestText:
         return self._texts.get(next((text for text in self._order if text in node.name), "")) == self._device
 
 
-def _parsed(setting: str) -> dict[str, str]:
+def _parse(setting: str) -> dict[str, str]:
     """Parse the setting into a device per text."""
     found: dict[str, str] = {}
     for entry in filter(None, map(str.strip, setting.split(";"))):

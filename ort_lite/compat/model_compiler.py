@@ -23,7 +23,7 @@ from ort_lite.options import config_keys
 from ort_lite.options.options import GraphOptimizationLevel
 from ort_lite.record import Record
 from ort_lite.session import context
-from ort_lite.session.older_opsets import as_imported
+from ort_lite.session.older_opsets import convert_to_imports
 
 
 class OrtCompileApiFlags(IntFlag):
@@ -119,11 +119,11 @@ class ModelCompiler:
             raise InvalidArgument(f"ModelCompiler: {path} is the model's own file; give another path")
         if self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS and os.path.exists(path):
             raise Fail(f"ModelCompiler: the output file {path} exists already; delete it, or compile to another one")
-        model, compiled = self._compiled()
+        model, compiled = self._compile_model()
         stem = os.path.splitext(os.path.basename(path))[0]
         self._hand_out(model, stem)
         if self._place is not None:
-            self._save_placed(model, path, compiled)
+            self._save_with_locations(model, path, compiled)
         elif compiled and self._write_context is None and not self._beside:
             context.save_with_contexts(model, path, self._embed)
         else:
@@ -134,7 +134,7 @@ class ModelCompiler:
 
         Raises the errors of `compile_to_file`, and InvalidProtobuf above 2 GiB.
         """
-        model, _ = self._compiled()
+        model, _ = self._compile_model()
         self._hand_out(model, "model")
         if self._beside:
             path = os.path.join(os.path.dirname(self._beside), f".{secrets.token_hex(6)}.onnx")
@@ -163,7 +163,7 @@ class ModelCompiler:
         stem, ending = os.path.splitext(self._source)
         return f"{stem}_ctx{ending}"
 
-    def _compiled(self) -> tuple[Model, bool]:
+    def _compile_model(self) -> tuple[Model, bool]:
         """Return the model with its compiled contexts, and True if there are any. Raises Fail if a flag demands some."""
         with InferenceSession(self._source, self._options) as session:
             prepared = session._prepared
@@ -172,7 +172,7 @@ class ModelCompiler:
             except context.NothingToSave as nothing:
                 if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED:
                     raise Fail(f"ModelCompiler: Unable to compile any nodes: {nothing}") from nothing
-                return as_imported(prepared.model).clone(), False
+                return convert_to_imports(prepared.model).clone(), False
 
     def _hand_out(self, model: Model, stem: str) -> None:
         """Pass the contexts to the program's function, if it set one."""
@@ -180,13 +180,13 @@ class ModelCompiler:
         if write is None:
             return
 
-        def given(name: str, data: bytes) -> None:
+        def write_context(name: str, data: bytes) -> None:
             try:
                 write(name, OrtEpContextData(data))
             except Exception as error:  # the user's code
                 raise Fail(f"ModelCompiler: writing the context {name!r} failed: {format_error(error)}") from error
 
-        context.hand_out(model, stem, given)
+        context.hand_out(model, stem, write_context)
 
     def _save_beside(self, model: Model, path: str, compiled: bool) -> None:
         """Save the model, with initializers and contexts in external files as requested."""
@@ -203,7 +203,7 @@ class ModelCompiler:
 
         context.hand_out(model, os.path.splitext(os.path.basename(path))[0], write)
 
-    def _save_placed(self, model: Model, path: str, compiled: bool) -> None:
+    def _save_with_locations(self, model: Model, path: str, compiled: bool) -> None:
         if compiled and not self._embed and self._write_context is None:
             self._contexts_to_files(model, path)
         proto = to_proto(model)

@@ -158,13 +158,13 @@ def _names(name: str, operator: str, known: Mapping[str, Node]) -> list[str]:
     Such a name consists of the nodes' names joined by "+", or of the fused operator and the last node's name.
     """
     unmade = name.removeprefix(f"{operator}_")
-    return _joined(name.split("+"), known) or ([unmade] if unmade in known else [])
+    return _split_name(name.split("+"), known) or ([unmade] if unmade in known else [])
 
 
-def _joined(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
+def _split_name(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
     """Return the known names that the pieces consist of, in order; a name may span several pieces. Empty if there is no match."""
     for stop in range(len(pieces), 0, -1):
         first, rest = "+".join(pieces[:stop]), pieces[stop:]
-        if first in known and (found := _joined(rest, known) if rest else [first]):
+        if first in known and (found := _split_name(rest, known) if rest else [first]):
             return [first, *found] if rest else found
     return []

@@ -94,7 +94,7 @@ class SessionOptions(options.SessionOptions):
         self._policy = delegate
 
     @property
-    def chosen_providers(self) -> tuple[Chosen, ...]:
+    def provider_choices(self) -> tuple[Chosen, ...]:
         """The providers that were added, in order."""
         return self._chosen
 
@@ -108,9 +108,9 @@ class SessionOptions(options.SessionOptions):
 
         Raises the errors of the delegate, and ProviderError for a provider that is not installed.
         """
-        from ort_lite.compat.ep_devices import chosen_by
+        from ort_lite.compat.ep_devices import select_providers
 
-        return [(each.name, each.options) for each in chosen_by(self, metadata)]
+        return [(each.name, each.options) for each in select_providers(self, metadata)]
 
     def placement_rules(self, providers: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
         """Return the rules by layer name, and remarks. Raises InvalidArgument for a malformed entry."""
@@ -193,7 +193,7 @@ class SessionOptions(options.SessionOptions):
                 raise Fail(
                     f"set_ep_context_data_read_func: for the context {name!r} nothing was allocated; call buffer.allocate"
                 )
-            return buffer.taken()
+            return buffer.contents()
 
         return read
 

@@ -33,7 +33,7 @@ class OrtValue:
 
     def __init__(self, value: Any = None) -> None:
         """Wrap an NDArray, an array (copied only if not contiguous), a list, a dict, or None for an empty optional."""
-        self._held = _held(value)
+        self._held = _unwrap(value)
 
     @classmethod
     def ortvalue_from_numpy(
@@ -224,7 +224,7 @@ class OrtValue:
         tensor = self._tensor()
         if isinstance(tensor, DeviceTensor):
             return self._of_device("__dlpack__")(**request)
-        return self._counted().__dlpack__(**request)
+        return self._ndarray().__dlpack__(**request)
 
     def to_dlpack(self) -> Any:
         """Return a DLPack capsule. Its consumer takes ownership."""
@@ -248,7 +248,7 @@ class OrtValue:
             raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a tensor")
         return cast("NDArray | Array | DeviceTensor", self._held)
 
-    def _counted(self) -> NDArray:
+    def _ndarray(self) -> NDArray:
         tensor = self._tensor()
         if not isinstance(tensor, NDArray):
             raise InvalidArgument(f"{self._dtype()} has no DLDataType")
@@ -268,7 +268,7 @@ class OrtValue:
         return f"OrtValue({self.data_type()}{count})"
 
 
-def _held(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     if isinstance(value, OrtValue):
         return value._held
     if isinstance(value, (bool, int, float, complex, str, bytes)):

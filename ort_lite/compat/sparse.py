@@ -168,17 +168,17 @@ class SparseTensor:
 
     def as_coo_view(self) -> SparseCooView:
         """Return the positions in COO format. Raises InvalidArgument for another format."""
-        return self._viewed(SparseCooView, "COO")
+        return self._view_as(SparseCooView, "COO")
 
     def as_csrc_view(self) -> SparseCsrView:
         """Return the positions in CSR format. Raises InvalidArgument for another format."""
-        return self._viewed(SparseCsrView, "CSR(C)")
+        return self._view_as(SparseCsrView, "CSR(C)")
 
     def as_blocksparse_view(self) -> SparseBlockSparseView:
         """Return the positions in block-sparse format. Raises InvalidArgument for another format."""
-        return self._viewed(SparseBlockSparseView, "BlockSparse")
+        return self._view_as(SparseBlockSparseView, "BlockSparse")
 
-    def _viewed(self, kind: type[_AnyView], name: str) -> _AnyView:
+    def _view_as(self, kind: type[_AnyView], name: str) -> _AnyView:
         if not isinstance(self._view, kind):
             raise InvalidArgument(f"this sparse tensor does not contain {name} format; it is {self._format.name}")
         return self._view

@@ -71,9 +71,9 @@ class Finder:
 
     def find_distributions(self, context: "DistributionFinder.Context") -> "Iterable[Distribution]":
         """Return the stand-in distribution for searches of the whole `sys.path`."""
-        from ort_lite.compat.distribution import StandIn, asked_for
+        from ort_lite.compat.distribution import StandIn, matches_name
 
-        return [StandIn()] if "path" not in vars(context) and asked_for(context.name) else []
+        return [StandIn()] if "path" not in vars(context) and matches_name(context.name) else []
 
     def invalidate_caches(self) -> None:
         """Do nothing: there is no cache."""
@@ -94,7 +94,7 @@ def _hand_over(fullname: str) -> ModuleSpec | None:
     Raises ModuleNotFoundError if the module would come from onnxruntime and it is not installed.
     """
     parts = fullname.split(".")
-    roots = _installed()
+    roots = _onnxruntime_folders()
     spec = PathFinder.find_spec(fullname, [os.path.join(root, *parts[1:-1]) for root in roots]) if roots else None
     if spec is not None and (spec.origin or "").endswith(tuple(SOURCE_SUFFIXES)):
         return spec
@@ -107,7 +107,7 @@ def _hand_over(fullname: str) -> ModuleSpec | None:
     return None
 
 
-def _installed() -> list[str]:
+def _onnxruntime_folders() -> list[str]:
     """Return the folders of an installed onnxruntime without importing it."""
     for finder in sys.meta_path:
         if finder is not FINDER and hasattr(finder, "find_spec"):

@@ -21,10 +21,10 @@ from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.partition.borders import transfers_of
 from ort_lite.provider.abilities import defers_compile, tells_facts
-from ort_lite.provider.ask import ask_made, shown, who
+from ort_lite.provider.ask import ask_object, format_answer, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
-from ort_lite.provider.unchanged import GraphChanged, unchanged
+from ort_lite.provider.unchanged import GraphChanged, forbid_changes
 from ort_lite.record import Record, field
 
 _PUT_OFF = (Fail, InvalidArgument, InvalidGraph, MemoryError)
@@ -62,13 +62,13 @@ class Compiled(Record):
 
 def _facts(one: Any, name: str) -> dict[str, int | str]:
     """Raises ProviderError unless they are texts and finite numbers by name, and `python_steps` is a whole number."""
-    facts: dict[Any, Any] = dict(ask_made(one, "facts", name, Mapping))
+    facts: dict[Any, Any] = dict(ask_object(one, "facts", name, Mapping))
     for key, fact in facts.items():
         if not isinstance(key, str) or not (isinstance(fact, str) or (isinstance(fact, Real) and isfinite(fact))):
-            raise ProviderError(f"{name}: facts returned {shown(facts)}; expected texts and finite numbers by name")
+            raise ProviderError(f"{name}: facts returned {format_answer(facts)}; expected texts and finite numbers by name")
     steps = facts.get("python_steps", 0)
     if not isinstance(steps, Integral) or isinstance(steps, bool):
-        raise ProviderError(f"{name}: facts returned {shown(facts)}; expected a whole number for python_steps")
+        raise ProviderError(f"{name}: facts returned {format_answer(facts)}; expected a whole number for python_steps")
     return {key: int(fact) if isinstance(fact, Integral) else fact for key, fact in facts.items()}
 
 
@@ -269,7 +269,7 @@ def _compile(
     """A result for each. When the call fails: each in a call of its own (`alone`), or PartitionsFailed naming all."""
     names = ", ".join(p.name for p in partitions)
     try:
-        with unchanged(provider, "compile", dict.fromkeys(p.nodes[0].graph for p in partitions), label):
+        with forbid_changes(provider, "compile", dict.fromkeys(p.nodes[0].graph for p in partitions), label):
             compiled: list[CompiledPartition | BaseException] = list(provider.compile(partitions))
     except GraphChanged:
         raise

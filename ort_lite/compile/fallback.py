@@ -17,7 +17,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
 from ort_lite.partition.assignment import Hop
 from ort_lite.partition.borders import route
-from ort_lite.provider.current import CURRENT, checked_by_run
+from ort_lite.provider.current import CURRENT, stop_with_run
 from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
 from ort_lite.record import Record
 
@@ -88,7 +88,7 @@ class Fallback(Wrapper):
         with self._lock:
             if self._made is None:
                 try:
-                    with checked_by_run(CURRENT.options):
+                    with stop_with_run(CURRENT.options):
                         self._made = self._alternatives.executable(partition)
                 except RunTerminated:
                     raise

@@ -15,7 +15,7 @@ from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.abilities import consumes_constants, restores
-from ort_lite.provider.ask import ask, labels_of, shown
+from ort_lite.provider.ask import ask, format_answer, labels_of
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _restorer(one: "Restores", value: Value, name: str) -> Callable[[], Any]:
     except Exception as error:
         raise ProviderError(f"{name}: restorer failed for {value.name!r}: {format_error(error)}") from error
     if not callable(found):
-        raise ProviderError(f"{name}: restorer returned {shown(found)} for {value.name!r}; expected a function")
+        raise ProviderError(f"{name}: restorer returned {format_answer(found)} for {value.name!r}; expected a function")
     restorer: Callable[[], Any] = found
     return restorer
 
@@ -215,7 +215,7 @@ def _absorbed(one: "ConsumesConstants", name: str) -> set[Value]:
         raise ProviderError(f"{name}: absorbed failed: {format_error(error)}") from error
     values = list(found) if isinstance(found, Iterable) else [found]
     if not all(isinstance(value, Value) for value in values):
-        raise ProviderError(f"{name}: absorbed is {shown(found)}; expected Values of its constants")
+        raise ProviderError(f"{name}: absorbed is {format_answer(found)}; expected Values of its constants")
     return set(values)
 
 

@@ -10,7 +10,7 @@ from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
-from ort_lite.provider.ask import ask, shown, told_as
+from ort_lite.provider.ask import ask, format_answer, name_errors
 from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Mover:
             self._check_optional()
             return [None]
         given = read_only(x) if hop.source == CPU and self._views else x
-        with told_as(self._who):
+        with name_errors(self._who):
             made = self._copy(given)
         if self._expected is not None:
             return self._expected([made], inputs[1:])
@@ -86,14 +86,14 @@ class AsyncMover(Mover):
         if x is None:
             self._check_optional()
             return [None, None]
-        with told_as(self._who):
+        with name_errors(self._who):
             return self._begun(read_only(x) if hop.source == CPU and self._views else x)
 
     def wait(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: what `begin` returned, the value, and the arrays of the witnesses."""
         made, notification = inputs[:2]
         if notification is not None:
-            with told_as(self._who):
+            with name_errors(self._who):
                 notification.wait_on_host()
         return [made] if self._expected is None else self._expected([made], inputs[3:])
 
@@ -105,7 +105,7 @@ class AsyncMover(Mover):
             begun: Any = cast("CopiesAsync", hop.transfer).copy_async(x, hop.source, hop.destination, handle)
             if not isinstance(begun, tuple) or len(begun) != 2 or not callable(getattr(begun[1], "wait_on_host", None)):
                 wanted = "expected the value and a notification with `wait_on_host`"
-                raise ProviderError(f"{self._who} copy_async returned {shown(begun)}; {wanted}")
+                raise ProviderError(f"{self._who} copy_async returned {format_answer(begun)}; {wanted}")
             made, notification = begun
             if made is None:
                 raise ProviderError(f"{self._who} began None; expected a value in the memory of {hop.destination}")

@@ -10,13 +10,13 @@ from ort_lite.dtypes import to_numpy
 from ort_lite.errors import ProviderError, format_error
 from ort_lite.execute.results import KnownShapes, Wrapper, listed, witnesses
 from ort_lite.graph.graph import Value
-from ort_lite.provider.ask import told_as
+from ort_lite.provider.ask import name_errors
 from ort_lite.provider.provider import Allocator, CompiledPartition, Device, Partition
 
 
 def allocated(memory: Allocator, nbytes: int, who: str) -> Any:
     """A handle. `who` wants it, for messages. Raises RuntimeException where the allocator fails, ProviderError where it gives none."""
-    with told_as(f"{who} allocate"):
+    with name_errors(f"{who} allocate"):
         handle = memory.allocate(nbytes)
     if handle is None:
         raise ProviderError(f"{who} allocate returned None; expected a handle")

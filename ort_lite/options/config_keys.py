@@ -152,7 +152,7 @@ def _of_onnxruntime(kind: str) -> frozenset[str]:
         return frozenset(line.split()[1] for line in file if line.startswith(f"{kind} "))
 
 
-def rounded_by_node(value: str) -> frozenset[str]:
+def types_to_round(value: str) -> frozenset[str]:
     """Return the 16-bit types that are rounded after each node for a value of ROUNDING.
 
     The default rounds types that onnxruntime does not compute. Raises InvalidArgument for an unknown value.

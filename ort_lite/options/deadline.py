@@ -99,7 +99,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def limited(options: RunOptions | None, timeout: float) -> Iterator[RunOptions]:
+def limit_run(options: RunOptions | None, timeout: float) -> Iterator[RunOptions]:
     """Yield options for one run that must end after `timeout` seconds, or earlier if `options` say so.
 
     The time starts here. Raises InvalidArgument for an invalid timeout, and DeadlineExceeded if the run ends because of it.

@@ -9,7 +9,7 @@ from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
-from ort_lite.provider.ask import shown
+from ort_lite.provider.ask import format_answer
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.record import Record
@@ -130,7 +130,8 @@ class Claims:
             right = isinstance(found.minimum, int) and _are_nodes(found.nodes)
         if not right:
             raise ProviderError(
-                f"{self.labels[index]}: get_capability returned {shown(answer)}; expected nodes, and a number of them as `minimum`"
+                f"{self.labels[index]}: get_capability returned {format_answer(answer)}; expected nodes, and a number of them as "
+                "`minimum`"
             )
 
     def _wrong(

@@ -16,7 +16,7 @@ from ort_lite.partition.assembly import Assembly
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
 from ort_lite.partition.constraints import Constraints
-from ort_lite.provider.ask import labels_of, shown
+from ort_lite.provider.ask import format_answer, labels_of
 from ort_lite.provider.provider import ExecutionProvider
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Partitioner:
             raise Fail(f"{name} failed: {format_error(error)}") from error
         if isinstance(found, Assignment) and found.graph is self.graph and found.placements.keys() == greedy.placements.keys():
             return found
-        came = "an Assignment of other nodes" if isinstance(found, Assignment) else shown(found)
+        came = "an Assignment of other nodes" if isinstance(found, Assignment) else format_answer(found)
         raise Fail(f"{name} returned {came}; expected the Assignment that it was given, or one that `again` made")
 
     def _giving_back(self, forbidden: Collection[str], nodes: Mapping[tuple[str, Node], str]) -> Assignment | None:

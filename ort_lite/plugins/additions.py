@@ -15,7 +15,7 @@ Key = tuple[str, str]
 """The domain and type of an operator."""
 
 
-def added_rules(rules: Iterable[ShapeRule | RuleFamily], known: ShapeRules) -> list[ShapeRule | RuleFamily]:
+def new_rules(rules: Iterable[ShapeRule | RuleFamily], known: ShapeRules) -> list[ShapeRule | RuleFamily]:
     """Return the rules for operators that `known` has neither a rule nor a schema for; a warning names the others."""
     added: list[ShapeRule | RuleFamily] = []
     for rule in rules:
@@ -29,7 +29,7 @@ def added_rules(rules: Iterable[ShapeRule | RuleFamily], known: ShapeRules) -> l
     return added
 
 
-def added_schemas(schemas: Iterable[OpSchema | SchemaSource], known: ShapeRules) -> list[OpSchema | SchemaSource]:
+def new_schemas(schemas: Iterable[OpSchema | SchemaSource], known: ShapeRules) -> list[OpSchema | SchemaSource]:
     """Return the schemas of operators that `known` has neither a rule nor a schema for; a warning names others, except in files."""
     added: list[OpSchema | SchemaSource] = []
     for schema in schemas:

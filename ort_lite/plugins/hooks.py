@@ -22,10 +22,10 @@ def answers_of(plugins: list[Any], hook: str) -> list[Any]:
                 manager.register(plugin, name=str(id(plugin)))
             except Exception as error:
                 raise ProviderError(f"plugin {getattr(plugin, '__name__', plugin)}: {hook}: {format_error(error)}") from error
-    return [answer for answer in _asked(manager, hook) if answer is not None]
+    return [answer for answer in _call_hook(manager, hook) if answer is not None]
 
 
-def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
+def _call_hook(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
     """Call a hook of each plugin in order. Raises ProviderError naming the plugin and the hook."""
     fits, expected = _elements(hook)
     answers = []

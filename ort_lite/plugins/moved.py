@@ -1,7 +1,7 @@
 """Earlier dotted paths of modules and names, which still work but warn.
 
 Programs, providers and pickles of earlier releases use them. `ort_lite/__init__.py` calls `spec_of` for a module that is not
-found otherwise; modules that a name has left call `moved_name`.
+found otherwise; modules that a name has left call `resolve_name`.
 """
 
 import sys
@@ -84,7 +84,7 @@ def spec_of(name: str) -> ModuleSpec | None:
     return ModuleSpec(name, loader, is_package=hasattr(real, "__path__"))
 
 
-def moved_name(module: str, name: str) -> Any:
+def resolve_name(module: str, name: str) -> Any:
     """Return a name that moved out of a module, with a DeprecationWarning. Raises AttributeError for anything else."""
     home = NAMES.get(f"{module}.{name}".removeprefix("ort_lite."))
     if home is None:

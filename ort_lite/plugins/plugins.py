@@ -25,7 +25,7 @@ from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
 from ort_lite.inference.traits import Traits
 from ort_lite.options.config_keys import INSTALLED_TRANSFORMS
-from ort_lite.plugins.additions import added_rules, added_schemas
+from ort_lite.plugins.additions import new_rules, new_schemas
 from ort_lite.plugins.entry_points import PROVIDERS, TRANSFORMS, EntryPoint, is_provider, scan
 from ort_lite.plugins.hooks import answers_of
 
@@ -91,22 +91,22 @@ class Registry:
 
         `installed` may contain ALL. Raises InvalidArgument for a name that no installed plugin has.
         """
-        return [transform for answer in self._answers_to("ort_lite_transforms", installed) for transform in answer]
+        return [transform for answer in self._ask("ort_lite_transforms", installed) for transform in answer]
 
     def fusions(self, installed: Collection[str] = ()) -> "list[Transform]":
         """Return all transforms for partitions of providers that ask for them, from the same plugins as `transforms`."""
-        return [transform for answer in self._answers_to("ort_lite_fusions", installed) for transform in answer]
+        return [transform for answer in self._ask("ort_lite_fusions", installed) for transform in answer]
 
     def shape_rules(self) -> ShapeRules:
         """Return all shape rules and schemas, created once. Those of installed plugins add operators and change none."""
         if self._rules is None:
-            rules, schemas = self._own_answers("ort_lite_shape_rules"), self._own_answers("ort_lite_schemas")
-            if self._installed(TRANSFORMS):
+            rules, schemas = self._ask_own("ort_lite_shape_rules"), self._ask_own("ort_lite_schemas")
+            if self._entry_points(TRANSFORMS):
                 known = ShapeRules(_flat(rules), Schemas(_listed(schemas)))
-                rules = [*rules, added_rules(_flat(self._installed_answers("ort_lite_shape_rules")), known)]
-                schemas = [*schemas, added_schemas(_listed(self._installed_answers("ort_lite_schemas")), known)]
-            rules = [*rules, *self._registered_answers("ort_lite_shape_rules")]
-            schemas = [*schemas, *self._registered_answers("ort_lite_schemas")]
+                rules = [*rules, new_rules(_flat(self._ask_installed_plugins("ort_lite_shape_rules")), known)]
+                schemas = [*schemas, new_schemas(_listed(self._ask_installed_plugins("ort_lite_schemas")), known)]
+            rules = [*rules, *self._ask_registered_plugins("ort_lite_shape_rules")]
+            schemas = [*schemas, *self._ask_registered_plugins("ort_lite_schemas")]
             self._rules = ShapeRules(_flat(rules), Schemas(_listed(schemas)))
         return self._rules
 
@@ -116,21 +116,21 @@ class Registry:
 
     def cast_insertion(self) -> "CastInsertion":
         """Return the function that puts Casts around nodes. Raises ProviderError if no plugin has one."""
-        answers: list[CastInsertion] = self._answers_to("ort_lite_cast_insertion")
+        answers: list[CastInsertion] = self._ask("ort_lite_cast_insertion")
         if not answers:
             raise ProviderError("no plugin implements the hook ort_lite_cast_insertion; ort_lite_transforms should")
         return answers[0]
 
     def older_form(self) -> "OlderForm":
         """Return the function that decomposes newer operators. Raises ProviderError if no plugin has one."""
-        answers: list[OlderForm] = self._answers_to("ort_lite_older_form")
+        answers: list[OlderForm] = self._ask("ort_lite_older_form")
         if not answers:
             raise ProviderError("no plugin implements the hook ort_lite_older_form; ort_lite_transforms should")
         return answers[0]
 
     def layout_conversion(self) -> "LayoutConversion":
         """Return the conversion to channels-last. Raises ProviderError if no plugin has one."""
-        answers: list[LayoutConversion] = self._answers_to("ort_lite_layout_conversion")
+        answers: list[LayoutConversion] = self._ask("ort_lite_layout_conversion")
         if not answers:
             raise ProviderError("no plugin implements the hook ort_lite_layout_conversion; ort_lite_transforms should")
         return answers[0]
@@ -144,18 +144,18 @@ class Registry:
 
         if name in PLANNERS:
             return PLANNERS[name]
-        found = self._hooked_planners()
+        found = self._plugin_planners()
         if name not in found:
             known = (*PLANNERS, *found)
             raise InvalidArgument(f"no memory planner is called {name!r}{hint(name, known)} (known: {', '.join(known)})")
         return found[name]
 
-    def _hooked_planners(self) -> "dict[str, MemoryPlanner]":
+    def _plugin_planners(self) -> "dict[str, MemoryPlanner]":
         """Return the planners of plugins by name; the first of two wins. Raises ProviderError for other objects."""
         from ort_lite.memory.planning.planner import MemoryPlanner
 
         found: dict[str, MemoryPlanner] = {}
-        for planner in (planner for answer in self._answers_to("ort_lite_memory_planners") for planner in answer):
+        for planner in (planner for answer in self._ask("ort_lite_memory_planners") for planner in answer):
             if not isinstance(planner, MemoryPlanner) or not planner.name:
                 raise ProviderError(f"ort_lite_memory_planners gave {planner!r}; expected MemoryPlanner objects with a name")
             found.setdefault(planner.name, planner)
@@ -191,12 +191,12 @@ class Registry:
         """Return the sorted names of all providers that can be named, including those with `default = False`."""
         return self._all_names()
 
-    def announced_providers(self) -> list[str]:
+    def list_provider_names(self) -> list[str]:
         """Return the sorted names of installed and registered providers without importing them.
 
         A plugin module is represented by the name of its entry point.
         """
-        return sorted({*self._registered, *(entry.name for entry in self._installed(PROVIDERS))})
+        return sorted({*self._registered, *(entry.name for entry in self._entry_points(PROVIDERS))})
 
     def origin(self, name: str) -> str:
         """Return the origin of a provider: a distribution with its version, "ort-lite", or "registered in this process"."""
@@ -204,9 +204,9 @@ class Registry:
             return "registered in this process"
         if name in BUILT_IN_PROVIDERS:
             return f"ort-lite {__version__}"
-        entries = self._installed(PROVIDERS)
+        entries = self._entry_points(PROVIDERS)
         named = [entry for entry in entries if entry.name == name and entry.is_object]
-        cls = None if named else self._hooked().get(name)
+        cls = None if named else self._plugin_providers().get(name)
         asked = [entry for entry in entries if cls is not None and entry.value.strip() == cls.__module__]
         found = next(iter(named or asked), None)
         return " ".join(os.path.basename(found.origin).rpartition(".")[0].split("-")[:2]) if found else "a plugin"
@@ -215,7 +215,7 @@ class Registry:
         if name in self._registered:
             return self._registered[name]
         if name not in self._loaded:
-            found = self._load(name) or self._hooked().get(name)
+            found = self._load(name) or self._plugin_providers().get(name)
             if found is None:
                 return None
             self._loaded[name] = found
@@ -224,44 +224,44 @@ class Registry:
     def _load(self, name: str) -> "type[ExecutionProvider] | None":
         """Load the provider from its entry point. Built-in names need no scan."""
         entries = [EntryPoint(PROVIDERS, name, BUILT_IN_PROVIDERS[name], "ort-lite")] if name in BUILT_IN_PROVIDERS else []
-        for entry in entries or self._installed(PROVIDERS):
+        for entry in entries or self._entry_points(PROVIDERS):
             if entry.name == name and entry.is_object:
                 return entry.load_provider()
         return None
 
     def _all_names(self) -> list[str]:
-        entries = [entry.name for entry in self._installed(PROVIDERS) if entry.is_object]
-        return sorted({*self._registered, *BUILT_IN_PROVIDERS, *entries, *self._hooked()})
+        entries = [entry.name for entry in self._entry_points(PROVIDERS) if entry.is_object]
+        return sorted({*self._registered, *BUILT_IN_PROVIDERS, *entries, *self._plugin_providers()})
 
-    def _hooked(self) -> "dict[str, type[ExecutionProvider]]":
+    def _plugin_providers(self) -> "dict[str, type[ExecutionProvider]]":
         """Return the providers of plugins by name; the first of two wins."""
         found: dict[str, type[ExecutionProvider]] = {}
-        for answer in self._answers_to("ort_lite_providers"):
+        for answer in self._ask("ort_lite_providers"):
             for cls in answer:
                 found.setdefault(cls.name, cls)
         return found
 
-    def _installed(self, group: str) -> list[EntryPoint]:
+    def _entry_points(self, group: str) -> list[EntryPoint]:
         """Return the entry points of other distributions."""
         if self._entries is None:
             self._entries = scan(sys.path if self._paths is None else self._paths)
         own = {*BUILT_IN_PROVIDERS.values(), *BUILT_IN_TRANSFORMS.values()}
         return [entry for entry in self._entries if entry.group == group and entry.value not in own]
 
-    def _answers_to(self, hook: str, installed: Collection[str] = ()) -> list[Any]:
+    def _ask(self, hook: str, installed: Collection[str] = ()) -> list[Any]:
         """Return the answers of ort_lite's own, installed and registered plugins, without None."""
         key = hook, frozenset(installed)
         if key not in self._answers:
-            own, registered = self._own_answers(hook), self._registered_answers(hook)
-            self._answers[key] = [*own, *self._installed_answers(hook, installed), *registered]
+            own, registered = self._ask_own(hook), self._ask_registered_plugins(hook)
+            self._answers[key] = [*own, *self._ask_installed_plugins(hook, installed), *registered]
         return self._answers[key]
 
-    def _own_answers(self, hook: str) -> list[Any]:
+    def _ask_own(self, hook: str) -> list[Any]:
         """Return the answers of ort_lite's own plugins, which are called without pluggy."""
         built_in = [import_module(value) for value in BUILT_IN_TRANSFORMS.values()]
         return _present(getattr(module, hook)() for module in built_in if hasattr(module, hook))
 
-    def _installed_answers(self, hook: str, names: Collection[str] = ()) -> list[Any]:
+    def _ask_installed_plugins(self, hook: str, names: Collection[str] = ()) -> list[Any]:
         """Return the answers of installed plugins that are not also registered.
 
         A plugin that cannot be imported is skipped with a warning.
@@ -275,21 +275,21 @@ class Registry:
                 warnings.warn(f"{describe(error)}; its hooks are not called", RuntimeWarning, stacklevel=2)
         return answers_of([found for found in plugins if not any(found is one for one in self._plugins)], hook)
 
-    def _registered_answers(self, hook: str) -> list[Any]:
+    def _ask_registered_plugins(self, hook: str) -> list[Any]:
         return answers_of(self._plugins, hook)
 
     def _modules(self, hook: str) -> list[EntryPoint]:
         """Return the installed plugins to ask. Provider modules are imported only for the providers' hook."""
-        modules = self._installed(TRANSFORMS)
+        modules = self._entry_points(TRANSFORMS)
         if hook == "ort_lite_providers":
-            modules += [entry for entry in self._installed(PROVIDERS) if not entry.is_object]
+            modules += [entry for entry in self._entry_points(PROVIDERS) if not entry.is_object]
         return modules
 
     def _request(self, names: Collection[str]) -> list[EntryPoint]:
         """Return the installed plugins with these names. Raises InvalidArgument for an unknown name."""
         if not names:
             return []
-        entries = self._installed(TRANSFORMS)
+        entries = self._entry_points(TRANSFORMS)
         known = [entry.name for entry in entries]
         for name in sorted(set(names) - {ALL, *known}):
             raise InvalidArgument(
@@ -328,5 +328,5 @@ memory_planner = _process.memory_planner
 provider = _process.provider
 available_providers = _process.available_providers
 installed_providers = _process.installed_providers
-announced_providers = _process.announced_providers
+list_provider_names = _process.list_provider_names
 origin = _process.origin

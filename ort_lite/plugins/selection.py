@@ -12,7 +12,7 @@ from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
 from ort_lite.options.policies import Policy
 from ort_lite.plugins import plugins
-from ort_lite.provider.ask import ask, shown
+from ort_lite.provider.ask import ask, format_answer
 from ort_lite.provider.provider import API_VERSION, ExecutionProvider
 from ort_lite.record import Record
 
@@ -93,7 +93,7 @@ def set_default_providers(providers: Sequence[ProviderEntry] | Literal["all"]) -
     entries = tuple(providers)
     for entry, _ in _pairs(entries, None):
         if isinstance(entry, str):
-            _check_known(entry)
+            _check_name(entry)
         elif isinstance(entry, ExecutionProvider):
             raise InvalidArgument(f"set_default_providers: {_name(entry)} came as an instance; expected its name or its class")
     _PROCESS.default = entries
@@ -106,7 +106,9 @@ def default_providers() -> list[str]:
     return [*dict.fromkeys(name for name in names if name != DEFAULT), DEFAULT]
 
 
-def _wanted(entries: Sequence[ProviderEntry] | None, default: Sequence[ProviderEntry] | None) -> Sequence[ProviderEntry]:
+def _default_entries(
+    entries: Sequence[ProviderEntry] | None, default: Sequence[ProviderEntry] | None
+) -> Sequence[ProviderEntry]:
     return entries if entries is not None else default if default is not None else plugins.available_providers()
 
 
@@ -119,7 +121,7 @@ def readable(
     provider alone with a warning, as in onnxruntime. In a strict session it raises InvalidArgument.
     """
     try:
-        _pairs(_wanted(entries, _PROCESS.default), provider_options)
+        _pairs(_default_entries(entries, _PROCESS.default), provider_options)
     except InvalidArgument as error:
         if options.strict:
             raise
@@ -144,7 +146,7 @@ def select(
     notes: list[str] = []
     seen: list[tuple[Any, dict[str, Any]]] = []
     default, strict = _PROCESS.default, options.strict
-    wanted = _wanted(entries, default)
+    wanted = _default_entries(entries, default)
     listed = entries is not None or default is not None
     for entry, chosen in _pairs(wanted, provider_options):
         if any(entry == other and _alike(chosen, theirs) for other, theirs in seen):
@@ -176,7 +178,7 @@ def _tell_left_out(used: Collection[str], options: SessionOptions) -> None:
     """Log the installed providers that a session without a list does not use, once per set."""
     if not log.hears(options, log.INFO):
         return
-    names = [name for name in plugins.announced_providers() if name not in (*used, DEFAULT)]
+    names = [name for name in plugins.list_provider_names() if name not in (*used, DEFAULT)]
     with _PROCESS.lock:
         new = bool(names) and frozenset(names) not in _PROCESS.logged
         _PROCESS.logged.add(frozenset(names))
@@ -188,7 +190,7 @@ def _tell_left_out(used: Collection[str], options: SessionOptions) -> None:
 def _keys(provider: ExecutionProvider) -> Collection[str]:
     keys: Any = provider.config_keys
     if isinstance(keys, str) or not isinstance(keys, Collection) or not all(isinstance(key, str) for key in keys):
-        raise ProviderError(f"{_name(provider)}: config_keys is {shown(keys)}; expected names of config entries").about(
+        raise ProviderError(f"{_name(provider)}: config_keys is {format_answer(keys)}; expected names of config entries").about(
             provider=_name(provider)
         )
     return keys
@@ -204,7 +206,7 @@ def _alike(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
 
 def _create(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[ExecutionProvider | None, str]:
     """Create a provider, or return None and the reason for leaving it out."""
-    if isinstance(entry, str) and not _installed(entry):
+    if isinstance(entry, str) and not _is_installed(entry):
         why = _missing(entry)
         if policy.required:
             raise ProviderError(f"{entry} is required and {why}: install its package, or {WITHOUT_IT}").about(provider=entry)
@@ -235,7 +237,7 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
         _check_attributes(entry)
         return entry
     if isinstance(entry, str):
-        _check_known(entry)
+        _check_name(entry)
         entry = plugins.provider(entry)
     _check_version(entry)
     try:
@@ -259,7 +261,7 @@ def _refusal(entry: Any, options: Mapping[str, Any], error: Exception) -> OrtLit
     if isinstance(error, NoDevice) or (isinstance(error, OrtLiteError) and name in describe(error)):
         return error.about(provider=name)
     kind = InvalidArgument if isinstance(error, InvalidArgument) else ProviderError
-    text = f"{name} could not be created with options {shown(dict(options))}: {format_error(error)}"
+    text = f"{name} could not be created with options {format_answer(dict(options))}: {format_error(error)}"
     return kind(text).about(provider=name).like(error)
 
 
@@ -279,7 +281,7 @@ def _check_attributes(provider: ExecutionProvider) -> None:
 def _check_version(cls: Any) -> None:
     """Raise ProviderError for a provider of another major or a newer minor API version, or with an invalid name."""
     if not isinstance(getattr(cls, "name", ""), str):
-        raise ProviderError(f"{cls.__name__}: name is {shown(cls.name)}; expected a text")
+        raise ProviderError(f"{cls.__name__}: name is {format_answer(cls.name)}; expected a text")
     theirs = str(getattr(cls, "api_version", API_VERSION))
     if "#" in getattr(cls, "name", ""):
         raise ProviderError(f"{cls.name} is no name for a provider: sessions number instances of one name with #")
@@ -310,9 +312,11 @@ def _pairs(
     if isinstance(entries, str):
         raise InvalidArgument(f"providers={entries!r}: expected a list, e.g. [{entries!r}]")
     if isinstance(entries, Mapping) or not isinstance(entries, Collection):
-        raise InvalidArgument(f"providers={shown(entries)}: expected a list of names or (name, options)")
+        raise InvalidArgument(f"providers={format_answer(entries)}: expected a list of names or (name, options)")
     if provider_options is not None and not _lists_options(provider_options):
-        raise InvalidArgument(f"provider_options={shown(provider_options)}: expected a list of dicts, one for each provider")
+        raise InvalidArgument(
+            f"provider_options={format_answer(provider_options)}: expected a list of dicts, one for each provider"
+        )
     if provider_options is not None and len(provider_options) != len(entries):
         lengths = f"{len(provider_options)} provider_options for {len(entries)} providers"
         raise InvalidArgument(f"{lengths}: expected as many, in the same order")
@@ -333,13 +337,13 @@ def _lists_options(provider_options: Any) -> bool:
     return isinstance(provider_options, Sequence) and all(isinstance(options, Mapping) for options in provider_options)
 
 
-def _installed(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     """Return True if the provider is installed. The default provider needs no lookup, which takes time."""
     return name == DEFAULT or name in plugins.installed_providers()
 
 
-def _check_known(name: str) -> None:
-    if not _installed(name):
+def _check_name(name: str) -> None:
+    if not _is_installed(name):
         installed = plugins.installed_providers()
         meant = hint(name, (*KNOWN, *installed))
         raise InvalidArgument(f"no execution provider is called {name!r}{meant} (installed: {', '.join(installed)})")

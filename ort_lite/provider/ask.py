@@ -44,13 +44,13 @@ def ask(
     if hook in _ANSWERS:
         fits, expected = _ANSWERS[hook]
         if not fits(answer):
-            raise ProviderError(f"{name}: {hook} returned {shown(answer)}; expected {expected}").about(
-                provider=name, expected=expected, got=shown(answer)
+            raise ProviderError(f"{name}: {hook} returned {format_answer(answer)}; expected {expected}").about(
+                provider=name, expected=expected, got=format_answer(answer)
             )
     return answer
 
 
-def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -> Any:
+def ask_object(made: Any, method: str, maker: str, expected: type | None = None) -> Any:
     """made.method(), of something that a provider made: a compiled partition, an allocator. `maker` says whose it is.
 
     Raises ProviderError from what it raised, and for an answer that is not `expected`.
@@ -61,12 +61,12 @@ def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -
         checkpoint()
         raise ProviderError(f"{maker}: {method} failed: {format_error(raised)}") from raised
     if expected is not None and not isinstance(answer, expected):
-        raise ProviderError(f"{maker}: {method} returned {shown(answer)}; expected a {expected.__name__}")
+        raise ProviderError(f"{maker}: {method} returned {format_answer(answer)}; expected a {expected.__name__}")
     return answer
 
 
 @contextmanager
-def told_as(what: str) -> Iterator[None]:
+def name_errors(what: str) -> Iterator[None]:
     """Name a call of a transfer or allocator in its errors.
 
     ort_lite's own errors keep their class; others become a RuntimeException saying that `what` failed.
@@ -86,7 +86,7 @@ def who(provider: Any) -> str:
     return name if isinstance(name, str) and name else type(provider).__name__
 
 
-def shown(answer: Any) -> str:
+def format_answer(answer: Any) -> str:
     """Return the repr of an answer for a message, shortened if it is long."""
     text = repr(answer)
     return text if len(text) <= 80 else f"{text[:77]}... ({type(answer).__name__})"

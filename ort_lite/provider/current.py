@@ -69,7 +69,7 @@ def as_in(options: RunOptions | None, watch: Callable[[Any], Any] | None) -> Ite
 
 
 @contextmanager
-def checked_by_run(options: RunOptions | None) -> Iterator[None]:
+def stop_with_run(options: RunOptions | None) -> Iterator[None]:
     """Let checkpoints inside the block raise when a run with these options must end.
 
     Used around work that a run does as session creation does.

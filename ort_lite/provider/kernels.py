@@ -179,13 +179,13 @@ class KernelChain:
             for value in step.dead:
                 del values[value]
         outputs = [values[value] for value in self._partition.outputs]
-        return outputs if self._device != CPU else list(map(self._returned, self._partition.outputs, outputs))
+        return outputs if self._device != CPU else list(map(self._own_output, self._partition.outputs, outputs))
 
     def facts(self) -> dict[str, int | str]:
         """Return the number of kernels."""
         return {"kernels": len(self._steps)}
 
-    def _returned(self, value: Value, result: Any) -> Any:
+    def _own_output(self, value: Value, result: Any) -> Any:
         """Return a contiguous array that the caller owns: NumPy kernels may return views."""
         if value in self._shared:
             return np.array(result)
@@ -224,7 +224,7 @@ def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], 
         host = tuple(i for i in one.host_inputs if i < len(node.inputs))
         out = memory.overwritten(k, node, one)
         steps.append(_Step(node, one.make(node), host, frozenset(one.host_outputs), out, tuple(dead.get(k, ()))))
-    return steps, memory.shared()
+    return steps, memory.outputs_in_shared_memory()
 
 
 class _Memory:
@@ -268,7 +268,7 @@ class _Memory:
                 return source
         return None
 
-    def shared(self) -> frozenset[Value]:
+    def outputs_in_shared_memory(self) -> frozenset[Value]:
         """Return the partition's outputs that share memory with an input, a constant or an earlier output."""
         taken = {self.root(value) for value in (*self._partition.inputs, *self._partition.constants)}
         found = set()

@@ -11,10 +11,10 @@ def subgraph(partition: Partition) -> Graph:
 
     Raises RuntimeException for a constant that was released.
     """
-    return copied(partition)[0]
+    return copy_nodes(partition)[0]
 
 
-def copied(partition: Partition) -> tuple[Graph, dict[Value, Value], Names]:
+def copy_nodes(partition: Partition) -> tuple[Graph, dict[Value, Value], Names]:
     """Do the same as `subgraph`, and return the copy of each value and the names in use there."""
     made = [value for node in partition.nodes for value in node.outputs if value is not None]
     fresh = Names(Graph())

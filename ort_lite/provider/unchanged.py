@@ -21,13 +21,13 @@ class GraphChanged(ProviderError):
 
 def capabilities(provider: ExecutionProvider, view: GraphView, label: str = "") -> list[Capability | Rejection]:
     """Return the answers of `get_capability`. Raises the errors of `ask`, and GraphChanged if it changed the graph."""
-    with unchanged(provider, "get_capability", [view.graph], label):
+    with forbid_changes(provider, "get_capability", [view.graph], label):
         answers: list[Capability | Rejection] = ask(provider, "get_capability", view, label=label)
     return answers
 
 
 @contextmanager
-def unchanged(provider: ExecutionProvider, hook: str, graphs: Iterable[Graph | None], label: str = "") -> Iterator[None]:
+def forbid_changes(provider: ExecutionProvider, hook: str, graphs: Iterable[Graph | None], label: str = "") -> Iterator[None]:
     """Raise GraphChanged, naming provider, hook and place, if the graphs differ after the block. O(nodes).
 
     Providers with `exact` are not checked.

@@ -9,6 +9,6 @@ __all__ = ["Session"]
 
 def __getattr__(name: str) -> Any:
     """Resolve a name that has moved to another module."""
-    from ort_lite.plugins.moved import moved_name
+    from ort_lite.plugins.moved import resolve_name
 
-    return moved_name(__name__, name)
+    return resolve_name(__name__, name)

@@ -30,7 +30,7 @@ def check_fallback(assignment: Assignment, options: SessionOptions) -> None:
         raise Fail(f"{DISABLE_CPU_FALLBACK} is set, and {DEFAULT} would run {some}:\n" + "\n".join(lines))
 
 
-def check_compiled(assignment: Assignment, options: SessionOptions) -> None:
+def check_compilation(assignment: Assignment, options: SessionOptions) -> None:
     """Raise ModelRequiresCompilation if the config disables compiling and a partition would have to be compiled.
 
     EPContext nodes, partitions of kernel providers and those of the default provider are exempt.
@@ -47,7 +47,7 @@ def check_compiled(assignment: Assignment, options: SessionOptions) -> None:
         raise ModelRequiresCompilation(f"{DISABLE_COMPILE} is set, and {why}:\n" + "\n".join(lines))
 
 
-def check_used(chosen: Selection, assignment: Assignment) -> list[str]:
+def check_usage(chosen: Selection, assignment: Assignment) -> list[str]:
     """Return one message for each listed provider that runs no node, with its most frequent reasons.
 
     The default provider may stay unused. Raises ProviderError for the first unused provider that is required.
@@ -72,11 +72,13 @@ def _reasons(label: str, assignment: Assignment) -> str:
     if not reasons:
         return "no node is left of the model once it is optimized"
     kinds = Counter((reason.verdict, reason.code) for reason in reasons).most_common()
-    shown = [_shown(count, [each for each in reasons if (each.verdict, each.code) == kind]) for kind, count in kinds[:_MOST]]
+    shown = [
+        _format_reasons(count, [each for each in reasons if (each.verdict, each.code) == kind]) for kind, count in kinds[:_MOST]
+    ]
     return "; ".join([*shown, *_more(len(kinds) - _MOST)])
 
 
-def _shown(count: int, reasons: list[Reason]) -> str:
+def _format_reasons(count: int, reasons: list[Reason]) -> str:
     details = Counter(map(str, reasons)).most_common()
     text = details[0][0]
     short = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

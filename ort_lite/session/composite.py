@@ -86,11 +86,11 @@ class CompositeProvider(ExecutionProvider):
         partitioner = Partitioner(graph.graph, self.children, graph.rules, constraints_of(self.children))
         claims = partitioner.claim([node for node in graph.graph if node not in offered])
         self._remember(claims)
-        unfit = {node for node in claims.bodies if node in graph.split_bodies or not _inside_is_taken(claims, node)}
+        unfit = {node for node in claims.bodies if node in graph.split_bodies or not _claims_bodies(claims, node)}
         for number in claims.quotient.order():
             nodes = [claims.nodes[k] for k in claims.quotient.members[number]]
             if number not in claims.groups:
-                yield from (self._declined(claims, node) for node in nodes if node in offered)
+                yield from (self._reject(claims, node) for node in nodes if node in offered)
                 continue
             for capability in claims.groups[number].capabilities:
                 if unfit.isdisjoint(capability.nodes):
@@ -98,7 +98,7 @@ class CompositeProvider(ExecutionProvider):
                 else:
                     yield from (Rejection(node, "body", "no child takes all that is inside") for node in capability.nodes)
 
-    def _declined(self, claims: Claims, node: Node) -> Rejection:
+    def _reject(self, claims: Claims, node: Node) -> Rejection:
         reasons = claims.reasons[claims.number[node]].values()
         code = next((reason.code for reason in reasons), "silent")
         return Rejection(node, code, "; ".join(f"{reason.provider} {reason}" for reason in reasons))
@@ -137,7 +137,7 @@ class CompositeProvider(ExecutionProvider):
         for one in partitions:
             try:
                 assignment = self.plan(one)
-                results.append(_made(assignment, compile_assignment(assignment, fuser=self._fuser)))
+                results.append(_create_inside(assignment, compile_assignment(assignment, fuser=self._fuser)))
             except Exception as error:  # noqa: BLE001  this partition alone goes elsewhere
                 checkpoint()
                 results.append(error)
@@ -214,15 +214,15 @@ def _all(node: Node) -> Iterator[Node]:
         yield from body.all_nodes()
 
 
-def _inside_is_taken(claims: Claims, node: Node) -> bool:
+def _claims_bodies(claims: Claims, node: Node) -> bool:
     """Return True if the children claim every node in the node's bodies, at all depths."""
     if node in claims.whole:
         return True
     bodies = claims.bodies[node]
-    return all(None not in body.taken_by and all(_inside_is_taken(body, inner) for inner in body.bodies) for body in bodies)
+    return all(None not in body.taken_by and all(_claims_bodies(body, inner) for inner in body.bodies) for body in bodies)
 
 
-def _made(assignment: Assignment, compiled: Compiled) -> "Inside":
+def _create_inside(assignment: Assignment, compiled: Compiled) -> "Inside":
     stateful = any(hasattr(one, "create_state") for one in compiled.partitions.values())
     return StatefulInside(assignment, compiled) if stateful else Inside(assignment, compiled)
 

@@ -13,7 +13,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.graph.types import TensorType
 from ort_lite.partition.assignment import Hop
 from ort_lite.partition.borders import can_copy
-from ort_lite.provider.ask import ask, told_as, who
+from ort_lite.provider.ask import ask, name_errors, who
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.tensors.device_tensor import DeviceTensor
 
@@ -65,7 +65,7 @@ def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]
             f"{who(provider)}: {type(transfer).__name__} has no at_address, so that there is nothing at {address:#x} of "
             f"{provider.device}; bind an OrtValue"
         )
-    with told_as(f"{who(provider)}: at_address of its data transfer"):
+    with name_errors(f"{who(provider)}: at_address of its data transfer"):
         made = transfer.at_address(address, to_numpy(dtype), shape, provider.device)
     if made is None:
         raise ProviderError(f"{who(provider)}: at_address of its data transfer returned None; expected a value").about(
@@ -87,7 +87,7 @@ def synchronize(tensors: Sequence[DeviceTensor]) -> None:
 
 def _overwrite(tensor: DeviceTensor, x: Any, source: Device) -> None:
     transfer = _transfer(tensor.provider)
-    with told_as(f"{who(tensor.provider)}: overwrite of its data transfer"):
+    with name_errors(f"{who(tensor.provider)}: overwrite of its data transfer"):
         transfer.overwrite(x, source, tensor.device, tensor.value)
 
 

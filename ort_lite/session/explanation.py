@@ -119,7 +119,7 @@ class Explanation(Record):
         lines = list(self.notes)
         for partition in self.assignment.partitions:
             sides = [
-                f"{side} {', '.join(_sized(value.name, nbytes(value)) for value in values)}"
+                f"{side} {', '.join(_format_size(value.name, nbytes(value)) for value in values)}"
                 for side, values in (("in", partition.inputs), ("out", partition.outputs))
                 if values
             ]
@@ -197,5 +197,5 @@ def _why(before: Placement, after: Placement) -> str:
     return f"{before.provider} {known[before.provider]}{rule}"
 
 
-def _sized(name: str, size: Dim | None) -> str:
+def _format_size(name: str, size: Dim | None) -> str:
     return f"{name!r} ({'unknown size' if size is None else f'{size} bytes'})"

@@ -15,7 +15,7 @@ from ort_lite.memory.account import Account
 from ort_lite.options.config_keys import SHRINK
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.abilities import holds_memory, trims
-from ort_lite.provider.ask import ask, ask_made, shown
+from ort_lite.provider.ask import ask, ask_object, format_answer
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.transform.contract import all_graphs
 
@@ -33,7 +33,7 @@ def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
     own: list[Any] = []
     for each in prepared:
         for label, name, partition in _partitions(each):
-            held = _held(partition, name)
+            held = _memory_of(partition, name)
             arrays = [array for array in _unique(held["arrays"]) if _root(array) not in known]
             row = providers.setdefault(label, {"packed_weights": 0, "plans": 0, "plan_bytes": 0})
             row["packed_weights"] += sum(array.nbytes for array in arrays)
@@ -42,7 +42,7 @@ def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
             own += arrays
         for label, provider in each.assignment.providers.items():
             if (allocator := _allocator(provider)) is not None:
-                providers.setdefault(label, {})["allocator"] = dict(ask_made(allocator, "statistics", _of(label), Mapping))
+                providers.setdefault(label, {})["allocator"] = dict(ask_object(allocator, "statistics", _of(label), Mapping))
     return {
         "constants": sum(array.nbytes for array in constants),
         "constants_in_files": mapped,
@@ -60,15 +60,17 @@ def _in_a_file(array: Any) -> bool:
     return span is not None and span.owner is not None and os.path.isabs(span.owner.name)  # a map has its file's path
 
 
-def _held(partition: Any, name: str) -> "Holdings":
+def _memory_of(partition: Any, name: str) -> "Holdings":
     """Return what a compiled partition reports about its memory. Raises ProviderError for a malformed report."""
-    held: Holdings = ask_made(partition, "memory", name, dict)
+    held: Holdings = ask_object(partition, "memory", name, dict)
     if not (
         isinstance(held.get("arrays"), list)
         and all(isinstance(array, np.ndarray) for array in held["arrays"])
         and all(isinstance(held.get(key), int) for key in ("plans", "plan_bytes"))
     ):
-        raise ProviderError(f"{name}: memory returned {shown(held)}; expected arrays, a list of them, plans and plan_bytes")
+        raise ProviderError(
+            f"{name}: memory returned {format_answer(held)}; expected arrays, a list of them, plans and plan_bytes"
+        )
     return held
 
 
@@ -134,14 +136,14 @@ def trim(prepared: Iterable["Prepared"], account: Account) -> None:
 def _trims(prepared: "Prepared") -> Iterator[Callable[[], object]]:
     for name, partition in prepared.compiled.partitions.items():
         if trims(partition):
-            yield partial(ask_made, partition, "trim", name)
+            yield partial(ask_object, partition, "trim", name)
     for label, provider in prepared.assignment.providers.items():
         yield partial(_shrink, provider, label)
 
 
 def _shrink(provider: ExecutionProvider, label: str) -> None:
     if (allocator := _allocator(provider)) is not None:
-        ask_made(allocator, "shrink", _of(label))
+        ask_object(allocator, "shrink", _of(label))
 
 
 def shrinking(
@@ -154,7 +156,7 @@ def shrinking(
     devices: dict[str, list[Any]] = {str(CPU): [account.trim]}
     for label, provider in providers.items():
         if (allocator := _allocator(provider)) is not None:
-            devices.setdefault(str(allocator.device), []).append(partial(ask_made, allocator, "shrink", _of(label)))
+            devices.setdefault(str(allocator.device), []).append(partial(ask_object, allocator, "shrink", _of(label)))
     wanted = [part.strip() for part in text.split(";") if part.strip()]
     for device in wanted:
         if device not in devices:

@@ -9,7 +9,7 @@ from ort_lite.load.proto import same_operator, similar_operator
 from ort_lite.plugins import plugins
 
 
-def as_imported(model: Model) -> Model:
+def convert_to_imports(model: Model) -> Model:
     """Return the model, or a copy whose nodes have the opset versions that the model imports. O(nodes).
 
     A node is converted if its operator means the same in the imported version, or if the hook `ort_lite_older_form` knows an
@@ -23,7 +23,7 @@ def as_imported(model: Model) -> Model:
 
 
 def bring_to_imports(model: Model) -> None:
-    """Convert nodes to the imported opset versions in place (see `as_imported`)."""
+    """Convert nodes to the imported opset versions in place (see `convert_to_imports`)."""
     for node in [node for node in model.graph.all_nodes() if _strange(model, node)]:
         imported = model.opset_imports[node.domain]
         there = same_operator(node.domain, node.op_type, imported, imported)

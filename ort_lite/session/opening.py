@@ -45,7 +45,7 @@ def open_model(
         raise InvalidArgument(f"parse_options came as {type(parse).__name__}, expected ParseOptions")
     elif not parse.copy_misaligned:  # kernels read whole elements
         parse = ParseOptions(**vars(parse) | {"copy_misaligned": True})
-    model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None, supplied=_supplied(options))
+    model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None, supplied=_external_data(options))
     reader = options.context_reader()
     if (reader or isinstance(source, (str, os.PathLike))) and any(map(is_context, model.graph.all_nodes())):
         from ort_lite.session.context import read_files
@@ -74,7 +74,7 @@ def _check_formats(options: SessionOptions) -> None:
         )
 
 
-def _supplied(options: SessionOptions) -> "Supplied | None":
+def _external_data(options: SessionOptions) -> "Supplied | None":
     """Return the external data that the options hold in memory."""
     arrays, files = options.external_initializers
     if not arrays and not files:
@@ -95,7 +95,7 @@ def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
     return source if isinstance(source, pb.ModelProto) and source.ByteSize() <= _KEPT_BYTES else None
 
 
-def save_optimized(model: Model, options: SessionOptions) -> None:
+def save_optimized_model(model: Model, options: SessionOptions) -> None:
     """Write the model to `optimized_model_filepath`, and its weights to the external file that the config names, if any.
 
     Raises InvalidArgument for a malformed size, and NoSuchFile or Fail if a file cannot be written.

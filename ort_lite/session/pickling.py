@@ -39,7 +39,7 @@ def parts(
     return kind, source, options.copy(), given.replace(providers=entries)
 
 
-def made_again(kind: type[Any], source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Any:
+def recreate(kind: type[Any], source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Any:
     """Create the session again. Raises the errors of session creation."""
     more = {"parse_options": given.parse_options, "placement_rules": given.placement_rules, "partitioning": given.partitioning}
     return kind(source, options, given.providers, given.provider_options, **more)
@@ -52,3 +52,7 @@ def _entry(entry: ProviderEntry) -> ProviderEntry:
         return entry
     options: Mapping[str, Any] = {**ask(provider, "get_options"), **(own or {})}
     return type(provider), options
+
+
+made_again = recreate
+"""The name in pickles of earlier releases."""

@@ -18,7 +18,7 @@ from ort_lite.log.events import Stream
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.borders import can_copy, copies, transfers_of
-from ort_lite.provider.ask import shown, who
+from ort_lite.provider.ask import format_answer, who
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.session.device_values import fetch, put
 from ort_lite.session.prepare import Prepared
@@ -43,12 +43,12 @@ class ReadyOnDevices(Ready):
         providers = list(prepared.assignment.providers.values())
         transfers = transfers_of(providers)
         self._providers = {p.device: p for p in reversed(providers) if p.device != CPU}
-        stays = lru_cache(_KEPT)(partial(_reached, frozenset(self._providers), transfers))
+        stays = lru_cache(_KEPT)(partial(_can_reach, frozenset(self._providers), transfers))
         feeds = Feeds(executable.inputs, partial(_anywhere, stays))
         super().__init__(prepared, events, account, feeds=feeds, workers=workers)
         self._values = {value.name: value for value in executable.outputs}
         self._shapes = KnownShapes(executable.outputs, executable.inputs)
-        made = partial(_made, prepared, events, account, self._noted, workers, self._providers, transfers)
+        made = partial(_link_steps, prepared, events, account, self._noted, workers, self._providers, transfers)
         self._steps: _Steps = lru_cache(_KEPT)(made)
 
     def run(
@@ -56,10 +56,10 @@ class ReadyOnDevices(Ready):
     ) -> list[Any]:
         """Run the model. Inputs may be values on devices."""
         if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
-            return self.run_placed(output_names, input_feed, run_options, {})
+            return self.run_on_devices(output_names, input_feed, run_options, {})
         return super().run(output_names, input_feed, run_options)
 
-    def run_placed(
+    def run_on_devices(
         self,
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
@@ -80,7 +80,9 @@ class ReadyOnDevices(Ready):
         seen = set(map(id, values))
         for name, device in wanted.items():
             if device != CPU and name in outputs:
-                outputs[name] = self._kept(self._values[name], outputs[name], self._providers[device], shapes[name], seen)
+                outputs[name] = self._to_device_tensor(
+                    self._values[name], outputs[name], self._providers[device], shapes[name], seen
+                )
         return [outputs[name] for name in output_names or self._names]
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -89,7 +91,7 @@ class ReadyOnDevices(Ready):
             return None
         return super().run_into(input_feed, targets)
 
-    def _kept(
+    def _to_device_tensor(
         self, value: Value, x: Any, provider: ExecutionProvider, shape: tuple[int, ...] | None, seen: set[int]
     ) -> DeviceTensor:
         """Return an output as a device tensor. It is copied if it is also an input or another output."""
@@ -122,12 +124,12 @@ def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> C
     return accept_anywhere
 
 
-def _reached(own: frozenset[Device], transfers: Sequence[DataTransfer], device: Device) -> bool:
+def _can_reach(own: frozenset[Device], transfers: Sequence[DataTransfer], device: Device) -> bool:
     """Return True if the session's own transfers can read a value from the device."""
     return device in own or any(can_copy(transfer, device, CPU) for transfer in transfers)
 
 
-def _made(
+def _link_steps(
     prepared: Prepared,
     events: Stream,
     account: Account,
@@ -166,7 +168,7 @@ def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[in
             f"{about} is a {type(x).__name__} without `shape`, and only the run tells which it has; expected that attribute"
         )
     if not isinstance(found, Sequence) or not all(isinstance(size, (int, np.integer)) for size in found):
-        raise ProviderError(f"{about} says that its shape is {shown(found)}; expected a tuple of numbers")
+        raise ProviderError(f"{about} says that its shape is {format_answer(found)}; expected a tuple of numbers")
     shape = tuple(map(int, found))
     wanted: Sequence[Any] = known if known is not None else value.shape if value.shape is not None else shape
     pairs = zip(shape, wanted, strict=False)

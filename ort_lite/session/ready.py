@@ -69,20 +69,20 @@ class Ready:
         """Call `check` at the beginning of each run from now on. Runs without a check pay nothing."""
         self._check, feeds = check, self._feeds
 
-        def checked(feed: Any) -> list[Any]:
+        def check_and_read(feed: Any) -> list[Any]:
             check()
             return feeds(feed)
 
-        self._feeds = checked
+        self._feeds = check_and_read
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
         """Run the model and return the outputs with these names, or all outputs for None."""
         if run_options is not None and run_options.timeout:
-            from ort_lite.options.deadline import limited
+            from ort_lite.options.deadline import limit_run
 
-            with limited(run_options, run_options.timeout) as own:
+            with limit_run(run_options, run_options.timeout) as own:
                 return self.run(output_names, input_feed, own)
         inputs = self._feeds(input_feed) if run_options is None else self._fed(input_feed, run_options)
         after: tuple[Callable[[], None], ...] = ()
@@ -100,7 +100,7 @@ class Ready:
             outputs = owned(outputs, [*inputs, *self._constants], run_options)
         if not output_names or output_names == self._names:
             return outputs
-        return self._chosen(output_names, outputs)
+        return self._select_outputs(output_names, outputs)
 
     def _fed(self, input_feed: Mapping[str, Any], run_options: RunOptions) -> list[Any]:
         """Convert the inputs of a run that can be cancelled meanwhile."""
@@ -139,7 +139,7 @@ class Ready:
             acting = config_keys.ACTING_IN_RUNS.union(self._config_keys)
             config_keys.note_without_effect(new, acting, "run", options)
 
-    def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
+    def _select_outputs(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
         by_name = dict(zip(self._names, outputs, strict=True))
         self._check_names(names)
         return [by_name[name] for name in names]

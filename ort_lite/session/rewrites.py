@@ -6,7 +6,7 @@ from ort_lite.dtypes import DType
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.schema import NHWC_DOMAIN
-from ort_lite.options.config_keys import ROUNDING, rounded_by_node
+from ort_lite.options.config_keys import ROUNDING, types_to_round
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.changes import Changes
@@ -19,7 +19,7 @@ from ort_lite.session.simplify import apply_transforms, fuser_of, inline_calls
 _WIDER: dict[DType, DType] = {"float16": "float32", "bfloat16": "float32"}
 
 
-def rewrite_unclaimed(
+def rewrite_nodes(
     model: Model, nodes: Sequence[Node], providers: Sequence[ExecutionProvider], options: SessionOptions, changes: Changes
 ) -> bool:
     """Apply the first rewrite that fits nodes which no provider claims. Return True if one was applied.
@@ -64,7 +64,7 @@ def _widen(
     if len(providers) == 1 and fuser_of(options).fuse(model, providers[0], rules_of(providers)):
         return True
     changes.widen(wanted)
-    casts = plugins.cast_insertion()(model.graph, wanted, rounded_by_node(options.config(ROUNDING, "")))
+    casts = plugins.cast_insertion()(model.graph, wanted, types_to_round(options.config(ROUNDING, "")))
     changes.insert(casts, "cast, for a node that nobody runs in its element type")
     return True
 
@@ -78,7 +78,7 @@ def _wider(node: Node, providers: Sequence[ExecutionProvider]) -> DType | None:
     return None
 
 
-def preferred_layouts(assignment: Assignment, changes: Changes) -> dict[Node, str]:
+def find_layouts(assignment: Assignment, changes: Changes) -> dict[Node, str]:
     """Return the nodes whose provider prefers them channels-last, with that provider. Each node is offered once."""
     default = ExecutionProvider.preferred_layout
     able = {label: p for label, p in assignment.providers.items() if type(p).preferred_layout is not default}

@@ -140,7 +140,7 @@ class Session:
             Cancelled: `RunOptions.terminate` was set.
         """
         if timeout is not None or verify is not None:
-            return self._run_watched(output_names, input_feed, run_options, verify, timeout)
+            return self._run_with_limits(output_names, input_feed, run_options, verify, timeout)
         if run_options is not None:
             input_feed = run_options.extend_feed(input_feed)
         state = self._state
@@ -149,7 +149,7 @@ class Session:
             return ready.run(output_names, input_feed, run_options)
         return state.ready.run(output_names, input_feed, run_options)
 
-    def _run_watched(
+    def _run_with_limits(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
@@ -159,9 +159,9 @@ class Session:
     ) -> list[Any]:
         """Run with a timeout, with verification, or both."""
         if timeout is not None:
-            from ort_lite.options.deadline import limited
+            from ort_lite.options.deadline import limit_run
 
-            with limited(options, timeout) as own:
+            with limit_run(options, timeout) as own:
                 return self.run(names, feed, own, verify=verify)
         assert verify is not None
         ready, feed = self._ready_for(feed, options)
@@ -189,7 +189,7 @@ class Session:
             return None
         return state.ready.run_into(input_feed, targets)
 
-    def _run_placed(
+    def _run_on_devices(
         self,
         names: Sequence[str],
         feed: Mapping[str, Any],
@@ -202,7 +202,7 @@ class Session:
             from ort_lite.session.placed import ReadyOnDevices
 
             if isinstance(ready, ReadyOnDevices):
-                return ready.run_placed(names, feed, options, wanted)
+                return ready.run_on_devices(names, feed, options, wanted)
         return ready.run(names, feed, options)
 
     def _devices(self) -> dict[Device, ExecutionProvider]:
@@ -241,7 +241,7 @@ class Session:
             state = self._state
             if state.prepared is None:
                 return
-            self._state = state.closed(failures)
+            self._state = state.after_closing(failures)
             forms = state.forms()
             state.account.close()
         if state.workers is not None:
@@ -289,9 +289,9 @@ class Session:
         """
         if self._state.prepared is None:
             raise RuntimeException("the session is closed")
-        from ort_lite.session.pickling import made_again, parts
+        from ort_lite.session.pickling import parts, recreate
 
-        return made_again, parts(type(self), self._kept, self._state.options, self._arguments, self._own_params)
+        return recreate, parts(type(self), self._kept, self._state.options, self._arguments, self._own_params)
 
     def __enter__(self) -> Self:
         return self
@@ -453,6 +453,6 @@ def _override(
 
 def __getattr__(name: str) -> Any:
     """Resolve a name that has moved to another module."""
-    from ort_lite.plugins.moved import moved_name
+    from ort_lite.plugins.moved import resolve_name
 
-    return moved_name(__name__, name)
+    return resolve_name(__name__, name)

@@ -25,16 +25,16 @@ from ort_lite.partition.assignment import Assignment, label_of
 from ort_lite.plugins import selection
 from ort_lite.plugins.rooms import hook
 from ort_lite.provider.abilities import plans_memory
-from ort_lite.provider.ask import ask_made
-from ort_lite.provider.current import checked_by_run
+from ort_lite.provider.ask import ask_object
+from ort_lite.provider.current import stop_with_run
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg, node_args
-from ort_lite.session.opening import Params, save_optimized
+from ort_lite.session.opening import Params, save_optimized_model
 from ort_lite.session.preparation import Arguments, load_model, open_account
 from ort_lite.session.prepare import Prepared, prepare
 from ort_lite.session.ready import Closed, Ready
-from ort_lite.session.simplify import saved_form
+from ort_lite.session.simplify import form_to_save
 
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
@@ -83,14 +83,14 @@ class SessionState(Record):
     def memory_plans(self) -> dict[str, Any]:
         """Return the memory plan of each partition that has one (see `InferenceSession.memory_plans`)."""
         partitions = {} if self.prepared is None else self.prepared.compiled.partitions
-        return {name: ask_made(p, "memory_plan", name) for name, p in partitions.items() if plans_memory(p)}
+        return {name: ask_object(p, "memory_plan", name) for name, p in partitions.items() if plans_memory(p)}
 
     def forms(self) -> list[Prepared]:
         """Return the compiled forms of the model: with overridable initializers as constants, and as inputs if needed so far."""
         other = self.overriding.made if self.overriding is not None else None
         return [found.prepared for found in (self.ready, other) if isinstance(found, Ready)]
 
-    def closed(self, failures: list[OrtLiteError]) -> "SessionState":
+    def after_closing(self, failures: list[OrtLiteError]) -> "SessionState":
         """Return the state after closing.
 
         The errors of partitions that fail to report their facts are added to `failures`.
@@ -113,7 +113,7 @@ class Overriding:
         """
         with self._lock:
             if self.made is None:
-                with checked_by_run(options):
+                with stop_with_run(options):
                     self.made = self._make(self._source.clone())
             return self.made
 
@@ -143,7 +143,7 @@ def make_state(
         if options.optimized_model_filepath:
             begin_stage("save")
             with span("save_optimized_model"):
-                save_optimized(saved_form(model, chosen.providers, options), options)
+                save_optimized_model(form_to_save(model, chosen.providers, options), options)
         prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span, loaded.writeable)
         types = merged_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
         outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]

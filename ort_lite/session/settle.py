@@ -8,7 +8,7 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.model import Model
 from ort_lite.log.events import Span, no_span
 from ort_lite.native.checkpoint import begin_stage
-from ort_lite.options.config_keys import DISABLE_CPU_FALLBACK, ROUNDING, rounded_by_node
+from ort_lite.options.config_keys import DISABLE_CPU_FALLBACK, ROUNDING, types_to_round
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
@@ -16,8 +16,8 @@ from ort_lite.partition.constraints import Constraints, constraints_of
 from ort_lite.partition.partition import Partitioner
 from ort_lite.plugins.selection import DEFAULT, Selection, rules_of
 from ort_lite.record import Record
-from ort_lite.session.assignment_checks import check_compiled, check_fallback, check_used
-from ort_lite.session.rewrites import convert_layouts, preferred_layouts, rewrite_unclaimed
+from ort_lite.session.assignment_checks import check_compilation, check_fallback, check_usage
+from ort_lite.session.rewrites import convert_layouts, find_layouts, rewrite_nodes
 
 
 class Settled(Record):
@@ -56,28 +56,28 @@ def settle(
     constraints = constraints if constraints is not None else constraints_of(providers, selection.policies)
     partitioner = Partitioner(model.graph, providers, rules_of(providers), constraints)
     improve, forbidden = _strategy(strategy, options)
-    rounded_by_node(options.config(ROUNDING, ""))  # refuses what it cannot read, also where no node is rewritten
+    types_to_round(options.config(ROUNDING, ""))  # refuses what it cannot read, also where no node is rewritten
     while True:
         begin_stage("partition")
         with span("partition") as facts:
             claims = partitioner.claim()
             if unclaimed := claims.unclaimed():
                 if not constraints.release(unclaimed):
-                    if not rewrite_unclaimed(model, unclaimed, providers, options, constraints.changes):
-                        raise _unclaimed_error(partitioner, claims, failure)
+                    if not rewrite_nodes(model, unclaimed, providers, options, constraints.changes):
+                        raise _no_provider_error(partitioner, claims, failure)
                     constraints.graph_changed()
                 continue
             assignment = partitioner.assignment(claims, improve, forbidden)
-            if layouts := preferred_layouts(assignment, constraints.changes):
+            if layouts := find_layouts(assignment, constraints.changes):
                 convert_layouts(model, layouts, constraints.changes)
                 constraints.graph_changed()
                 continue
             check_fallback(assignment, options)
-            warnings = tuple(check_used(selection, assignment))
+            warnings = tuple(check_usage(selection, assignment))
             facts.update(partitions=len(assignment.partitions), copies=sum(len(level.copies) for level in assignment.levels))
         if compiler is None:
             return Settled(assignment, None, warnings)
-        check_compiled(assignment, options)
+        check_compilation(assignment, options)
         begin_stage("compile")
         with span("compile"):
             try:
@@ -100,7 +100,7 @@ def _exclude(error: PartitionsFailed, assignment: Assignment, constraints: Const
         compiler.incidents.report(f"{why}; {nodes} {'goes' if len(partition.nodes) == 1 else 'go'} to the next provider")
 
 
-def _unclaimed_error(partitioner: Partitioner, claims: Claims, failure: PartitionsFailed | None) -> OrtLiteError:
+def _no_provider_error(partitioner: Partitioner, claims: Claims, failure: PartitionsFailed | None) -> OrtLiteError:
     """Return the error for unclaimed nodes, together with a preceding compile error."""
     error = partitioner.error(claims)
     if failure is None or not isinstance(error, NotSupported):

@@ -57,14 +57,14 @@ def apply_transforms(
     if not checked:
         with span("check_form"):
             check_form(model, rules)
-    while model.functions and (calls := _unclaimed_calls(model, providers, rules)):
+    while model.functions and (calls := _calls_without_provider(model, providers, rules)):
         inline_calls(model, calls, providers)
     level = _LEVELS[options.graph_optimization_level]
     disabled = options.disabled_optimizers & names_of(transforms)
     return transform(model, transforms, level, rules=rules, disabled=disabled, span=span)
 
 
-def saved_form(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> Model:
+def form_to_save(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> Model:
     """Return a copy of the model for saving, transformed only as far as onnxruntime would.
 
     Other tools recognize the patterns that it leaves. The model that the session runs is transformed further. Raises the errors
@@ -103,7 +103,7 @@ def inline_calls(model: Model, calls: Collection[Node], providers: Sequence[Exec
     return inline_functions(model.graph, model, set(calls).__contains__, check)
 
 
-def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider], rules: ShapeRules) -> set[Node]:
+def _calls_without_provider(model: Model, providers: Sequence[ExecutionProvider], rules: ShapeRules) -> set[Node]:
     """Return the calls of model-local functions that no provider claims."""
     calls = [n for n in model.graph.all_nodes() if (n.domain, n.op_type, n.overload) in model.functions]
     if not calls:

@@ -119,7 +119,7 @@ def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePoli
     monkeypatch.setattr(plugins, "available_providers", lambda: ["gpu", "npu", "CPUExecutionProvider"])
     options = ort_lite.SessionOptions()
     options.set_provider_selection_policy(policy)
-    (chosen,) = ep_devices.chosen_by(options, {})
+    (chosen,) = ep_devices.select_providers(options, {})
     wanted = {"PREFER_GPU": "gpu", "MAX_PERFORMANCE": "gpu", "PREFER_CPU": "CPUExecutionProvider"}
     expected = wanted.get(policy.name, "CPUExecutionProvider" if policy.name == "DEFAULT" else "npu")
     assert chosen.name == expected

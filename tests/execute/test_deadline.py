@@ -12,7 +12,7 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, RunTerminated, RuntimeException
-from ort_lite.options.deadline import _Clock, limited
+from ort_lite.options.deadline import _Clock, limit_run
 from ort_lite.provider import CompiledPartition, Partition, run_options
 from tests.provider.numpy_provider import NumpyProvider, evaluate
 from tests.threads import join
@@ -156,7 +156,7 @@ def test_a_provider_that_stops_need_not_know_of_deadlines() -> None:
 def test_runs_share_options_and_not_their_deadlines() -> None:
     """The one that is over ends alone."""
     options, ends = limit(0.05), []
-    with limited(options, 60) as long, limited(options, 0.01) as short:
+    with limit_run(options, 60) as long, limit_run(options, 0.01) as short:
         long.on_terminate(lambda: ends.append("long"))
         while not short.terminate:
             time.sleep(0.001)

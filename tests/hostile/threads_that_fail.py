@@ -20,7 +20,7 @@ from ort_lite.compat.background import _pools as pools
 from ort_lite.errors import Cancelled, DeadlineExceeded, RuntimeException
 from ort_lite.native import background, workers
 from ort_lite.native.cpu import host
-from ort_lite.options.deadline import _CLOCK, limited
+from ort_lite.options.deadline import _CLOCK, limit_run
 from ort_lite.provider import RunOptions
 from ort_lite.tools.playground.jobs import Jobs
 from ort_lite_cpu.run.loop import EXECUTE
@@ -91,7 +91,7 @@ def deadline_of_options() -> None:
 def deadline_of_another_run() -> None:
     """Its alarm is the clock's thread's, whatever a provider does when it is told."""
     hook, sys.excepthook = sys.excepthook, lambda *_: None
-    with limited(None, 0.01) as first, first.on_terminate(fail), limited(None, 0.05) as second:
+    with limit_run(None, 0.01) as first, first.on_terminate(fail), limit_run(None, 0.05) as second:
         end = time.monotonic() + 5
         while not second.terminate and time.monotonic() < end:
             time.sleep(0.001)

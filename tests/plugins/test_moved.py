@@ -101,5 +101,5 @@ def test_a_session_that_was_pickled_by_old_names_comes_back() -> None:
         session = pickle.loads(pickled)
     assert type(session) is ort_lite.InferenceSession
     assert session.get_session_options().logid == "mine"
-    assert [each.options for each in session.get_session_options().chosen_providers] == [{"winograd": "0"}]
+    assert [each.options for each in session.get_session_options().provider_choices] == [{"winograd": "0"}]
     np.testing.assert_array_equal(session.run(None, {"x": np.ones(3, np.float32)})[0], -np.ones(3, np.float32))

@@ -105,7 +105,7 @@ def test_providers_are_announced_without_being_imported(tmp_path: Path, install:
     install("bad", "[ort_lite.providers]\nBadExecutionProvider = bad:Bad\nmany = bad\n", "raise AssertionError\n")
     registry = Registry([str(tmp_path)])
     registry.register_provider("MyExecutionProvider", ExecutionProvider)
-    assert registry.announced_providers() == ["BadExecutionProvider", "MyExecutionProvider", "many"]
+    assert registry.list_provider_names() == ["BadExecutionProvider", "MyExecutionProvider", "many"]
 
 
 def test_one_that_does_not_take_part_by_default_is_installed_but_not_available(tmp_path: Path, install: Install) -> None:

@@ -35,7 +35,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Registry(paths=[])
     for cls in (Installed, Optional, CpuStandIn):
         made.register_provider(cls.name, cls)
-    for name in ("provider", "available_providers", "installed_providers", "announced_providers"):
+    for name in ("provider", "available_providers", "installed_providers", "list_provider_names"):
         monkeypatch.setattr(plugins, name, getattr(made, name))
     monkeypatch.setattr(selection, "_PROCESS", selection._Process())
 

@@ -19,7 +19,7 @@ from ort_lite.graph import Node
 from ort_lite.partition.cost.cost_model import CostModel
 from ort_lite.partition.cost.strategy import CostStrategy
 from ort_lite.provider import Capability
-from ort_lite.provider.ask import ask, told_as
+from ort_lite.provider.ask import ask, name_errors
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
 from tests.text_graphs import model
 
@@ -126,11 +126,11 @@ def test_one_node_is_a_capability_too() -> None:
 @pytest.mark.parametrize("error", [InvalidArgument("too long"), OutOfMemory("too long")])
 def test_errors_of_ort_lite_from_a_transfer_keep_their_class_and_name_the_provider(error: OrtLiteError) -> None:
     for _ in range(2):  # the same object twice: it is named once
-        with pytest.raises(type(error)) as caught, told_as("MyExecutionProvider: overwrite"):
+        with pytest.raises(type(error)) as caught, name_errors("MyExecutionProvider: overwrite"):
             raise error
         assert str(caught.value) == "MyExecutionProvider: overwrite: too long"
     with (
         pytest.raises(RuntimeException, match="MyExecutionProvider: overwrite failed: KeyError: 3"),
-        told_as("MyExecutionProvider: overwrite"),
+        name_errors("MyExecutionProvider: overwrite"),
     ):
         raise KeyError(3)

@@ -6,7 +6,7 @@ import pytest
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Graph, Model, Node, TensorType, Value
 from ort_lite.load.save import to_proto
-from ort_lite.session.older_opsets import as_imported, bring_to_imports
+from ort_lite.session.older_opsets import bring_to_imports, convert_to_imports
 
 FLOAT = TensorType("float32", (2, 3))
 
@@ -31,22 +31,22 @@ def model(imported: int, op_type: str, version: int, *, inside: bool = False, **
 
 def test_a_model_whose_nodes_are_of_its_imports_stays_itself() -> None:
     given = model(13, "Relu", 13)
-    assert as_imported(given) is given
+    assert convert_to_imports(given) is given
     same = model(13, "HardSigmoid", 6)  # the operator did not change between the two
-    assert as_imported(same) is same
+    assert convert_to_imports(same) is same
 
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_node_that_means_the_same_takes_the_imported_version_on(inside: bool) -> None:
     given = model(11, "Cast", 13, inside=inside, to=1)
-    made = as_imported(given)
+    made = convert_to_imports(given)
     assert {node.version for node in made.graph.all_nodes()} == {11}
     assert 13 in {node.version for node in given.graph.all_nodes()}, "the model that was given stays as it is"
     onnx.checker.check_model(to_proto(made))
 
 
 def test_a_composed_operator_inside_a_body_is_taken_apart() -> None:
-    made = as_imported(model(11, "HardSwish", 14, inside=True))
+    made = convert_to_imports(model(11, "HardSwish", 14, inside=True))
     assert [node.op_type for node in made.graph.all_nodes()] == ["If", "HardSigmoid", "Mul", "HardSigmoid", "Mul"]
     onnx.checker.check_model(to_proto(made))
 
