@@ -17,7 +17,7 @@ from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Body, ExecutionProvider, Partition
-from ort_lite.provider.subgraph import copied
+from ort_lite.provider.subgraph import copy_nodes
 from ort_lite.record import Record
 from ort_lite.transform.contract import Change, Transform, all_graphs
 from ort_lite.transform.fusions import Fusions
@@ -67,7 +67,7 @@ class Fuser:
             or not fusions.may_find_something(partition.nodes, partition.bodies)
         ):
             return None
-        graph, copies, names = copied(partition)
+        graph, copies, names = copy_nodes(partition)
         pairs = list(_body_pairs(partition, graph))
         newest = dict(sorted({(node.domain, node.version) for node in partition.nodes}))
         fixed = [inner for _, copy, _ in pairs for inner in all_graphs(copy)]
