@@ -46,16 +46,6 @@ from ort_lite._version import __version__ as __version__
 if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that each name is written in one place.
     from ort_lite.compat.adapters import AdapterFormat as AdapterFormat
     from ort_lite.compat.adapters import LoraAdapter as LoraAdapter
-    from ort_lite.compat.allocators import OrtAllocatorType as OrtAllocatorType
-    from ort_lite.compat.allocators import OrtArenaCfg as OrtArenaCfg
-    from ort_lite.compat.allocators import OrtDeviceMemoryType as OrtDeviceMemoryType
-    from ort_lite.compat.allocators import OrtMemoryInfo as OrtMemoryInfo
-    from ort_lite.compat.allocators import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
-    from ort_lite.compat.allocators import OrtMemType as OrtMemType
-    from ort_lite.compat.allocators import create_and_register_allocator as create_and_register_allocator
-    from ort_lite.compat.allocators import create_and_register_allocator_v2 as create_and_register_allocator_v2
-    from ort_lite.compat.allocators import register_allocator as register_allocator
-    from ort_lite.compat.allocators import unregister_allocator as unregister_allocator
     from ort_lite.compat.api import cuda_version as cuda_version
     from ort_lite.compat.api import disable_telemetry_events as disable_telemetry_events
     from ort_lite.compat.api import enable_telemetry_events as enable_telemetry_events
@@ -72,7 +62,6 @@ if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that e
     from ort_lite.compat.chosen import OrtExecutionProviderDevicePolicy as OrtExecutionProviderDevicePolicy
     from ort_lite.compat.context_data import OrtEpContextData as OrtEpContextData
     from ort_lite.compat.context_data import OrtEpContextDataBuffer as OrtEpContextDataBuffer
-    from ort_lite.compat.copying import copy_tensors as copy_tensors
     from ort_lite.compat.debug_info import print_debug_info as print_debug_info
     from ort_lite.compat.devices import OrtCompiledModelCompatibility as OrtCompiledModelCompatibility
     from ort_lite.compat.devices import OrtDevice as OrtDevice
@@ -100,14 +89,25 @@ if TYPE_CHECKING:  # The public names. `_homes` reads these lines too, so that e
     from ort_lite.compat.model_compiler import (
         get_compatibility_info_from_model_bytes as get_compatibility_info_from_model_bytes,
     )
-    from ort_lite.compat.options import RunOptions as RunOptions
-    from ort_lite.compat.options import SessionOptions as SessionOptions
+    from ort_lite.compat.ort_memory import OrtAllocatorType as OrtAllocatorType
+    from ort_lite.compat.ort_memory import OrtArenaCfg as OrtArenaCfg
+    from ort_lite.compat.ort_memory import OrtDeviceMemoryType as OrtDeviceMemoryType
+    from ort_lite.compat.ort_memory import OrtMemoryInfo as OrtMemoryInfo
+    from ort_lite.compat.ort_memory import OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType
+    from ort_lite.compat.ort_memory import OrtMemType as OrtMemType
+    from ort_lite.compat.ort_memory import create_and_register_allocator as create_and_register_allocator
+    from ort_lite.compat.ort_memory import create_and_register_allocator_v2 as create_and_register_allocator_v2
+    from ort_lite.compat.ort_memory import register_allocator as register_allocator
+    from ort_lite.compat.ort_memory import unregister_allocator as unregister_allocator
+    from ort_lite.compat.ort_options import RunOptions as RunOptions
+    from ort_lite.compat.ort_options import SessionOptions as SessionOptions
     from ort_lite.compat.ort_value import OrtValue as OrtValue
     from ort_lite.compat.ort_value_vector import OrtValueVector as OrtValueVector
     from ort_lite.compat.session_io_binding import SessionIOBinding as SessionIOBinding
     from ort_lite.compat.sparse import OrtSparseFormat as OrtSparseFormat
     from ort_lite.compat.sparse import SparseTensor as SparseTensor
     from ort_lite.compat.switch import install_as_onnxruntime as install_as_onnxruntime
+    from ort_lite.compat.tensor_copies import copy_tensors as copy_tensors
     from ort_lite.load.load import load as load
     from ort_lite.load.parse_options import ParseOptions as ParseOptions
     from ort_lite.load.parse_options import SerializeOptions as SerializeOptions

@@ -41,7 +41,7 @@ def read_adapter_bytes(data: bytes) -> AdapterFile:
     Raises InvalidParams for other data, another format version, and offsets outside the data. Parameters that share bytes are
     rejected, so the result has at most twice the size of the file.
     """
-    source = _Source(data)
+    source = _AdapterReader(data)
     if data[4:8] != IDENTIFIER:
         raise InvalidParams(f"the bytes are no adapter: at byte 4 is {data[4:8]!r}, expected {IDENTIFIER!r}")
     root = source.table(source.u32(0))
@@ -58,7 +58,7 @@ def read_adapter_bytes(data: bytes) -> AdapterFile:
     return AdapterFile(source.i32_field(root, 1), source.i32_field(root, 2), parameters, version)
 
 
-def _parameter(source: "_Source", place: int) -> tuple[str, Array]:
+def _parameter(source: "_AdapterReader", place: int) -> tuple[str, Array]:
     table = source.table(place + source.u32(place))
     begin, length = source.vector(table, 0, 1)
     source.spend(length)
@@ -89,7 +89,7 @@ def _parameter(source: "_Source", place: int) -> tuple[str, Array]:
     return name, flat.view(dtype).reshape(dims)
 
 
-class _Source:
+class _AdapterReader:
     """A bounds-checked reader of a FlatBuffer. A table is a pair of its position and its field offsets."""
 
     def __init__(self, data: bytes) -> None:
@@ -140,7 +140,7 @@ class _Source:
 def adapter_bytes(adapter: AdapterFile) -> bytes:
     """Serialize an adapter file. O(bytes). Raises InvalidArgument for an unsupported element type and above 2 GiB."""
     names = sorted(adapter.parameters)
-    made = _Target()
+    made = _AdapterWriter()
     root = made.table([adapter.format_version, adapter.adapter_version, adapter.model_version, None])
     struct.pack_into("<I4s", made.data, 0, root, IDENTIFIER)
     made.refer(root + 16)
@@ -154,7 +154,7 @@ def adapter_bytes(adapter: AdapterFile) -> bytes:
     return bytes(made.data)
 
 
-def _put(made: "_Target", slot: int, name: str, array: Array) -> None:
+def _put(made: "_AdapterWriter", slot: int, name: str, array: Array) -> None:
     dtype = from_numpy(array.dtype)
     number = to_onnx(dtype)
     if number not in _TYPES:
@@ -170,7 +170,7 @@ def _put(made: "_Target", slot: int, name: str, array: Array) -> None:
     made.vector(table + 16, array.nbytes, little.tobytes(), 8)
 
 
-class _Target:
+class _AdapterWriter:
     """A writer of tables with four 4-byte fields each, followed by the data that they refer to."""
 
     def __init__(self) -> None:

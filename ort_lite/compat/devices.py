@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ort_lite.compat.allocators import OrtDeviceMemoryType
+from ort_lite.compat.ort_memory import OrtDeviceMemoryType
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import NamedNumber
 from ort_lite.provider.provider import Device

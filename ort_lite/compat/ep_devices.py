@@ -9,7 +9,6 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ort_lite import log
-from ort_lite.compat.allocators import OrtDeviceMemoryType, OrtMemoryInfo
 from ort_lite.compat.chosen import Choice, Chosen, OrtExecutionProviderDevicePolicy
 from ort_lite.compat.devices import (
     OrtCompiledModelCompatibility,
@@ -19,6 +18,7 @@ from ort_lite.compat.devices import (
     OrtHardwareDeviceType,
     hardware_type,
 )
+from ort_lite.compat.ort_memory import OrtDeviceMemoryType, OrtMemoryInfo
 from ort_lite.errors import Fail, InvalidArgument, NoDevice, OrtLiteError, ProviderError, format_error
 from ort_lite.memory import locks
 from ort_lite.plugins import plugins

@@ -10,7 +10,7 @@ from ort_lite.memory import locks
 from ort_lite.options.options import SessionOptions
 
 
-class _Sizes:
+class _ThreadCounts:
     """The counts (intra, inter), None until they are set; `used` becomes True with the first session that uses them."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class _Sizes:
         self.used = False
 
 
-_SIZES = _Sizes()
+_SIZES = _ThreadCounts()
 
 
 def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
-from ort_lite.compat.options import SessionOptions as CompatibleOptions
+from ort_lite.compat.ort_options import SessionOptions as CompatibleOptions
 from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.options import config_keys
 from ort_lite.provider.provider import CPU
@@ -13,13 +13,13 @@ from ort_lite.session.session import Session
 from ort_lite.tensors.device_tensor import device_named
 
 if TYPE_CHECKING:
-    from ort_lite.compat.allocators import OrtMemoryInfo
     from ort_lite.compat.assigned import OrtEpAssignedSubgraph
-    from ort_lite.compat.background import Callback, PendingRun
+    from ort_lite.compat.async_runs import Callback, PendingRun
     from ort_lite.compat.ep_devices import OrtEpDevice
     from ort_lite.compat.io_binding import IOBinding
     from ort_lite.compat.native_face import NativeFace
-    from ort_lite.compat.options import RunOptions
+    from ort_lite.compat.ort_memory import OrtMemoryInfo
+    from ort_lite.compat.ort_options import RunOptions
     from ort_lite.compat.ort_value import OrtValue
     from ort_lite.graph.model import Model
     from ort_lite.load.parse_options import ParseOptions
@@ -156,13 +156,13 @@ class InferenceSession(Session):
         error text with [] as results. Without one, a PendingRun is returned: `await` it or call its `result()`. `timeout`
         (seconds) starts when the run starts. Raises InvalidArgument immediately for a missing input.
         """
-        from ort_lite.compat import background
+        from ort_lite.compat import async_runs
 
         self._validate_input(input_feed if run_options is None else run_options.extend_feed(input_feed))
         names = None if output_names is None else list(output_names)
         call = partial(self.run, names, dict(input_feed), timeout=timeout)
-        then = None if callback is None else background.calling(callback, user_data)
-        pending = background.start(call, run_options, then)
+        then = None if callback is None else async_runs.calling(callback, user_data)
+        pending = async_runs.start(call, run_options, then)
         return pending if callback is None else None
 
     def _validate_input(self, feed_input_names: Collection[str]) -> None:
@@ -248,7 +248,7 @@ class InferenceSession(Session):
         return self._memory_infos("outputs", [arg.name for arg in self._state.outputs])
 
     def _memory_infos(self, side: str, names: Sequence[str]) -> list["OrtMemoryInfo"]:
-        from ort_lite.compat.allocators import OrtMemoryInfo
+        from ort_lite.compat.ort_memory import OrtMemoryInfo
 
         where = {
             value.name: partition.provider.device

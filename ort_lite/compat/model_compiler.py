@@ -10,8 +10,8 @@ import numpy as np
 
 from ort_lite.compat.context_data import OrtEpContextData, WriteContext
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.compat.options import SessionOptions
-from ort_lite.compat.origins import Origins
+from ort_lite.compat.initializer_files import Origins
+from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.compat.ort_value import OrtValue
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, format_error
 from ort_lite.graph.model import Model

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from ort_lite.compat.background import Callback
+    from ort_lite.compat.async_runs import Callback
     from ort_lite.compat.io_binding import IOBinding
     from ort_lite.compat.ort_value import OrtValue
     from ort_lite.compat.ort_value_vector import OrtValueVector

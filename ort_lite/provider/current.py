@@ -30,7 +30,7 @@ class StepEvents:
         self._kernels.append((name, begin, end, args, self._provider, thread))  # one append, which is safe from many threads
 
 
-class _Current(threading.local):
+class _RunContext(threading.local):
     options: RunOptions | None = None
     watch: Callable[[Any], Any] | None = None
     """In a verified run: a function that wraps the Executable of a body so that its steps are watched."""
@@ -38,7 +38,7 @@ class _Current(threading.local):
     """The collector of the current step, if the run is recorded."""
 
 
-CURRENT = _Current()
+CURRENT = _RunContext()
 
 
 class _Recorded:

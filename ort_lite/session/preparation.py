@@ -18,7 +18,7 @@ from ort_lite.log.events import Span, no_span
 from ort_lite.memory.account import Account, account_of
 from ort_lite.native.checkpoint import begin_stage
 from ort_lite.options import config_keys
-from ort_lite.options.creation import creating
+from ort_lite.options.creation_limits import creating
 from ort_lite.options.options import SessionOptions, seconds
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import constraints_of

@@ -15,7 +15,7 @@ from ort_lite.log.events import Stream
 from ort_lite.memory import locks
 from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
-from ort_lite.options.creation import creating
+from ort_lite.options.creation_limits import creating
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins import selection

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import ort_lite
-from ort_lite.compat import background
+from ort_lite.compat import async_runs
 from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument
 from tests.compat.test_members import MODEL, X, session
 
@@ -74,7 +74,7 @@ def test_it_can_be_awaited() -> None:
         made.run_async(["q"], {"x": X}).result(30)
 
 
-def waiting(given: Any = None) -> tuple[background.PendingRun, threading.Event]:
+def waiting(given: Any = None) -> tuple[async_runs.PendingRun, threading.Event]:
     """A run that goes on until its options end it."""
     began = threading.Event()
 
@@ -85,7 +85,7 @@ def waiting(given: Any = None) -> tuple[background.PendingRun, threading.Event]:
             assert stopped.wait(30)
         raise options.ended("here")
 
-    return background.start(run, given, None), began
+    return async_runs.start(run, given, None), began
 
 
 def test_runs_can_be_ended() -> None:
@@ -118,7 +118,7 @@ def test_a_coroutine_that_is_cancelled_ends_its_run() -> None:
         pending.result(30)
 
 
-async def _result(pending: background.PendingRun) -> Any:
+async def _result(pending: async_runs.PendingRun) -> Any:
     return await pending
 
 

@@ -15,8 +15,8 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.compat.background import PendingRun
-from ort_lite.compat.background import _pools as pools
+from ort_lite.compat.async_runs import PendingRun
+from ort_lite.compat.async_runs import _pools as pools
 from ort_lite.errors import Cancelled, DeadlineExceeded, RuntimeException
 from ort_lite.native import background, workers
 from ort_lite.native.cpu import host

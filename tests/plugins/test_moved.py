@@ -91,7 +91,7 @@ def test_a_session_that_was_pickled_by_old_names_comes_back() -> None:
     pickled = pickle.dumps(ort_lite.InferenceSession(onnx.parser.parse_model(text).SerializeToString(), options), 0)
     for new, old in (
         (b"cort_lite.compat.inference_session\nInferenceSession", b"cort_lite.session.session\nInferenceSession"),
-        (b"cort_lite.compat.options\nSessionOptions", b"cort_lite.options.options\nSessionOptions"),
+        (b"cort_lite.compat.ort_options\nSessionOptions", b"cort_lite.options.options\nSessionOptions"),
         (b"cort_lite.compat.chosen\nChosen", b"cort_lite.options.chosen\nChosen"),
         (b"cort_lite.session.preparation\nArguments", b"cort_lite.pipeline.preparation\nArguments"),
     ):

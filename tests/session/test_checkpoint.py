@@ -15,7 +15,7 @@ from ort_lite.errors import DeadlineExceeded, InvalidArgument, ModelLoadCanceled
 from ort_lite.load import files
 from ort_lite.load.files import read_json
 from ort_lite.native.checkpoint import begin_stage, checked_by, checkpoint
-from ort_lite.options.creation import creating
+from ort_lite.options.creation_limits import creating
 from ort_lite.provider import Capability, GraphView, Rejection
 from ort_lite_cpu.program.schedule import MOST_COMPARISONS, reordered
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider

@@ -6,7 +6,7 @@ from ort_lite.compat.api import get_device
 from ort_lite.compat.backend.backend_rep import OrtLiteBackendRep, apply_options
 from ort_lite.compat.chosen import OrtExecutionProviderDevicePolicy
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.compat.options import SessionOptions
+from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
 from ort_lite.load.proto import pb, serialize

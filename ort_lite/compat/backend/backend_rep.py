@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.compat.options import RunOptions, SessionOptions
+from ort_lite.compat.ort_options import RunOptions, SessionOptions
 from ort_lite.errors import RuntimeException
 
 RUN_OPTIONS = frozenset({"log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches"})

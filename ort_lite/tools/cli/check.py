@@ -6,7 +6,7 @@ from typing import Any
 
 from ort_lite.errors import OrtLiteError, describe
 from ort_lite.inference.form import wrong_forms
-from ort_lite.options.creation import creating
+from ort_lite.options.creation_limits import creating
 from ort_lite.partition.assignment import Assignment
 from ort_lite.plugins.selection import rules_of
 from ort_lite.session.preparation import Arguments, prepare_until

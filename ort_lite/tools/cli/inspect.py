@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ort_lite.compat.options import SessionOptions
+from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.errors import InvalidGraph, NotImplemented, format_error, shorten
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model

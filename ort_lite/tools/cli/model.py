@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.compat.options import SessionOptions
+from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import GraphOptimizationLevel
 from ort_lite.tools.cli.pairs import pairs

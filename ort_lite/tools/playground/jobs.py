@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from ort_lite.compat.options import RunOptions
+from ort_lite.compat.ort_options import RunOptions
 from ort_lite.errors import Cancelled, InvalidArgument, OrtLiteError
 from ort_lite.native.progress import Progress, heard_by
 from ort_lite.native.threads import start

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ort_lite.compat.options import SessionOptions
+from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.errors import RunTerminated
 from ort_lite.execute.feeds import Feeds
 from ort_lite.execute.guard import close, guarded

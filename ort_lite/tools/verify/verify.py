@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.compat.options import SessionOptions
+from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.errors import VerificationError
 from ort_lite.graph.model import Model
 from ort_lite.load.source import ModelSource

@@ -13,7 +13,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-from ort_lite.compat.options import RunOptions
+from ort_lite.compat.ort_options import RunOptions
 from ort_lite.memory import locks
 from ort_lite.native.threads import submit
 
