@@ -22,8 +22,8 @@ _TYPES = frozenset({*range(1, 8), *range(10, 14), *range(16, 21)})
 """Element types that onnxruntime accepts: no strings, bool, complex numbers or types below one byte."""
 LARGEST = 2**31 - 1
 """The maximum size of a FlatBuffer in bytes."""
-_MOST_DIMS = 64  # NumPy has no more
-_FIELDS = 4  # of a table
+_MOST_DIMS = 64  # the limit of NumPy
+_FIELDS = 4  # per table
 
 
 class AdapterFile(Record):
@@ -179,7 +179,9 @@ class _AdapterWriter:
     def table(self, fields: "list[int | None]") -> int:
         """Append a table and return its position. None stands for a reference that is set later."""
         self.data += bytes(-len(self.data) % 4)
-        self.data += struct.pack("<6H", 12, 20, 4, 8, 12, 16)  # how long, how long the table, where each field is
+        self.data += struct.pack(
+            "<6H", 12, 20, 4, 8, 12, 16
+        )  # sizes of this entry and of the table, then the offsets of the fields
         self.data += struct.pack("<5i", 12, *(field or 0 for field in fields))
         return len(self.data) - 20
 

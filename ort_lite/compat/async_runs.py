@@ -114,4 +114,4 @@ def _pool() -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.clear)  # the threads are the parent's
+    os.register_at_fork(after_in_child=_pools.clear)  # the pool's threads exist only in the parent

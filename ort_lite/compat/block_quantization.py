@@ -15,11 +15,11 @@ _Array = NDArray[np.generic]
 _Floats = NDArray[np.float32]
 _Quantize = Callable[[_Array, _Array, _Array, _Array, int, int, int, bool], None]
 
-# Between two neighbours of the sixteen values that a code stands for: a weight over the largest one of its block, from the least up.
+# Midpoints between neighbors of the sixteen NF4 values (weight / largest magnitude of its block), in rising order.
 _NF4_BELOW = (-0.8480964, -0.61063293, -0.45999527, -0.33967943, -0.2346074, -0.13791173, -0.045525018)
 _NF4_ABOVE = (0.03979015, 0.12025525, 0.20352125, 0.29201377, 0.38931254, 0.50166342, 0.64278692, 0.86147842)
 _NF4 = np.array(_NF4_BELOW + _NF4_ABOVE, np.float32)
-# The same for magnitudes, whose codes are not in their order; the fourth bit is the sign.
+# The same for FP4 magnitudes, whose codes are not in rising order; the fourth bit is the sign.
 _FP4 = np.array([0.00260417, 0.0859375, 0.20833333, 0.29166667, 0.4166667, 0.583333, 0.8333333], np.float32)
 _FP4_CODES = np.array([0b000, 0b001, 0b110, 0b111, 0b100, 0b101, 0b010, 0b011], np.uint8)
 _NF4_TYPE = 1

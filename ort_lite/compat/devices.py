@@ -71,7 +71,7 @@ class OrtHardwareDevice(Record):
     metadata: Mapping[str, str] = MappingProxyType({})
 
 
-# Numbers of onnxruntime's kinds of devices, and who makes those that are somebody's.
+# onnxruntime's numbers of device kinds, and the vendors of kinds that a single vendor makes.
 _KINDS = {"cpu": 0, "gpu": 1, "cuda": 1, "webgpu": 1, "rocm": 1, "fpga": 2, "npu": 3, "cann": 3, "dml": 4}
 _VENDORS = {"cuda": OrtDeviceVendorId.NVIDIA, "cann": OrtDeviceVendorId.HUAWEI, "dml": OrtDeviceVendorId.MICROSOFT}
 

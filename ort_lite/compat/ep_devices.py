@@ -121,7 +121,7 @@ def _cpu_vendor() -> tuple[str, OrtDeviceVendorId]:
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
             words = file.read(4096)
-    except OSError:  # another system than Linux
+    except OSError:  # not Linux
         words = platform.processor()
     return next((found for word, found in _VENDORS.items() if word in words), ("", OrtDeviceVendorId.NONE))
 
@@ -169,7 +169,7 @@ def get_model_compatibility_for_ep_devices(
     return OrtCompiledModelCompatibility.EP_UNSUPPORTED if why else OrtCompiledModelCompatibility.EP_SUPPORTED_OPTIMAL
 
 
-# Which providers options ask for
+# The choice of providers by session options
 
 
 def select_providers(options: Choice, model_metadata: Mapping[str, str]) -> list[Chosen]:
@@ -195,7 +195,7 @@ def select_providers(options: Choice, model_metadata: Mapping[str, str]) -> list
     return [Chosen(each.ep_name, dict(each.instance_options)) for each in selected]
 
 
-# Providers that come by a path
+# Provider libraries registered by path
 
 
 class _Libraries:

@@ -205,7 +205,7 @@ class InferenceSession(Session):
         binding.run(run_options)
         fetches[:] = binding.get_outputs()
 
-    # What the session is
+    # Description
 
     def get_input_epdevices(self) -> "list[OrtEpDevice | None]":
         """Return the device that reads each input, in order; None for an unused input."""
@@ -272,7 +272,7 @@ class InferenceSession(Session):
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
         """Do nothing. Accepted for compatibility: no captured graphs are kept."""
 
-    # Names with an underscore that programs use all the same
+    # Private names of onnxruntime that programs use
 
     @property
     def _sess(self) -> "NativeFace":
@@ -318,7 +318,7 @@ class InferenceSession(Session):
         """The CPU provider: a session never changes its providers by itself."""
         return ["CPUExecutionProvider"]
 
-    # There is no fallback that these could turn on or off
+    # Fallback, which does not exist here
 
     def disable_fallback(self) -> None:
         """Clear the fallback flag. Accepted for compatibility: sessions never fall back by themselves."""

@@ -216,7 +216,7 @@ class IOBinding:
     def _run_in_place(self, given: Mapping[str, Array]) -> list[Any] | None:
         """Run with outputs computed in the bound memory. None: not possible, and nothing was run."""
         others = [value for value in self._inputs.values() if isinstance(value, np.ndarray)]
-        if len(others) < len(self._inputs):  # who knows whose memory the others show
+        if len(others) < len(self._inputs):  # values of other types may share memory with a target
             return None
         targets: dict[str, Array] = {}
         for name, target in given.items():

@@ -81,7 +81,7 @@ class _Division:
         main, ends = set(partition.nodes), dict[Node, int]()
         for kernel in kernels:
             group = groups[kernel.name]
-            if main.isdisjoint(group):  # of a body, which may run many times
+            if main.isdisjoint(group):  # part of a body, which may run many times
                 yield from self._shares(group, kernel, kernel.end - kernel.begin)
             elif ends.keys().isdisjoint(group):  # a node may have several kernels
                 ends.update(dict.fromkeys(group, kernel.end))

@@ -49,7 +49,7 @@ class SessionOptions(options.SessionOptions):
         names = {"providers": [each.name for each in self._chosen]} if self._chosen else {}
         return super()._extras() | names | ({"provider_policy": self._policy} if self._policy is not None else {})
 
-    # Providers. A session that is given `providers` does not look at these.
+    # Providers, ignored by a session that is given `providers`
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
         """Append a provider by name. Session creation checks if it is installed.
@@ -121,7 +121,7 @@ class SessionOptions(options.SessionOptions):
 
         return layer_rules(setting, providers)
 
-    # Initializers that are in no file
+    # Initializers in memory
 
     def add_external_initializers(self, names: Sequence[str], ortvalues: Sequence[Any]) -> None:
         """Use values for initializers with external data; the files need not exist then.
@@ -155,7 +155,7 @@ class SessionOptions(options.SessionOptions):
         """The values by initializer name, and the bytes by file name."""
         return dict(self._external_arrays), dict(self._external_files)
 
-    # Compiled contexts that are in no file
+    # Compiled contexts in memory
 
     def set_ep_context_data_read_func(self, read_func: ReadContext, max_data_size: int) -> None:
         """Read external contexts with `read_func(name, buffer)` instead of from files.
@@ -197,7 +197,7 @@ class SessionOptions(options.SessionOptions):
 
         return read
 
-    # What the process shares, and names of other releases
+    # Config entries, shared threads, custom operators
 
     def get_session_config_entry(self, key: str) -> str:
         """Return a config entry. Raises InvalidArgument if it was not set."""

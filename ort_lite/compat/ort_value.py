@@ -23,7 +23,7 @@ from ort_lite.tensors.values import array_of
 if TYPE_CHECKING:
     from ort_lite.compat.sparse import SparseTensor
 
-_UNCOUNTED = frozenset({"string", "int4", "uint4", "int2", "uint2"})  # element types that have no DLDataType
+_UNCOUNTED = frozenset({"string", "int4", "uint4", "int2", "uint2"})  # element types without a DLDataType
 
 
 class OrtValue:
@@ -121,7 +121,7 @@ class OrtValue:
         """False: WebGPU memory would be a tensor on a provider's device."""
         return False
 
-    # What it is
+    # Description
 
     def has_value(self) -> bool:
         """Return False for an empty optional."""
@@ -174,7 +174,7 @@ class OrtValue:
             return tensor.data_ptr
         return int(self._of_device("data_ptr"))
 
-    # What is in it
+    # Contents
 
     def numpy(self) -> Any:
         """Return an array over the same memory, or a copy of a tensor on a device.

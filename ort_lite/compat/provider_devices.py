@@ -47,4 +47,4 @@ class Devices:
             return found
 
 
-provider_on = Devices().provider  # of the process, as registrations are
+provider_on = Devices().provider  # process-wide, like registrations

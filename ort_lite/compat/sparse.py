@@ -15,7 +15,7 @@ from ort_lite.options.options import NamedNumber
 from ort_lite.record import Record
 from ort_lite.tensors.dltensor import dims_of
 
-_DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense, as for those in models
+_DENSE_LIMIT = 2**31  # bytes of the dense tensor; the same limit as for sparse tensors in models
 
 
 class OrtSparseFormat(NamedNumber):
@@ -160,7 +160,7 @@ class SparseTensor:
             raise InvalidArgument(f"block_indices are of shape {list(index.shape)}; expected [2, {blocks}]")
         return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE, shape, values, SparseBlockSparseView(index))
 
-    # What it is
+    # Description
 
     def values(self) -> Array:
         """Return the stored values, read-only."""
@@ -183,7 +183,7 @@ class SparseTensor:
             raise InvalidArgument(f"this sparse tensor does not contain {name} format; it is {self._format.name}")
         return self._view
 
-    # The names that onnxruntime's native class has for the views
+    # The view names of onnxruntime's native class
 
     get_coo_data, get_csrc_data, get_blocksparse_data = as_coo_view, as_csrc_view, as_blocksparse_view
 
@@ -221,7 +221,7 @@ class SparseTensor:
         if prod(self._shape) * dtype.itemsize > _DENSE_LIMIT:
             raise InvalidArgument(f"a sparse tensor of shape {self.dense_shape()} is too large to make dense: 2 GiB at most")
         made = np.full(self._shape, "", dtype) if dtype.kind in "OUST" else np.zeros(self._shape, dtype)
-        match self._view:  # of copies: NumPy looks at indices before it uses them, and another thread may write to shared ones
+        match self._view:  # indices are copied: NumPy checks them before use, and another thread may write to shared ones
             case SparseCooView(held) if held.ndim == 2:
                 made[held[:, 0].copy(), held[:, 1].copy()] = self._values
             case SparseCooView(held):

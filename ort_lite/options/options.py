@@ -204,7 +204,7 @@ class SessionOptions(_Checked):
         facts = {"free_dimensions": free, "initializers": list(self._initializers)}
         return super()._extras() | {name: value for name, value in facts.items() if value}
 
-    # Hooks of derived classes: a session asks its options, and these leave everything to the session.
+    # Hooks for derived classes; these defaults leave everything to the session
 
     def has_providers(self) -> bool:
         """Return True if these options choose providers, in addition to or instead of the session's argument."""

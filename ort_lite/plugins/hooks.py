@@ -16,7 +16,7 @@ def answers_of(plugins: list[Any], hook: str) -> list[Any]:
     if not plugins:
         return []
     manager = _manager()
-    for plugin in reversed(plugins):  # pluggy calls the one that registered last first
+    for plugin in reversed(plugins):  # pluggy calls the last registered plugin first
         if not manager.is_registered(plugin):
             try:
                 manager.register(plugin, name=str(id(plugin)))

@@ -77,10 +77,10 @@ def spec_of(name: str) -> ModuleSpec | None:
     new = _new_name(name)
     if new is None:
         return None
-    if _new_name(name.rpartition(".")[0]) is None:  # else the import of the folder has warned
+    if _new_name(name.rpartition(".")[0]) is None:  # otherwise the import of the folder has warned
         warnings.warn(f"{name} is now {new}", DeprecationWarning, stacklevel=3)
     real = import_module(new)
-    loader: Any = _Alias(real)  # importlib.abc, whose Loader it would be, takes milliseconds to import
+    loader: Any = _Alias(real)  # not derived from importlib.abc.Loader, whose import takes milliseconds
     return ModuleSpec(name, loader, is_package=hasattr(real, "__path__"))
 
 
@@ -119,7 +119,7 @@ class _Alias:
         """Return None, so that the import system creates the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        if hasattr(module, "__path__"):  # empty: no file of the folder is loaded a second time
+        if hasattr(module, "__path__"):  # an empty folder, so that no file of it is loaded twice
             module.__dict__["__getattr__"] = lambda name: getattr(self._real, name)
         else:
             sys.modules[module.__name__] = self._real

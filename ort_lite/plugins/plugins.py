@@ -39,7 +39,7 @@ ALL = "all"
 _ON_REQUEST = frozenset({"ort_lite_transforms", "ort_lite_fusions"})
 """Hooks that change how every model runs; of installed plugins, only the named ones are asked."""
 
-# What this distribution's own entry points say (a test compares the two).
+# The entry points of this distribution (a test compares them).
 BUILT_IN_PROVIDERS = {"CPUExecutionProvider": "ort_lite_cpu:CPUExecutionProvider"}
 BUILT_IN_TRANSFORMS = {"ort_lite_transforms": "ort_lite_transforms"}
 
@@ -312,7 +312,7 @@ def _flat(answers: Iterable[Iterable[Any]]) -> "list[ShapeRule | RuleFamily]":
     return [rule for each in _listed(answers) for rule in (each if isinstance(each, list) else [each])]
 
 
-_process = Registry()  # registrations and the scan are the process's, as its installed packages are
+_process = Registry()  # registrations and the scan are process-wide, like installed packages
 register_provider = _process.register_provider
 register_plugin = _process.register_plugin
 unregister_provider = _process.unregister_provider

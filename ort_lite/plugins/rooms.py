@@ -11,7 +11,7 @@ from typing import Any
 HOOKS = {
     "folded": "ort_lite.tools.view.tables:folded",  # (summary, columns, rows, numbers) -> HTML
     "load_tensor": "ort_lite.params.params:load_tensor",  # (source, no_copy) -> NDArray
-    "node_events": "ort_lite.compat.node_events:node_events",  # (trace, assignment, since) -> Events of a profile that ends
+    "node_events": "ort_lite.compat.node_events:node_events",  # (trace, assignment, since) -> events for a finished profile
     "notebook": "ort_lite.tools.view.notebook:html_of",  # (title, explanation, inputs, outputs) -> HTML
     "noted": "ort_lite.tools.view.tables:noted",  # (what, lines) -> HTML
     "params": "ort_lite.params.params:load_params",  # bytes of a parameter file -> arrays by name

@@ -18,7 +18,7 @@ from ort_lite.record import Record
 
 DEFAULT = "CPUExecutionProvider"
 
-# Names that programs written for onnxruntime list, in its order of preference. Not installed, they cost a warning.
+# Names that programs written for onnxruntime list, in its order of preference. If not installed, they cause a warning.
 KNOWN = (
     "NvTensorRTRTXExecutionProvider",
     "TensorrtExecutionProvider",

@@ -38,7 +38,7 @@ def ask(
         ended.about(provider=name)
         raise
     except Exception as raised:
-        checkpoint()  # a creation that has ended is not the provider's failure
+        checkpoint()  # a cancelled creation is not the provider's failure
         kind = InvalidArgument if hook in _OPTIONS and isinstance(raised, InvalidArgument) else error
         raise kind(f"{name}: {hook} failed: {format_error(raised)}").about(provider=name).like(raised) from raised
     if hook in _ANSWERS:

@@ -27,7 +27,7 @@ class StepEvents:
 
         `name` is the node's name if the kernel computes one node. See `Event` for the other arguments.
         """
-        self._kernels.append((name, begin, end, args, self._provider, thread))  # one append, which is safe from many threads
+        self._kernels.append((name, begin, end, args, self._provider, thread))  # a single append is thread-safe
 
 
 class _RunContext(threading.local):

@@ -38,7 +38,7 @@ def partition_model(partition: Partition, change: Callable[[Graph], None] | None
     return PartitionModel(data, tuple(v.name for v in graph.inputs), tuple(v.name for v in graph.outputs))
 
 
-_SMALL = 64  # elements up to which a constant may decide what an operator does: axes, pads, a shape
+_SMALL = 64  # up to this many elements, a constant may be axes, pads or a shape, and is kept
 
 
 def node_model(node: Node) -> bytes:

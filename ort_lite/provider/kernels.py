@@ -174,7 +174,7 @@ class KernelChain:
                 operands[k] = self._to_host(operands[k])
             results = step.kernel(*operands) if step.out is None else step.kernel(*operands, out=operands[step.out])
             for k, (value, result) in enumerate(zip(step.node.outputs, _several(results, step.node), strict=False)):
-                array = np.asarray(result) if isinstance(result, np.generic) else result  # NumPy gives scalars for 0-d
+                array = np.asarray(result) if isinstance(result, np.generic) else result  # NumPy returns scalars for rank 0
                 values[value] = self._from_host(array) if k in step.host_outputs else array
             for value in step.dead:
                 del values[value]

@@ -323,7 +323,7 @@ class ExecutionProvider:
         """Return the options in force, for `InferenceSession.get_provider_options`."""
         return {}
 
-    # What it says before partitioning
+    # Before partitioning
 
     @classmethod
     def supported_devices(cls) -> "Mapping[Device, Mapping[str, Any]]":

@@ -3,7 +3,7 @@
 import threading
 
 _lock = threading.Lock()
-_seed: list[int] = []  # empty until somebody sets one
+_seed: list[int] = []  # empty until a seed is set
 
 
 def set_seed(seed: int) -> None:

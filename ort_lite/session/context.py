@@ -35,7 +35,7 @@ def read_files(graph: Graph, path: str, read: Callable[[str], bytes] | None = No
     """
     from ort_lite.load.external import ExternalData
 
-    contents: dict[str, tuple[str, str]] = {}  # of each file once, and what `notes` say of it
+    contents: dict[str, tuple[str, str]] = {}  # the text and fingerprint of each file
     with closing(ExternalData(os.path.dirname(path) or ".", path)) as files:
         for node in graph.all_nodes():
             if is_context(node) and node.attr("embed_mode", 1) == 0:
@@ -186,7 +186,7 @@ def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, version: 
     home.append(made)
     for before, after in zip(old, new, strict=True):
         before.replace_all_uses_with(after)
-    mapping.update(zip(partition.outputs, new, strict=True))  # partitions of bodies read them
+    mapping.update(zip(partition.outputs, new, strict=True))  # partitions of bodies read these values
     for node in reversed(nodes):
         home.remove(node)
     home.sort()

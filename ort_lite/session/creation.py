@@ -119,7 +119,7 @@ class CreationReport(Subscriber):
     def on_end(self, event: Event) -> None:
         """Record an event if it comes from the thread that creates the session."""
         if event.thread != self._thread:
-            return  # a run of the state before this one
+            return  # a run of the session's previous state
         self._events.append(event)
         if self._logs:
             about = ", ".join(f"{key} {fact}" for key, fact in event.args.items())

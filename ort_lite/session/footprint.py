@@ -57,7 +57,9 @@ def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
 
 def _in_a_file(array: Any) -> bool:
     span = span_of(array)
-    return span is not None and span.owner is not None and os.path.isabs(span.owner.name)  # a map has its file's path
+    return (
+        span is not None and span.owner is not None and os.path.isabs(span.owner.name)
+    )  # the owner of a mapped file is named by its path
 
 
 def _memory_of(partition: Any, name: str) -> "Holdings":

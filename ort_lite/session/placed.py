@@ -73,7 +73,7 @@ class ReadyOnDevices(Ready):
         there = [x for x in inputs if type(x) is DeviceTensor]
         homes = tuple(x.device if type(x) is DeviceTensor else None for x in inputs)
         steps = self._steps(homes, tuple((name, wanted.get(name, CPU)) for name in names))
-        values = [tensor.value for tensor in there]  # whatever is put into the tensors meanwhile
+        values = [tensor.value for tensor in there]  # read now: the tensors may get other values during the run
         feed: Any = [*inputs, *values]  # the steps' own Feeds are `list`
         outputs = dict(zip(names, steps.run(None, feed, run_options), strict=True))
         shapes = dict(zip(self._names, self._shapes.of(inputs), strict=True)) if wanted else {}
@@ -151,7 +151,7 @@ def _link_steps(
     )
     ends = {value: CPU if provider is None else provider.device for value, provider in places.outputs.items()}
     level = main.replace(copies=copies(graph, main.partitions, transfers, places.inputs, ends))
-    order = [p.name for level in reversed(levels) for p in level.partitions]  # as they were compiled
+    order = [p.name for level in reversed(levels) for p in level.partitions]  # the order in which they were compiled
     executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
     placed = prepared.replace(compiled=compiled.replace(executable=executable))
     return Ready(placed, events, account, noted, list, workers)

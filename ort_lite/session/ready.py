@@ -53,7 +53,7 @@ class Ready:
         """
         self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
-        self.verifier: Any = None  # what the hook "verify" keeps for the next verified run
+        self.verifier: Any = None  # kept by the hook "verify" for the next verified run
         self._check: Callable[[], None] | None = None
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs) if feeds is None else feeds

@@ -299,7 +299,7 @@ class Session:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    # What the session is
+    # Description
 
     @property
     def _prepared(self) -> Prepared:

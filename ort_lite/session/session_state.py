@@ -164,7 +164,7 @@ def make_state(
             made.check_before_runs(check)
         return made
 
-    unchecked = chosen.replace(listed=False)  # the model itself showed which providers are used
+    unchecked = chosen.replace(listed=False)  # the model itself has been checked for unused providers
 
     def overridden(model: Model) -> Ready:
         return ready(prepare(model, unchecked, options, given.placement_rules, given.partitioning, writeable=loaded.writeable))

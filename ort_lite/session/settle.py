@@ -56,7 +56,7 @@ def settle(
     constraints = constraints if constraints is not None else constraints_of(providers, selection.policies)
     partitioner = Partitioner(model.graph, providers, rules_of(providers), constraints)
     improve, forbidden = _strategy(strategy, options)
-    types_to_round(options.config(ROUNDING, ""))  # refuses what it cannot read, also where no node is rewritten
+    types_to_round(options.config(ROUNDING, ""))  # an invalid value is an error even if no node is rewritten
     while True:
         begin_stage("partition")
         with span("partition") as facts:
