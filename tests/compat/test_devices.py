@@ -228,7 +228,7 @@ def test_module_functions(capsys: pytest.CaptureFixture[str]) -> None:
 def test_sessions_without_threads_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from ort_lite.compat import global_threads
 
-    monkeypatch.setattr(global_threads, "_SIZES", global_threads._Sizes())
+    monkeypatch.setattr(global_threads, "_SIZES", global_threads._ThreadCounts())
     ort_lite.set_global_thread_pool_sizes(1, 2)
     ort_lite.set_global_thread_pool_sizes(2, 1)
     options = ort_lite.SessionOptions()

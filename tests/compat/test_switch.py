@@ -39,7 +39,7 @@ def switched(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch, switched: ModuleType) -> ModuleType:
     """The same, where no onnxruntime is installed."""
-    monkeypatch.setattr(switch, "_installed", list)
+    monkeypatch.setattr(switch, "_onnxruntime_folders", list)
     return switched
 
 
