@@ -391,7 +391,7 @@ class Session:
 
         The figures cover constants (and those in mapped files), packed weights, scratch memory and data cached per shape, in
         total and by provider, with the statistics of the providers' allocators. Arrays that sessions share count in each of
-        them. All figures are zero once the session is closed.
+        them. A closed session holds nothing.
         """
         from ort_lite.session import footprint
 
