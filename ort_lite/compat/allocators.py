@@ -127,7 +127,7 @@ class OrtArenaCfg:
     @property
     def growth(self) -> Growth:
         """Raises InvalidArgument for a strategy that there is not."""
-        return Growth.named(self.arena_extend_strategy)
+        return Growth.parse(self.arena_extend_strategy)
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None = None) -> None:

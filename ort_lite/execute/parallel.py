@@ -59,7 +59,10 @@ class Workers:
         return self._pool
 
     def close(self) -> None:
-        """Make each thread end after its current step; runs in flight go on alone. Does not wait, since a step may be the caller."""
+        """End each thread after its current step; runs in flight go on alone.
+
+        Does not wait, since the caller may be inside such a step.
+        """
         with self._making:
             self._closed = True
             if self._pool is not None:

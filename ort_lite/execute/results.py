@@ -176,7 +176,7 @@ def _complete(shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
 
 
 class _Bound(Record, eq=False):
-    """The sizes in one call. `key` holds the sizes they derive from; `shapes` has the shape of each value, None for an open size."""
+    """The sizes in one call, derived from those in `key`. `shapes` has the shape of each value, None for an open size."""
 
     key: tuple[int, ...]
     dims: Mapping[Dim, int]

@@ -63,7 +63,7 @@ class CPUExecutionProvider(ExecutionProvider):
         if unknown:
             known = "threads, fusion, winograd, arena_extend_strategy, use_arena, target"
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")
-        self._growth, self._keep = Growth.named(arena_extend_strategy), str(use_arena) not in ("0", "False")
+        self._growth, self._keep = Growth.parse(arena_extend_strategy), str(use_arena) not in ("0", "False")
         self._threads = min(_count(threads), MAX_PARTS)
         self._target = _checked(target)
         self.options = CPUOptions(self._threads or _cores(), bool(fusion), bool(winograd), target=self._target or "host")

@@ -130,7 +130,7 @@ def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
 def _running() -> Iterator[Spec]:
     """Return the specs that run every program, and those that plan its memory."""
     yield from (*machinery(threads=2), NOTHING, EXPECT, REFUSE)
-    for kernel in (search.improve, wide.count_listed, wide.first_fit_wide):
+    for kernel in (search.improve, wide.count_per_range, wide.first_fit_wide):
         yield planning_spec(kernel)
     yield from (Spec(jumps.unless, ["u8"]), Spec(jumps.always))
     loop = ("i64", "i64", "u8")
