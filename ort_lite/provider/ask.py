@@ -71,7 +71,7 @@ def told_as(what: str) -> Iterator[None]:
     try:
         yield
     except OrtLiteError as error:
-        error.named(what)
+        error.prefix(what)
         raise
     except Exception as error:
         raise RuntimeException(f"{what} failed: {format_error(error)}") from error

@@ -122,7 +122,7 @@ def set_params(model: Model, params: Params) -> None:
     Values are copied, but for those of bytes. Raises InvalidArgument for a name that is neither, and for another element type
     or shape; the model is unchanged then.
     """
-    from ort_lite.tensors.values import array_of
+    from ort_lite.tensors.conversion import array_of
 
     ours = not isinstance(params, Mapping)
     given: Mapping[str, Any] = hook("params")(params) if not isinstance(params, Mapping) else params

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidArgument, InvalidPlan, OutOfMemory
 from ort_lite.memory.planning import packing
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.memories import Memories
 from ort_lite.memory.planning.plan import MemoryPlan
 from ort_lite.memory.planning.planner import (

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from ort_lite.errors import InvalidPlan, format_error
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.lifetimes import TensorId
 from ort_lite.memory.planning.neighbours import Words
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation

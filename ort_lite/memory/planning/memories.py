@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning import packing
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.checker import check
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime, alias_classes
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorBinding

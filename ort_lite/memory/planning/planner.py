@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.neighbours import Words
 from ort_lite.memory.planning.packing import LIMIT
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ort_lite.memory.planning import packing, wide
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.neighbours import Words
 
 SEED = 0x5EED

@@ -15,7 +15,7 @@ from ort_lite.errors import NodeFailure, OutOfMemory
 from ort_lite.graph import Node
 from ort_lite.memory.arenas import allocate_array
 from ort_lite.memory.planning import packing
-from ort_lite.memory.planning.blocks import Blocks, spec
+from ort_lite.memory.planning.block_kernels import Blocks, spec
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner, pack_blocks
 from ort_lite.native import load
 from ort_lite.native.missing import WAIT

@@ -9,7 +9,10 @@ TRIES = 24
 
 
 def next_random(seed: int) -> int:
-    """Return the next state of a linear congruential generator modulo 2^64 (Knuth's multiplier). Its high bits are the good ones."""
+    """Return the next state of a linear congruential generator modulo 2^64, with Knuth's multiplier.
+
+    Its high bits are the more random ones.
+    """
     return seed * 6364136223846793005 + 1442695040888963407
 
 

@@ -131,17 +131,17 @@ class Blocks:
         return room, self._call(wide.count_per_range, self.n, self.start, self.end, self.times, room)
 
     def improve(self, order: Words, offset: Words, peak: int, near: Words | None, goal: int, steps: int, state: Words) -> int:
-        """Run the local search of `search.improve` from a complete first fit. Overwrites order, offset and state.
+        """Run the local search of `order_search.improve` from a complete first fit. Overwrites order, offset and state.
 
         If its kernel is missing and may not be compiled, the first fit stays.
         """
-        from ort_lite.memory.planning import search
+        from ort_lite.memory.planning import order_search
 
         fit = packing.first_fit_words(self.n)
-        scratch = _words(search.search_words(self.n, fit))
+        scratch = _words(order_search.search_words(self.n, fit))
         problem = (order, self.n, self.size, self.start, self.end, self.align, near)
         try:
-            return self._call(search.improve, *problem, peak, goal, steps, state, offset, scratch)
+            return self._call(order_search.improve, *problem, peak, goal, steps, state, offset, scratch)
         except KernelMissing:
             return peak
 
