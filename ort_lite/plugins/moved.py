@@ -18,6 +18,7 @@ MODULES = {
     "commands.desk": "tools.playground",
     "datasets": "compat.datasets",
     "load.consolidate": "params.consolidate",
+    "load.copying": "load.pickling",
     "load.origins": "compat.origins",
     "machine": "tools.machine",
     "machine.image": "provider.machine_image",
