@@ -25,12 +25,12 @@ from ort_lite.load.checks import (
     check_exists,
     check_function_names,
     check_input,
-    check_node,
+    check_input_names,
     check_input_type,
-    initializer_type,
+    check_node,
     describe_node,
     domain_of,
-    check_input_names,
+    initializer_type,
 )
 from ort_lite.load.parse_options import ParseOptions
 from ort_lite.load.proto import NEWEST_IR_VERSION, AttributeReader, dims_of, pb, read_type, text

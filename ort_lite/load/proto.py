@@ -18,7 +18,7 @@ from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
 from ort_lite.errors import InvalidGraph, InvalidProtobuf, OutOfMemory
 from ort_lite.graph.graph import Attr, Graph
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
-from ort_lite.load.wire import Buffer, Malformed, ByteSource, Span, outline
+from ort_lite.load.wire import Buffer, ByteSource, Malformed, Span, outline
 from ort_lite.shapes.expr import Dim, Expr
 
 
