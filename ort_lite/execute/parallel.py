@@ -32,7 +32,7 @@ class Workers:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.runs: weakref.WeakSet[_Run] = weakref.WeakSet()
+        self.runs: weakref.WeakSet[_ParallelRun] = weakref.WeakSet()
         """The runs in flight, which must be reset after a fork."""
         self._pool: ThreadPoolExecutor | None = None
         self._closed = False
@@ -118,10 +118,10 @@ class Parallel:
         if holds_a_lock():  # a step of another session calls: others of this one may need the provider that it is in
             return self.executable.run(inputs, options, call)
         with as_in(options, CURRENT.watch):
-            return _Run(self, inputs, options, call).outputs()
+            return _ParallelRun(self, inputs, options, call).outputs()
 
 
-class _Run:
+class _ParallelRun:
     """The state of one run, changed only while holding `_changed`, which also orders steps that share a slot."""
 
     def __init__(self, plan: Parallel, inputs: Sequence[Any], options: RunOptions | None, call: Call) -> None:

@@ -105,7 +105,7 @@ class Expected:
         self._owned = [value.is_graph_output() for value in values]
         self._fast = [_fast(value.type, own) for value, own in zip(values, self._owned, strict=True)]
         self._any_owned = any(self._owned)
-        self._sizes = _Sizes(values, given)
+        self._sizes = _CallSizes(values, given)
 
     def __call__(self, results: Any, given: Sequence[Any] = ()) -> Sequence[Any]:
         """Return the results, with plain arrays in place of those that had to be converted."""
@@ -162,7 +162,7 @@ class KnownShapes:
     """The shapes of values on a device, as far as the graph and the shapes of `given` determine them."""
 
     def __init__(self, values: Sequence[Value], given: Sequence[Value]) -> None:
-        self._sizes, self._tensors = _Sizes(values, given), [isinstance(value.type, TensorType) for value in values]
+        self._sizes, self._tensors = _CallSizes(values, given), [isinstance(value.type, TensorType) for value in values]
 
     def of(self, given: Sequence[Any]) -> list[tuple[int, ...] | None]:
         """Return the dimensions of each tensor of numbers; None for other values, and for a shape with an unknown size."""
@@ -183,7 +183,7 @@ class _Bound(Record, eq=False):
     shapes: tuple[tuple[int | None, ...] | None, ...]
 
 
-class _Sizes:
+class _CallSizes:
     """The sizes of dimensions in a call, from its arrays. The sizes of the last call are cached."""
 
     def __init__(self, values: Sequence[Value], given: Sequence[Value]) -> None:

@@ -11,7 +11,7 @@ from ort_lite.log.events import RUN, Event, Link, Stream
 from ort_lite.provider.current import CURRENT, RECORDED, StepEvents
 
 
-class _Source(NamedTuple):
+class _StepSource(NamedTuple):
     """The step that a value comes from."""
 
     name: str
@@ -29,7 +29,7 @@ class RunEvents:
         self._kernels: list[tuple[Any, ...]] = []
         """The events that StepEvents collects."""
         self._begin = perf_counter_ns()
-        self._sources: dict[int, _Source] = {}
+        self._sources: dict[int, _StepSource] = {}
         """The source of each value, by slot."""
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class RunEvents:
             about = {"route": step.route, "provider": step.provider, **({} if size is None else {"bytes": size})}
             emit(Event(step.name, first, end, about, kind="Copy"))
         for slot in step.outputs:
-            self._sources[slot] = _Source(step.name, begin, end, thread, nbytes)
+            self._sources[slot] = _StepSource(step.name, begin, end, thread, nbytes)
 
 
 def _nbytes(values: Sequence[Any]) -> int | None:

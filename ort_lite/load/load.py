@@ -49,7 +49,7 @@ _IMPLICIT_DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
 
 
 def _reduce(model: Model) -> tuple[Any, ...]:
-    from ort_lite.load.pickling import reduce_model
+    from ort_lite.load.copying import reduce_model
 
     return reduce_model(model)
 

@@ -102,7 +102,7 @@ class Background:
 
     def _one(self, key: str, spec: Spec, target: Target) -> None:
         folder = cache.directory()
-        if cache.read(folder, key) is not None or not cache.can_be_made(folder):
+        if cache.read(folder, key) is not None or not cache.make_folder(folder):
             return
         kind, answer = self.worker.ask((key, pickle.dumps(spec), target))
         if kind != "object":

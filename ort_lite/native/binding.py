@@ -26,7 +26,7 @@ def host_cpu_features() -> str:
     return features
 
 
-class Module:
+class BindingModule:
     """A module and its machine, in a context of its own.
 
     Raises RuntimeError with LLVM's message where the text is no module, or a value is used where it is not defined.
@@ -58,14 +58,14 @@ class Module:
     def __str__(self) -> str:
         return str(self._module)
 
-    def __enter__(self) -> "Module":
+    def __enter__(self) -> "BindingModule":
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave the module and its machine to llvmlite, which frees them with their last reference."""
 
 
-class Engine:
+class BindingEngine:
     """The owner of executable memory, which lives as long as the process. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -86,3 +86,7 @@ class Engine:
         """Return the address of a function in an object that was added."""
         address: int = self._engine.get_function_address(symbol)
         return address
+
+
+Module, Engine = BindingModule, BindingEngine
+"""The names that `llvm.py` has for the same."""

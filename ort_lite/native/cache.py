@@ -38,7 +38,7 @@ def read(folder: str, key: str) -> bytes | None:
 
     Its time of change becomes that of its last use, to within a day: times of access are not kept everywhere.
     """
-    if not _may_be_used(folder):
+    if not _is_trusted(folder):
         return None
     path = os.path.join(folder, key)
     try:
@@ -80,7 +80,7 @@ def write(folder: str, key: str, body: bytes) -> bool:
     """Keeps an object. False if the folder cannot be written: then the next process compiles again, and a warning says so."""
     import tempfile  # 8 ms that a process does without if it only reads
 
-    if not can_be_made(folder):
+    if not make_folder(folder):
         return False
     temporary = None
     try:
@@ -92,12 +92,12 @@ def write(folder: str, key: str, body: bytes) -> bool:
         if temporary is not None:
             with suppress(OSError):
                 os.unlink(temporary)
-        _say(_not_kept(folder, error))
+        _say(_folder_problem(folder, error))
         return False
     return True
 
 
-def can_be_made(folder: str) -> bool:
+def make_folder(folder: str) -> bool:
     """True once the folder is there and private."""
     if not folder:
         _say(f"there is no home folder to keep compiled kernels in, so that every process compiles them again: {_ADVICE}")
@@ -105,17 +105,17 @@ def can_be_made(folder: str) -> bool:
     try:
         private.make(folder)
     except OSError as error:
-        _say(_not_kept(folder, error))
+        _say(_folder_problem(folder, error))
         return False
-    return _may_be_used(folder)
+    return _is_trusted(folder)
 
 
-def _not_kept(folder: str, error: OSError) -> str:
+def _folder_problem(folder: str, error: OSError) -> str:
     why = error.strerror or type(error).__name__
     return f"{folder}: {why}; compiled kernels are not kept there, so that every process compiles them again: {_ADVICE}"
 
 
-def _may_be_used(folder: str) -> bool:
+def _is_trusted(folder: str) -> bool:
     """False, with a warning, for a folder that somebody else could have written to. True for one that is not there."""
     try:
         state = os.stat(folder)

@@ -13,12 +13,12 @@ Check = Callable[[str], None]
 """Called with the name of the current stage. Raises if the work must end."""
 
 
-class _Current(threading.local):
+class _CurrentCheck(threading.local):
     check: Check | None = None
     stage: str = ""
 
 
-_CURRENT = _Current()
+_CURRENT = _CurrentCheck()
 
 
 def checkpoint() -> None:
@@ -36,7 +36,7 @@ def begin_stage(stage: str) -> None:
 
 
 @contextmanager
-def checked_by(check: Check) -> Iterator[None]:
+def use_check(check: Check) -> Iterator[None]:
     """Make `check` the check of this thread inside the block. An outer one still holds: a provider may create a session of its own."""
     outer, stage = _CURRENT.check, _CURRENT.stage
     _CURRENT.check = check if outer is None else _both(outer, stage, check)

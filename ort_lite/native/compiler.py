@@ -11,9 +11,9 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from ort_lite import log
 from ort_lite.errors import KernelCompileError
-from ort_lite.native.compilers import llvm, unverified
+from ort_lite.native.compilers import llvm, unknown_release
 from ort_lite.native.cpu import Target
-from ort_lite.native.spec import Spec, compiled_for
+from ort_lite.native.spec import Spec, target_of
 from ort_lite.native.translator import Translator
 from ort_lite.record import Record
 
@@ -45,10 +45,10 @@ class Written(Record):
 
 def write(spec: Spec, target: Target, symbol: str) -> Written:
     """Numba's part of compiling; one thread at a time. Of the target it uses what the spec's key names. Raises KernelCompileError."""
-    target = compiled_for(spec, target)
+    target = target_of(spec, target)
     with global_compiler_lock:
         short = None
-        if not unverified():
+        if not unknown_release():
             try:
                 return Written(spec.name, _lean(target).text(spec, symbol), target)
             except Exception as error:  # noqa: BLE001  all of numba may compile it, or says what is wrong

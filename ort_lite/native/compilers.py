@@ -35,7 +35,7 @@ def compilers(folders: Sequence[str]) -> tuple[str, ...]:
 
 
 @cache
-def unverified() -> str:
+def unknown_release() -> str:
     """Name the compiler whose release is not VERIFIED, such as "numba 0.70.1"; "" where the shortcuts apply."""
     for name in compilers(tuple(sys.path)):
         package, _, version = name.removesuffix(".dist-info").partition("-")
@@ -45,9 +45,9 @@ def unverified() -> str:
 
 
 @cache
-def warn_if_unverified() -> None:
+def warn_of_unknown_release() -> None:
     """Log a warning, once a process, if kernels have to be compiled without shortcuts."""
-    if name := unverified():
+    if name := unknown_release():
         known = " and ".join(f"{package} {release}" for package, release in reversed(VERIFIED.items()))
         effect = "once compiled, they run as fast and stay in the cache"
         log.warn(-1, f"{name} is installed: kernels compile more slowly than with {known}; {effect}")
@@ -55,7 +55,7 @@ def warn_if_unverified() -> None:
 
 def llvm() -> ModuleType:
     """The module that calls LLVM: declarations of our own for a verified llvmlite, else llvmlite's bindings."""
-    if unverified():
+    if unknown_release():
         from ort_lite.native import binding
 
         return binding

@@ -1,7 +1,7 @@
 """Targets that code is compiled for: this machine, or one with fewer features, by name. Imports no compiler.
 
 A target is a set of features: those of a level, which compilers of C know by the same names, and some beyond it. A kernel is
-compiled for the level, and of what is beyond it for that alone which it names (`Target.narrowed`): machines that differ in the rest
+compiled for the level, and of what is beyond it for that alone which it names (`Target.narrow`): machines that differ in the rest
 share its object, so that few objects serve all. How instructions are ordered and chosen among equals, LLVM's "tuning", is the same
 for all targets of an architecture, whatever CPU they are named after: what was measured on one machine is what another one runs.
 """
@@ -42,9 +42,9 @@ class Target(Record):
         """True if every feature of the comma-separated `names` is present; "|" separates alternatives."""
         return _has(self.features, names)
 
-    def narrowed(self, needs: Iterable[str]) -> "Target":
+    def narrow(self, needs: Iterable[str]) -> "Target":
         """This target's level, with what code names beyond it: of each of `needs` the first alternative that is there."""
-        return _narrowed(self, tuple(needs))
+        return _narrow(self, tuple(needs))
 
     def runs_on(self, machine: "Target") -> bool:
         """True if the machine has the architecture and all features of this target."""
@@ -87,8 +87,8 @@ def _has(features: str, names: str) -> bool:
 
 
 @cache
-def _narrowed(target: Target, needs: tuple[str, ...]) -> Target:
-    """See `Target.narrowed`. A target of another architecture, or with less than any level, stays as it is."""
+def _narrow(target: Target, needs: tuple[str, ...]) -> Target:
+    """See `Target.narrow`. A target of another architecture, or with less than any level, stays as it is."""
     levels = _LEVELS.get(target.architecture, {})
     level = next((name for name, own in levels.items() if target.has(own)), None)
     if level is None:
@@ -96,16 +96,16 @@ def _narrowed(target: Target, needs: tuple[str, ...]) -> Target:
     own = levels[level].split(",")
     ways = (next((way for way in names.split("|") if target.has(way)), "") for names in needs)
     beyond = sorted({name for way in ways for name in way.split(",") if name} - set(own))
-    return Target(target.triple, "+".join([level, *beyond]), _joined(" ".join([*own, *beyond])))
+    return Target(target.triple, "+".join([level, *beyond]), _join(" ".join([*own, *beyond])))
 
 
 @cache
 def host() -> Target:
     """This machine."""
-    return _seen()
+    return _detect()
 
 
-def _seen() -> Target:
+def _detect() -> Target:
     """Detect this machine. On Linux its processor and the system say what it is, and no compiler need be installed."""
     architecture = os.uname().machine if sys.platform == "linux" else ""
     if architecture == "x86_64":
@@ -168,14 +168,14 @@ NAMES = ("host", *_X86_64, *_AARCH64)
 
 
 @cache
-def named(name: str) -> Target:
+def parse_target(name: str) -> Target:
     """The target of a name in NAMES, whether or not it runs here. Raises InvalidArgument for others."""
     if name == "host":
         return host()
     if name in _X86_64:
-        return Target(_LINUX.format("x86_64"), name, _joined(_X86_64[name]))
+        return Target(_LINUX.format("x86_64"), name, _join(_X86_64[name]))
     if name in _AARCH64:
-        return Target(_LINUX.format("aarch64"), name, _joined(_AARCH64[name]))
+        return Target(_LINUX.format("aarch64"), name, _join(_AARCH64[name]))
     raise InvalidArgument(f"target {name!r}: expected one of {', '.join(NAMES)}")
 
 
@@ -185,12 +185,12 @@ def runnable(name: str) -> Target:
     machine = host()
     if name == "host":
         return machine
-    here = [other for other in NAMES if named(other).runs_on(machine)]
+    here = [other for other in NAMES if parse_target(other).runs_on(machine)]
     if name not in here:
         problem = f"this machine, {machine.name}, does not run it" if name in NAMES else "unknown"
         raise InvalidArgument(f"target {name!r}: {problem}; {', '.join(here)} run here")
-    return named(name).replace(triple=machine.triple)
+    return parse_target(name).replace(triple=machine.triple)
 
 
-def _joined(features: str) -> str:
+def _join(features: str) -> str:
     return ",".join("+" + name for name in features.split())

@@ -127,11 +127,11 @@ def _piece(data: bytes, section: _Section) -> Piece:
     _check(section.kind == _PROGBITS, f"a section of type {section.kind} in memory, expected {_PROGBITS}")
     _check(not section.flags & _WRITE, "a section that is written to: kernels keep no state")
     body = memoryview(data)[section.offset : section.offset + section.size]
-    found = checked_piece(body, max(section.alignment, 1), bool(section.flags & _EXECUTE))
+    found = make_piece(body, max(section.alignment, 1), bool(section.flags & _EXECUTE))
     return found._replace(alignment=max(found.alignment, _LINE))
 
 
-def checked_place(pieces: Sequence[Piece], piece: int, offset: int) -> Place:
+def make_place(pieces: Sequence[Piece], piece: int, offset: int) -> Place:
     """Raises BrokenObject for what is in no piece, or outside of it."""
     if piece >= len(pieces):
         raise BrokenObject(f"section {piece} of {len(pieces)}")
@@ -159,7 +159,7 @@ def check_relocation(piece: Piece, offset: int, kind: int, kinds: Collection[int
         raise BrokenObject(f"an instruction at {offset}, which is none")
 
 
-def checked_piece(body: memoryview, alignment: int, is_code: bool) -> Piece:
+def make_piece(body: memoryview, alignment: int, is_code: bool) -> Piece:
     """Raises BrokenObject for an alignment that no page has."""
     _check(0 < alignment <= _MOST_ALIGNED and not alignment & (alignment - 1), f"an alignment of {alignment} bytes")
     return Piece(body, alignment, is_code)
@@ -196,7 +196,7 @@ class _Symbols:
         piece = self._piece_of.get(section)
         if piece is None:
             raise BrokenObject(f"a symbol in section {section}, which memory does not hold")
-        return checked_place(self._pieces, piece, value + addend)
+        return make_place(self._pieces, piece, value + addend)
 
     def function(self, name: bytes) -> Place:
         """Return the offset of the visible function of that name."""

@@ -76,7 +76,7 @@ class Contract(Record):
                 expected = "a float" if kind == "f64" else "an integer"
                 raise TypeError(f"kernel {self.name}: {name!r} is {value!r} ({type(value).__name__}), expected {expected}")
 
-    def arranged(self, given: Mapping[str, Any]) -> tuple[tuple[Scalar, ...], dict[str, StaticValue]]:
+    def arrange(self, given: Mapping[str, Any]) -> tuple[tuple[Scalar, ...], dict[str, StaticValue]]:
         """(scalars in the kernel's order, statics) of arguments by name. Raises TypeError for missing and unknown ones."""
         if given.keys() != self.named:
             names = [name for name, _ in self.scalars]

@@ -108,14 +108,14 @@ class Module:
     """
 
     def __init__(self, text: str, triple: str, cpu: str, features: str) -> None:
-        target = _checked("GetTargetFromTriple", triple.encode())
+        target = _call_or_raise("GetTargetFromTriple", triple.encode())
         options = triple.encode(), cpu.encode(), features.encode(), 3, b"static", b"jitdefault", 0, 1, b""
         self._machine = _call("CreateTargetMachine", target, *options)
         self._context = _call("ContextCreate")
         self._module = None
         try:
-            self._module = _checked("ParseAssembly", self._context, text.encode("latin-1"))
-            _checked("VerifyModule", self._module, failed=True)
+            self._module = _call_or_raise("ParseAssembly", self._context, text.encode("latin-1"))
+            _call_or_raise("VerifyModule", self._module, failed=True)
         except RuntimeError:
             self.close()
             raise
@@ -139,7 +139,7 @@ class Module:
         return self._emit(0).decode()
 
     def _emit(self, as_object: int) -> bytes:
-        buffer = _checked("TargetMachineEmitToMemory", self._machine, self._module, as_object)
+        buffer = _call_or_raise("TargetMachineEmitToMemory", self._machine, self._module, as_object)
         data = ctypes.string_at(_call("GetBufferStart", buffer), _call("GetBufferSize", buffer))
         _call("DisposeMemoryBuffer", buffer)
         return data
@@ -172,13 +172,13 @@ class Engine:
         _call("InitializeNativeTarget")
         _call("InitializeNativeAsmPrinter")
         if not _call("SearchAddressOfSymbol", b"expf"):
-            _checked("LoadLibraryPermanently", b"libm.so.6", failed=True)
+            _call_or_raise("LoadLibraryPermanently", b"libm.so.6", failed=True)
         triple = process_triple().encode()
-        target = _checked("GetTargetFromTriple", triple)
+        target = _call_or_raise("GetTargetFromTriple", triple)
         machine = _call("CreateTargetMachine", target, triple, b"", b"", 2, b"default", b"jitdefault", 0, 1, b"")
-        module = _checked("ParseAssembly", _call("ContextCreate"), b"")
+        module = _call_or_raise("ParseAssembly", _call("ContextCreate"), b"")
         own_memory_manager = triple.startswith((b"aarch64", b"arm64"))  # LLVM's own places code too far apart there
-        self._engine = _checked("CreateMCJITCompiler", module, machine, own_memory_manager)
+        self._engine = _call_or_raise("CreateMCJITCompiler", module, machine, own_memory_manager)
 
     def add(self, objects: Iterable[bytes]) -> None:
         """Links object files, after which their symbols have addresses."""
@@ -192,7 +192,7 @@ class Engine:
         return found
 
 
-def _checked(name: str, *arguments: Any, failed: bool = False) -> Any:
+def _call_or_raise(name: str, *arguments: Any, failed: bool = False) -> Any:
     """The result of a function that says why it failed; `failed` is what it then returns, as a truth value."""
     result, text = _call_with_text(name, *arguments)
     if bool(result) is failed:

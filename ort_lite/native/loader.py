@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
-from ort_lite.native import elf, linking, packs
+from ort_lite.native import elf, object_linking, packs
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.compilers import llvm
 from ort_lite.native.cpu import Target, host
@@ -43,13 +43,13 @@ def load(specs: Sequence[Spec], target: Target | None = None, compile: str = WAI
         known = _by_spec.setdefault(target, {})
     found = [known.get(spec) for spec in specs]
     if None in found:
-        with _locked():
+        with _hold_lock():
             _load(dict.fromkeys(spec for spec in specs if spec not in known), target, compile)
     return [known[spec] if address is None else address for spec, address in zip(specs, found, strict=True)]
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def _hold_lock() -> Iterator[None]:
     """Hold the lock. While another thread compiles, this one passes a checkpoint ten times a second."""
     while not _lock.acquire(timeout=0.1):
         checkpoint()
@@ -65,7 +65,7 @@ def ahead(specs: Sequence[Spec]) -> None:
     if all(spec in _by_spec.setdefault(target, {}) for spec in specs) or not _lock.acquire(blocking=False):
         return
     try:
-        folder, pack = store.directory(), packs.installed()
+        folder, pack = store.directory(), packs.installed_pack()
         keys = {key_of(spec, target): spec for spec in specs}
         absent = {
             key: spec
@@ -92,7 +92,7 @@ def finish() -> None:
         load([spec for spec, other in list(_left) if other == target], target)
 
 
-def held(spec: Spec, target: Target) -> bool:
+def is_available(spec: Spec, target: Target) -> bool:
     """Return True if `load` would find the spec without compiling."""
     if spec in _by_spec.get(target, ()):
         return True
@@ -131,7 +131,7 @@ def _objects(specs: Mapping[str, Spec], target: Target, compile: str = WAIT) -> 
 
 def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> None:
     """Gives every object an address: files, and those of a pack."""
-    machine = linking.MACHINES.get(host().triple)
+    machine = object_linking.MACHINES.get(host().triple)
     if machine is None:
         engine = _engine()
         engine.add(objects.values())
@@ -143,10 +143,10 @@ def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> Non
         for key, data in objects.items():
             file = os.path.join(folder, key)
             parsed[file] = elf.parse(data, machine, symbol_of(key))
-        _by_key.update(zip([*packed, *objects], linking.link(parsed), strict=True))
+        _by_key.update(zip([*packed, *objects], object_linking.link(parsed), strict=True))
     except elf.BrokenObject as error:
         raise KernelLoadError(f"{file}: {error}: delete it, and it is compiled again") from None
-    except linking.NotLinked as error:
+    except object_linking.NotLinked as error:
         raise KernelLoadError(str(error)) from None
 
 

@@ -11,7 +11,7 @@ from numba.core.extending import lower_builtin, register_model
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
 from ort_lite.native.marks import ELEMENTS, Emitted
-from ort_lite.native.values import Value
+from ort_lite.native.values import LlvmValue
 
 SCALARS: dict[str, Any] = {
     "f32": types.float32,
@@ -48,7 +48,7 @@ class _PointerModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, manager.lookup(kind.dtype).get_data_type().as_pointer())
 
 
-def named(name: str) -> Any:
+def numba_type(name: str) -> Any:
     """numba's type of a type name of the language."""
     return POINTERS[name[1:]] if name.startswith("*") else SCALARS[name]
 
@@ -115,11 +115,11 @@ def match(text: str, arguments: tuple[Any, ...], exact: bool) -> tuple[Any, list
         wanted = star + bound.get(variable, variable)
         if given != wanted and (exact or not _converts(given, wanted)):
             return None
-        final.append(named(wanted))
+        final.append(numba_type(wanted))
     if result.startswith("@"):
-        return named(_constant(arguments[int(result[1:])])), final
+        return numba_type(_constant(arguments[int(result[1:])])), final
     plain = result.lstrip("*")
-    return named(result[: len(result) - len(plain)] + bound.get(plain, plain)), final
+    return numba_type(result[: len(result) - len(plain)] + bound.get(plain, plain)), final
 
 
 def _converts(given: str, wanted: str) -> bool:
@@ -140,10 +140,10 @@ def parse(text: str) -> tuple[str, list[str]]:
     return result, [name for name in rest.rstrip(")").split(",") if name]
 
 
-def emitted_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -> type:
+def emitter_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -> type:
     """Template that types a call of an emitted function and hands its lowering to `register(key, impl, args)`."""
 
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class EmitterTemplate(AbstractTemplate):  # type: ignore[misc]
         key = item
 
         def generic(self, args: Any, kws: Any) -> Any:
@@ -155,16 +155,16 @@ def emitted_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -
                 given = ", ".join(map(str, args))
                 raise TypingError(f"{item.__name__}({given}): expected {' or '.join(item.signatures)}")
             self.implementation = (item, tuple(found[1]))
-            register(self.implementation, lower_emitted(item), tuple(found[1]))
+            register(self.implementation, lower_emitter(item), tuple(found[1]))
             return signature(found[0], *found[1])
 
         def get_impl_key(self, sig: Any) -> Any:
             return self.implementation
 
-    return Template
+    return EmitterTemplate
 
 
-def lower_emitted(item: Emitted) -> Any:
+def lower_emitter(item: Emitted) -> Any:
     """numba's lowering function that calls the emitter; static arguments as Python values."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -172,7 +172,7 @@ def lower_emitted(item: Emitted) -> Any:
         values = [_constant(kind) if k else value for k, kind, value in zip(constant, sig.args, args, strict=True)]
         if item.typed:
             names = ["" if k else name_of(kind) for k, kind in zip(constant, sig.args, strict=True)]
-            given = [Value(builder, value, name) if name else value for value, name in zip(values, names, strict=True)]
+            given = [LlvmValue(builder, value, name) if name else value for value, name in zip(values, names, strict=True)]
             result = item.emitter(*given).raw
         else:
             result = item.emitter(builder, *values)
@@ -185,7 +185,7 @@ def lower_emitted(item: Emitted) -> Any:
 def builtin_template(item: Any, register: Callable[[Any, Any, Any], None]) -> type:
     """Template of `max`, `min` (of numbers; NaN wins) and `int`."""
 
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class BuiltinTemplate(AbstractTemplate):  # type: ignore[misc]
         key = item
 
         def generic(self, args: Any, kws: Any) -> Any:
@@ -201,14 +201,14 @@ def builtin_template(item: Any, register: Callable[[Any, Any, Any], None]) -> ty
         def get_impl_key(self, sig: Any) -> Any:
             return self.implementation
 
-    return Template
+    return BuiltinTemplate
 
 
 def lower_builtin_function(item: Any) -> Any:
     """numba's lowering function of one of BUILTINS."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        first, *others = (Value(builder, arg, name_of(kind)) for arg, kind in zip(args, sig.args, strict=True))
+        first, *others = (LlvmValue(builder, arg, name_of(kind)) for arg, kind in zip(args, sig.args, strict=True))
         if item is int:
             return first.to("i64").raw
         for other in others:

@@ -55,7 +55,7 @@ def check_compiler(specs: Sequence[Spec], folder: str, compile: str) -> None:
     raise KernelMissing(f"{which} {where}; {why}", tuple(specs))
 
 
-def checked(compile: str) -> str:
+def check_option(compile: str) -> str:
     """Raises InvalidArgument for what is none of WAYS."""
     if compile not in WAYS:
         raise InvalidArgument(f"session config entry {OPTION} is {compile!r}; expected one of {', '.join(WAYS)}")

@@ -21,7 +21,7 @@ from typing import Any
 from ort_lite._version import __version__
 from ort_lite.errors import KernelLoadError
 from ort_lite.log import warn
-from ort_lite.native import elf, linking, private
+from ort_lite.native import elf, object_linking, private
 from ort_lite.native.cpu import host
 from ort_lite.native.digest import SIZE, digest
 from ort_lite.native.elf import BrokenObject, Object, Place, Relocation
@@ -49,7 +49,7 @@ class Pack:
         from mmap import ACCESS_READ, mmap
 
         self.file = file
-        with open(file, "rb", opener=private.linked_opener) as opened:
+        with open(file, "rb", opener=private.link_opener) as opened:
             size = os.fstat(opened.fileno()).st_size
             if not size:
                 raise StalePack("is empty")
@@ -84,7 +84,7 @@ class Pack:
 
 
 @cache
-def installed() -> Pack | None:
+def installed_pack() -> Pack | None:
     """The pack for this machine and Python that comes with the installation. One that does not fit is told, once a process."""
     file = _file(sys.path)
     if file is None:
@@ -106,7 +106,7 @@ def _file(folders: Iterable[str]) -> str | None:
     """Return the path of the pack, by the import system's finder: asking entry points takes as long as the rest of a start."""
     from importlib.machinery import PathFinder
 
-    if host().triple not in linking.MACHINES:
+    if host().triple not in object_linking.MACHINES:
         return None
     found = PathFinder.find_spec(PACKAGE, list(folders))
     for folder in (found.submodule_search_locations or ()) if found else ():
@@ -123,11 +123,11 @@ def file_name(architecture: str) -> str:
 
 def find(keys: Iterable[str]) -> dict[str, Object]:
     """Return the objects that the installed pack has, by key. Raises KernelLoadError for a corrupt one."""
-    pack = installed()
+    pack = installed_pack()
     if pack is None:
         return {}
     bodies = {key: body for key in keys if (body := pack.find(key)) is not None}
-    machine = linking.MACHINES[host().triple]
+    machine = object_linking.MACHINES[host().triple]
     try:
         return {key: decode(body, machine) for key, body in bodies.items()}
     except BrokenObject as error:
@@ -173,7 +173,7 @@ def decode(body: bytes, machine: int) -> Object:
         found = list(_pieces(body, pieces, end + names))
         outside = body[end : end + names].decode("ascii").split("\0")
         links = [_relocation(fields, found, outside, machine) for fields in _RELOCATION.iter_unpack(body[tables:end])]
-        return Object(found, links, elf.check_entry(found, elf.checked_place(found, entry_piece, entry_offset)))
+        return Object(found, links, elf.check_entry(found, elf.make_place(found, entry_piece, entry_offset)))
     except (struct.error, UnicodeDecodeError, IndexError) as error:
         raise BrokenObject(f"an object of {len(body)} bytes: {error}") from None
 
@@ -183,12 +183,12 @@ def _pieces(body: bytes, count: int, start: int) -> Iterable[elf.Piece]:
     for size, alignment, is_code in _PIECE.iter_unpack(body[_COUNTS.size : _COUNTS.size + count * _PIECE.size]):
         if start + size > len(body):
             raise BrokenObject(f"a section that ends at {start + size} of {len(body)} bytes")
-        yield elf.checked_piece(view[start : start + size], alignment, bool(is_code))
+        yield elf.make_piece(view[start : start + size], alignment, bool(is_code))
         start += size
 
 
 def _relocation(fields: Any, pieces: list[elf.Piece], outside: list[str], machine: int) -> Relocation:
     piece, offset, kind, target, at = fields
     elf.check_relocation(pieces[piece], offset, kind, elf.KINDS[machine])
-    where: Place | str = outside[at] if target == _OUTSIDE else elf.checked_place(pieces, target, at)
+    where: Place | str = outside[at] if target == _OUTSIDE else elf.make_place(pieces, target, at)
     return Relocation(piece, offset, kind, where)

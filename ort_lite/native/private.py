@@ -78,11 +78,11 @@ def make(folder: str) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """Open as `linked_opener` does, but follow no link in the last place. For `open`."""
-    return linked_opener(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    """Open as `link_opener` does, but follow no link in the last place. For `open`."""
+    return link_opener(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
-def linked_opener(path: str, flags: int) -> int:
+def link_opener(path: str, flags: int) -> int:
     """Open regular files only, and read bytes as they are on Windows too. For `open`.
 
     A pipe is opened without waiting for its other end, and closed. Raises OSError, for what is no regular file too.

@@ -54,16 +54,16 @@ Tell = Callable[[Progress], None]
 """Called when compiling begins, goes on and is over, in the thread that waits for it; a few times a second."""
 
 
-class _Current(threading.local):
+class _CurrentListener(threading.local):
     tell: Tell | None = None
     progress: Progress | None = None
 
 
-_CURRENT = _Current()
+_CURRENT = _CurrentListener()
 
 
 @contextmanager
-def heard_by(tell: Tell) -> Iterator[None]:
+def listen(tell: Tell) -> Iterator[None]:
     """Inside, `tell` hears of what this thread needs compiled, and the logger does not."""
     outer, _CURRENT.tell = _CURRENT.tell, tell
     try:
@@ -99,13 +99,13 @@ class Logged:
 
     def __call__(self, progress: Progress) -> None:
         if progress.over and self._next > PATIENCE:
-            log.info(self._severity, finished(progress))
+            log.info(self._severity, format_end(progress))
         elif progress.seconds >= self._next:
             self._next = progress.seconds + _BETWEEN
             log.info(self._severity, f"compiling kernels: {progress.done} of {progress.total} after {progress.seconds:.1f} s")
 
 
-def finished(progress: Progress) -> str:
+def format_end(progress: Progress) -> str:
     """Report the end."""
     count = f"{progress.done} kernel{'' if progress.done == 1 else 's'}"
     if progress.done < progress.total:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ort_lite.errors import KernelCompileError, describe
 from ort_lite.native import cache
-from ort_lite.native.claims import Claims
+from ort_lite.native.compile_claims import CompileClaims
 from ort_lite.native.cpu import Target
 from ort_lite.native.siblings import fork
 from ort_lite.native.spec import Spec, key_of, symbol_of
@@ -68,7 +68,7 @@ def _compiler() -> Callable[[Spec, Target, str], bytes]:
 
 def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tuple[str, Any]:
     """Compiles into the cache what nobody else does: see `workers.compile_ahead`."""
-    claims = Claims(folder)
+    claims = CompileClaims(folder)
     try:
         if claims.take_place(min(cores(), MOST_WORKERS)) is None:
             return "ahead", None  # others are at work, and will come to it
@@ -91,11 +91,11 @@ def with_room(function: Callable[[], None]) -> None:
     Python takes frames from pieces of 16 KB, and allocates and frees one for every call that crosses the end of a piece: numba's
     loops, deep down, then take a third longer. What is left of the large piece is room enough for all frames of a compilation.
     """
-    asking = _called.__code__.replace(co_stacksize=(1 << 19) // 8 + 64)
+    asking = _call.__code__.replace(co_stacksize=(1 << 19) // 8 + 64)
     FunctionType(asking, globals())(function)
 
 
-def _called(function: Callable[[], None]) -> None:
+def _call(function: Callable[[], None]) -> None:
     function()
 
 

@@ -167,11 +167,11 @@ def key_of(spec: Spec, target: Target) -> str:
     of what all objects of this version depend on.
 
     Covers the function and all that it names, types and statics, the compiler's own files, the versions of numba and llvmlite,
-    what Python's bytecode means, tuning and features: those of `compiled_for`. Neither the release of Python is in it, since what
+    what Python's bytecode means, tuning and features: those of `target_of`. Neither the release of Python is in it, since what
     bytecode it makes is, nor the CPU: machines of a level find each other's objects.
     """
     code = _code(spec)
-    aim = target.narrowed(code.needs)
+    aim = target.narrow(code.needs)
     state = repr((spec.types, spec.exact, spec.signature, aim.triple, aim.tuning, aim.features))
     own = digest(base(), code.digest, state.encode()).hex()
     return base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:]
@@ -182,9 +182,9 @@ def is_of_this_version(key: str) -> bool:
     return key.startswith(base().hex()[:_DIGITS_OF_BASE])
 
 
-def compiled_for(spec: Spec, target: Target) -> Target:
+def target_of(spec: Spec, target: Target) -> Target:
     """The part of a target that the code of a spec can make a difference of."""
-    return target.narrowed(_code(spec).needs)
+    return target.narrow(_code(spec).needs)
 
 
 def _code(spec: Spec) -> Fingerprint:

@@ -23,7 +23,7 @@ def start(purpose: str, target: Callable[[], None], name: str) -> threading.Thre
     try:
         thread.start()
     except RuntimeError as error:
-        raise _refused(purpose, error) from error
+        raise _refusal(purpose, error) from error
     return thread
 
 
@@ -47,11 +47,11 @@ def submit(purpose: str, pool: ThreadPoolExecutor, call: Callable[[], T]) -> Fut
         pool.submit(work)
     except RuntimeError as error:
         if future.cancel():  # False where a thread of the pool has begun with it
-            raise _refused(purpose, error) from error
+            raise _refusal(purpose, error) from error
     return future
 
 
-def _refused(purpose: str, error: RuntimeError) -> RuntimeException:
+def _refusal(purpose: str, error: RuntimeError) -> RuntimeException:
     return RuntimeException(
         f"{purpose}: no thread could be started ({error}); end some threads, or raise the limit on their number"
     )

@@ -21,10 +21,10 @@ from numba.core.untyped_passes import FixupArgs
 
 from ort_lite.native import entry, libraries
 from ort_lite.native.cpu import Target
-from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
+from ort_lite.native.lowering import BUILTINS, builtin_template, emitter_template, name_of, numba_type
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
 from ort_lite.native.spec import Spec, is_group, is_static, signature
-from ort_lite.native.values import Value
+from ort_lite.native.values import LlvmValue
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -49,7 +49,7 @@ class StaticArguments(FunctionPass):  # type: ignore[misc]
         return True
 
 
-class Pipeline(CompilerBase):  # type: ignore[misc]
+class NumbaPipeline(CompilerBase):  # type: ignore[misc]
     """All of Numba's passes."""
 
     def define_pipelines(self) -> list[Any]:
@@ -87,7 +87,7 @@ class TargetContext(cpu.CPUContext):  # type: ignore[misc]
         if fromty is toty:
             return val
         if isinstance(fromty, types.Float) and isinstance(toty, types.Integer):
-            return Value(builder, val, name_of(fromty)).to(name_of(toty)).raw
+            return LlvmValue(builder, val, name_of(fromty)).to(name_of(toty)).raw
         return super().cast(builder, val, fromty, toty)
 
 
@@ -126,7 +126,7 @@ class TypingContext(typing.Context):  # type: ignore[misc]
 class Translator:
     """Numba's contexts for one target. Not thread-safe: callers hold numba's global compiler lock."""
 
-    pipeline: type[Any] = Pipeline
+    pipeline: type[Any] = NumbaPipeline
     typing_context: type[TypingContext] = TypingContext
     target_context: type[TargetContext] = TargetContext
 
@@ -172,7 +172,7 @@ class Translator:
         """The template that types calls of one function."""
         if isinstance(item, Emitted):
             if self.target.has(item.needs):
-                return emitted_template(item, self.define)
+                return emitter_template(item, self.define)
             if item.otherwise is None:
                 raise TypingError(f"{item.__name__} needs {item.needs}, which {self.target.name} has not")
             return self.template(item.otherwise)
@@ -226,7 +226,7 @@ class Translator:
         """Return the text of a module that defines `symbol` and nothing else that is visible, not optimised."""
         function = spec.resolve()
         result, found = entry.arguments(spec, function)
-        compiled = self.compile(function, _argument_types(function, found), named(result))
+        compiled = self.compile(function, _argument_types(function, found), numba_type(result))
         names = [name for name, _ in found if name != "static"]
         return self.join(_linked(compiled), entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol), symbol)
 
@@ -241,7 +241,7 @@ _linked = attrgetter("library")
 
 def _argument_types(function: Any, flat: list[tuple[str, Any]]) -> tuple[Any, ...]:
     """Numba's type of each parameter, from those of `entry.arguments`. Numba passes the fields of a NamedTuple one by one."""
-    kinds = iter([types.Omitted(value) if name == "static" else named(name) for name, value in flat])
+    kinds = iter([types.Omitted(value) if name == "static" else numba_type(name) for name, value in flat])
     return tuple(
         types.BaseTuple.from_types(list(islice(kinds, len(annotation._fields))), annotation)
         if is_group(annotation)

@@ -6,10 +6,10 @@ from llvmlite import ir
 
 from ort_lite.native.marks import CONTRACT
 
-Number = Union["Value", int, float]
+Number = Union["LlvmValue", int, float]
 
 
-class Value:
+class LlvmValue:
     """A scalar of one of the language's types. Operators need equal types; Python numbers take the value's type.
 
     Integers wrap. Comparisons give b1 and are False for NaN, except `differs`. Floats may be contracted to fma.
@@ -36,114 +36,114 @@ class Value:
         """Bits."""
         return int(self.name[1:])
 
-    def const(self, number: Any, name: str = "") -> "Value":
+    def const(self, number: Any, name: str = "") -> "LlvmValue":
         """A constant of this value's type, or of the named one."""
         name = name or self.name
-        return Value(self.builder, ir.Constant(llvm_type(name), number), name)
+        return LlvmValue(self.builder, ir.Constant(llvm_type(name), number), name)
 
     def _other(self, other: Number) -> Any:
-        if isinstance(other, Value):
+        if isinstance(other, LlvmValue):
             if other.name != self.name:
                 raise TypeError(f"{self.name} and {other.name} in one operation")
             return other.raw
         return ir.Constant(llvm_type(self.name), other)
 
-    def _with(self, raw: Any, name: str = "") -> "Value":
-        return Value(self.builder, raw, name or self.name)
+    def _with(self, raw: Any, name: str = "") -> "LlvmValue":
+        return LlvmValue(self.builder, raw, name or self.name)
 
     # --- Operators
-    def _binary(self, kind: str, left: Any, right: Any) -> "Value":
+    def _binary(self, kind: str, left: Any, right: Any) -> "LlvmValue":
         if self.is_float:
             return self._with(getattr(self.builder, "f" + kind)(left, right, flags=CONTRACT))
         return self._with(getattr(self.builder, kind)(left, right))
 
-    def __add__(self, other: Number) -> "Value":
+    def __add__(self, other: Number) -> "LlvmValue":
         return self._binary("add", self.raw, self._other(other))
 
-    def __sub__(self, other: Number) -> "Value":
+    def __sub__(self, other: Number) -> "LlvmValue":
         return self._binary("sub", self.raw, self._other(other))
 
-    def __mul__(self, other: Number) -> "Value":
+    def __mul__(self, other: Number) -> "LlvmValue":
         return self._binary("mul", self.raw, self._other(other))
 
-    def __truediv__(self, other: Number) -> "Value":
+    def __truediv__(self, other: Number) -> "LlvmValue":
         return self._binary("div", self.raw, self._other(other))
 
-    def __radd__(self, other: Number) -> "Value":
+    def __radd__(self, other: Number) -> "LlvmValue":
         return self._binary("add", self._other(other), self.raw)
 
-    def __rsub__(self, other: Number) -> "Value":
+    def __rsub__(self, other: Number) -> "LlvmValue":
         return self._binary("sub", self._other(other), self.raw)
 
-    def __rmul__(self, other: Number) -> "Value":
+    def __rmul__(self, other: Number) -> "LlvmValue":
         return self._binary("mul", self._other(other), self.raw)
 
-    def __rtruediv__(self, other: Number) -> "Value":
+    def __rtruediv__(self, other: Number) -> "LlvmValue":
         return self._binary("div", self._other(other), self.raw)
 
-    def __neg__(self) -> "Value":
+    def __neg__(self) -> "LlvmValue":
         return self._with(self.builder.fneg(self.raw)) if self.is_float else 0 - self
 
-    def __and__(self, other: Number) -> "Value":
+    def __and__(self, other: Number) -> "LlvmValue":
         return self._with(self.builder.and_(self.raw, self._other(other)))
 
-    def __or__(self, other: Number) -> "Value":
+    def __or__(self, other: Number) -> "LlvmValue":
         return self._with(self.builder.or_(self.raw, self._other(other)))
 
-    def __xor__(self, other: Number) -> "Value":
+    def __xor__(self, other: Number) -> "LlvmValue":
         return self._with(self.builder.xor(self.raw, self._other(other)))
 
-    def __lshift__(self, count: Number) -> "Value":
+    def __lshift__(self, count: Number) -> "LlvmValue":
         return self._with(self.builder.shl(self.raw, self._other(count)))
 
-    def __rshift__(self, count: Number) -> "Value":
+    def __rshift__(self, count: Number) -> "LlvmValue":
         """Arithmetic for signed integers, logical for unsigned ones."""
         shift = self.builder.ashr if self.is_signed else self.builder.lshr
         return self._with(shift(self.raw, self._other(count)))
 
     # --- Comparisons
-    def _compare(self, kind: str, other: Number) -> "Value":
+    def _compare(self, kind: str, other: Number) -> "LlvmValue":
         if self.is_float:
             return self._with(self.builder.fcmp_ordered(kind, self.raw, self._other(other)), "b1")
         compare = self.builder.icmp_signed if self.is_signed else self.builder.icmp_unsigned
         return self._with(compare(kind, self.raw, self._other(other)), "b1")
 
-    def __lt__(self, other: Number) -> "Value":
+    def __lt__(self, other: Number) -> "LlvmValue":
         return self._compare("<", other)
 
-    def __le__(self, other: Number) -> "Value":
+    def __le__(self, other: Number) -> "LlvmValue":
         return self._compare("<=", other)
 
-    def __gt__(self, other: Number) -> "Value":
+    def __gt__(self, other: Number) -> "LlvmValue":
         return self._compare(">", other)
 
-    def __ge__(self, other: Number) -> "Value":
+    def __ge__(self, other: Number) -> "LlvmValue":
         return self._compare(">=", other)
 
-    def equals(self, other: Number) -> "Value":
+    def equals(self, other: Number) -> "LlvmValue":
         """Compare with a number for equality."""
         return self._compare("==", other)
 
-    def differs(self, other: Number) -> "Value":
+    def differs(self, other: Number) -> "LlvmValue":
         """True for NaN, also against itself."""
         if self.is_float:
             return self._with(self.builder.fcmp_unordered("!=", self.raw, self._other(other)), "b1")
         return self._compare("!=", other)
 
-    def choose(self, yes: "Value", no: Number) -> "Value":
+    def choose(self, yes: "LlvmValue", no: Number) -> "LlvmValue":
         """yes where this b1 is true, else no."""
         return yes._with(self.builder.select(self.raw, yes.raw, yes._other(no)))
 
     # --- Functions
-    def bits(self) -> "Value":
+    def bits(self) -> "LlvmValue":
         """The float's bit pattern as a signed integer."""
         return self._with(self.builder.bitcast(self.raw, ir.IntType(self.width)), f"i{self.width}")
 
-    def from_bits(self) -> "Value":
+    def from_bits(self) -> "LlvmValue":
         """The integer as the bit pattern of a float."""
         return self._with(self.builder.bitcast(self.raw, llvm_type(f"f{self.width}")), f"f{self.width}")
 
-    def intrinsic(self, name: str, *others: Number) -> "Value":
+    def intrinsic(self, name: str, *others: Number) -> "LlvmValue":
         """llvm.<name> of this value and others of its type."""
         arguments = [self.raw, *map(self._other, others)]
         kind = self.raw.type
@@ -152,7 +152,7 @@ class Value:
         )
         return self._with(self.builder.call(function, arguments, fastmath=CONTRACT if self.is_float else ()))
 
-    def libm(self, name: str, *others: Number) -> "Value":
+    def libm(self, name: str, *others: Number) -> "LlvmValue":
         """The C library's function, `expf` for f32 where name is "exp"."""
         arguments = [self.raw, *map(self._other, others)]
         symbol = name + ("f" if self.name == "f32" else "")
@@ -160,15 +160,15 @@ class Value:
         function = self.builder.module.globals.get(symbol) or ir.Function(self.builder.module, kind, symbol)
         return self._with(self.builder.call(function, arguments))
 
-    def largest(self, other: Number) -> "Value":
+    def largest(self, other: Number) -> "LlvmValue":
         """The larger; NaN if either is."""
         return self.intrinsic("maximum" if self.is_float else "smax" if self.is_signed else "umax", other)
 
-    def smallest(self, other: Number) -> "Value":
+    def smallest(self, other: Number) -> "LlvmValue":
         """The smaller; NaN if either is."""
         return self.intrinsic("minimum" if self.is_float else "smin" if self.is_signed else "umin", other)
 
-    def to(self, name: str) -> "Value":
+    def to(self, name: str) -> "LlvmValue":
         """Converted to another type; floats to integers as `lang.cast` says."""
         if name == self.name:
             return self
@@ -187,11 +187,11 @@ class Value:
             convert = self.builder.trunc
         return self._with(convert(self.raw, kind), name)
 
-    def _resize_float(self, name: str) -> "Value":
+    def _resize_float(self, name: str) -> "LlvmValue":
         convert = self.builder.fpext if name == "f64" else self.builder.fptrunc
         return self._with(convert(self.raw, llvm_type(name)), name)
 
-    def _float_to_integer(self, name: str) -> "Value":
+    def _float_to_integer(self, name: str) -> "LlvmValue":
         """Truncated, in the smallest of i32 and i64 that x86 code would use, then cut to the type's bits."""
         if name == "u64":
             top = 2.0**63
@@ -204,10 +204,10 @@ class Value:
         if bits == 32 and self.name == "f64":
             fits = (self > -limit - 1.0) & (self < limit)
         safe = fits.choose(self, 0.0)
-        whole = Value(self.builder, self.builder.fptosi(safe.raw, ir.IntType(bits)), f"i{bits}")
+        whole = LlvmValue(self.builder, self.builder.fptosi(safe.raw, ir.IntType(bits)), f"i{bits}")
         return fits.choose(whole, -(2 ** (bits - 1))).to(name)
 
-    def sign_bit(self, name: str) -> "Value":
+    def sign_bit(self, name: str) -> "LlvmValue":
         """The smallest value of a signed type where this b1 is true, else 0."""
         return self.choose(self.const(-(2 ** (int(name[1:]) - 1)), name), 0)
 

@@ -21,8 +21,8 @@ from typing import IO, TYPE_CHECKING, Any
 from ort_lite.errors import KernelCompileError, RuntimeException
 from ort_lite.native import cache, siblings
 from ort_lite.native.checkpoint import checkpoint
-from ort_lite.native.claims import Claims
-from ort_lite.native.compilers import warn_if_unverified
+from ort_lite.native.compile_claims import CompileClaims
+from ort_lite.native.compilers import warn_of_unknown_release
 from ort_lite.native.cpu import Target
 from ort_lite.native.progress import Logged, Progress, piece
 from ort_lite.native.siblings import CAN_FORK, Sibling
@@ -181,12 +181,12 @@ def _start_together(count: int) -> None:
 def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[str, bytes]:
     """Objects by key; each is written to the cache as soon as it is there. Raises KernelCompileError.
 
-    What another process is compiling is waited for (`claims.py`). Callers hold the loader's lock: a worker serves one request at a
+    What another process is compiling is waited for (`compile_claims.py`). Callers hold the loader's lock: a worker serves one request at a
     time. Ctrl-C ends the workers; what they have finished is kept.
     """
-    warn_if_unverified()
+    warn_of_unknown_release()
     here = not sys.executable or ("numba" in sys.modules and len(specs) <= FEW)
-    claims = Claims(folder)
+    claims = CompileClaims(folder)
     try:
         with piece(Logged()) as progress, progress.more(len(specs)):
             batch = Batch(specs, target, folder, claims, progress)
@@ -203,7 +203,7 @@ def compile_ahead(specs: Mapping[str, Spec], target: Target, folder: str) -> Non
     The worker claims them as any process does: who needs one meanwhile compiles it, or waits for it. Callers hold the loader's lock.
     """
     worker = _workers[0]
-    if sys.executable and not worker.busy and cache.can_be_made(folder):
+    if sys.executable and not worker.busy and cache.make_folder(folder):
         _start_together(min(cores(), MOST_WORKERS))
         with suppress(pickle.PicklingError, AttributeError, TypeError):
             worker.go_ahead(("ahead", [(key, pickle.dumps(spec)) for key, spec in specs.items()], target, folder))
@@ -212,7 +212,9 @@ def compile_ahead(specs: Mapping[str, Spec], target: Target, folder: str) -> Non
 class Batch:
     """Kernels that one call needs: those that this process compiles, and those that it waits for."""
 
-    def __init__(self, specs: Mapping[str, Spec], target: Target, folder: str, claims: Claims, progress: Progress) -> None:
+    def __init__(
+        self, specs: Mapping[str, Spec], target: Target, folder: str, claims: CompileClaims, progress: Progress
+    ) -> None:
         self._target, self._folder, self._claims, self._progress = target, folder, claims, progress
         self._waiting = dict(sorted(specs.items(), key=_length, reverse=True))
         self._objects: dict[str, bytes] = {}
@@ -230,7 +232,7 @@ class Batch:
             checkpoint()
             if found := self._next():
                 key, spec = found
-                self._done(key, compile_here(key, spec, self._target, self._folder))
+                self._finish(key, compile_here(key, spec, self._target, self._folder))
                 self._claims.give(key)
             else:
                 self._rest()
@@ -269,7 +271,7 @@ class Batch:
                 self._running[submit("compiling", pool, call)] = key, seat
             except RuntimeException:  # no thread: this one compiles
                 self._seats.append(seat)
-                self._done(key, compile_here(key, spec, self._target, self._folder))
+                self._finish(key, compile_here(key, spec, self._target, self._folder))
                 self._claims.give(key)
 
     def _seat(self) -> "Seat | None":
@@ -302,7 +304,7 @@ class Batch:
             key, seat = self._running.pop(future)
             self._seats.append(seat)
             self._claims.give(key)
-            self._done(key, future.result())
+            self._finish(key, future.result())
 
     def _rest(self) -> None:
         """Takes what others have compiled, and waits a little, for them and for the workers of this process. A checkpoint."""
@@ -326,10 +328,10 @@ class Batch:
         """True, and the object is taken, if another process has compiled it."""
         data = cache.read(self._folder, key)
         if data is not None:
-            self._done(key, data)
+            self._finish(key, data)
         return data is not None
 
-    def _done(self, key: str, data: bytes) -> None:
+    def _finish(self, key: str, data: bytes) -> None:
         self._objects[key] = data
         self._waiting.pop(key, None)
         self._pause = _SHORTEST

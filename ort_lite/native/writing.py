@@ -45,17 +45,17 @@ def _describe_block(self: Any, buffer: list[str]) -> None:
 
 def _store(item: Any) -> str:
     value, slot = item.operands
-    return f"  store {_typed(value)}, {_typed(slot)}{_align(item)}\n"
+    return f"  store {_with_type(value)}, {_with_type(slot)}{_align(item)}\n"
 
 
 def _load(item: Any) -> str:
-    return f"  {item.get_reference()} = load {item.type}, {_typed(item.operands[0])}{_align(item)}\n"
+    return f"  {item.get_reference()} = load {item.type}, {_with_type(item.operands[0])}{_align(item)}\n"
 
 
 def _element(item: Any) -> str:
     bounds = " inbounds" if item.inbounds else ""
-    indices = ", ".join(map(_typed, item.indices))
-    return f"  {item.get_reference()} = getelementptr{bounds} {item.source_etype}, {_typed(item.pointer)}, {indices}\n"
+    indices = ", ".join(map(_with_type, item.indices))
+    return f"  {item.get_reference()} = getelementptr{bounds} {item.source_etype}, {_with_type(item.pointer)}, {indices}\n"
 
 
 def _phi(item: Any) -> str:
@@ -71,23 +71,23 @@ def _operation(item: Any) -> str:
 def _comparison(item: Any) -> str:
     first, second = item.operands
     flags = " ".join([item.opname, *item.flags])
-    return f"  {item.get_reference()} = {flags} {item.op} {_typed(first)}, {second.get_reference()}\n"
+    return f"  {item.get_reference()} = {flags} {item.op} {_with_type(first)}, {second.get_reference()}\n"
 
 
 def _cast(item: Any) -> str:
-    return f"  {item.get_reference()} = {item.opname} {_typed(item.operands[0])} to {item.type}\n"
+    return f"  {item.get_reference()} = {item.opname} {_with_type(item.operands[0])} to {item.type}\n"
 
 
 def _select(item: Any) -> str:
-    operands = ", ".join(map(_typed, item.operands))
+    operands = ", ".join(map(_with_type, item.operands))
     return f"  {item.get_reference()} = {' '.join(['select', *item.flags])} {operands}\n"
 
 
 def _branch(item: Any) -> str:
-    return f"  br {', '.join(map(_typed, item.operands))}\n"
+    return f"  br {', '.join(map(_with_type, item.operands))}\n"
 
 
-def _typed(value: Any) -> str:
+def _with_type(value: Any) -> str:
     return f"{value.type} {value.get_reference()}"
 
 
@@ -114,8 +114,8 @@ def _format_vector(self: Any, value: Any) -> str:
     """VectorType.format_constant: a constant that fills all lanes is written once."""
     first = value[0]
     if all(item is first for item in value):
-        return f"<{', '.join([_typed(first)] * len(value))}>"
-    return f"<{', '.join(map(_typed, value))}>"
+        return f"<{', '.join([_with_type(first)] * len(value))}>"
+    return f"<{', '.join(map(_with_type, value))}>"
 
 
 STAND_INS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (

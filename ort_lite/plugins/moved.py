@@ -18,7 +18,6 @@ MODULES = {
     "commands.desk": "tools.playground",
     "datasets": "compat.datasets",
     "load.consolidate": "params.consolidate",
-    "load.copying": "load.pickling",
     "load.origins": "compat.origins",
     "machine": "tools.machine",
     "machine.image": "provider.machine_image",

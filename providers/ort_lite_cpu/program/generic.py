@@ -17,7 +17,7 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.planning import order_search, wide
 from ort_lite.memory.planning.block_kernels import spec as planning_spec
-from ort_lite.native.cpu import named
+from ort_lite.native.cpu import parse_target
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import symbol
 from ort_lite_cpu.kernels import jumps, primitives
@@ -111,7 +111,7 @@ class UnfusedOptions(CPUOptions):
 
     @property
     def kernels(self) -> Kernels:
-        return Unfused(named(self.target))
+        return Unfused(parse_target(self.target))
 
 
 def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:

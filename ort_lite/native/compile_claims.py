@@ -19,7 +19,7 @@ _A_MOMENT = 1.0
 _PLACES = 1 << 62
 
 
-class Claims:
+class CompileClaims:
     """The claims of one call of `compile_all`, in one thread of a process at a time: locks belong to the process, and end
     with the first close.
     """
@@ -29,7 +29,7 @@ class Claims:
         self._held: set[int] = set()
         self._sign, self._silence = 0, 0.0
         self._looked = monotonic()
-        if cache.can_be_made(folder):
+        if cache.make_folder(folder):
             with suppress(OSError):
                 self._file = private.opener(os.path.join(folder, FILE), os.O_RDWR | os.O_CREAT)
                 self._sign = os.fstat(self._file).st_mtime_ns
