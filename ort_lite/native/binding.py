@@ -1,4 +1,4 @@
-"""The names of `llvm.py` over llvmlite's documented bindings, for releases of llvmlite that `llvm.py` has no declarations for."""
+"""The interface of `llvm.py`, built on llvmlite's documented bindings, for releases that `llvm.py` has no declarations for."""
 
 from collections.abc import Iterable
 
@@ -21,15 +21,15 @@ def host_cpu_name() -> str:
 
 
 def host_cpu_features() -> str:
-    """Return all features that LLVM knows of this kind of CPU, sorted by name: "+avx,-avx512f"."""
+    """Return all features that LLVM knows for this kind of CPU, sorted by name: "+avx,-avx512f"."""
     features: str = llvm.get_host_cpu_features().flatten()
     return features
 
 
 class BindingModule:
-    """A module and its machine, in a context of its own.
+    """A module and its target machine, in a context of its own.
 
-    Raises RuntimeError with LLVM's message where the text is no module, or a value is used where it is not defined.
+    Raises RuntimeError with LLVM's message if the text is not a module or uses a value before its definition.
     """
 
     def __init__(self, text: str, triple: str, cpu: str, features: str) -> None:
@@ -41,7 +41,7 @@ class BindingModule:
         self._module.verify()
 
     def optimise(self) -> None:
-        """Run LLVM's passes of level 3 for the machine."""
+        """Run LLVM's level 3 passes for the machine."""
         builder = llvm.create_pass_builder(self._machine, llvm.create_pipeline_tuning_options(speed_level=3))
         builder.getModulePassManager().run(self._module, builder)
 
@@ -62,11 +62,11 @@ class BindingModule:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the module and its machine to llvmlite, which frees them with their last reference."""
+        """Do nothing: llvmlite frees the module and its machine with their last reference."""
 
 
 class BindingEngine:
-    """The owner of executable memory, which lives as long as the process. Not thread-safe."""
+    """An owner of executable memory, which lives as long as the process. Not thread-safe."""
 
     def __init__(self) -> None:
         if not llvm.address_of_symbol("expf"):
@@ -77,7 +77,7 @@ class BindingEngine:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=own_memory_manager)
 
     def add(self, objects: Iterable[bytes]) -> None:
-        """Link object files, after which their symbols have addresses."""
+        """Link object files, which gives their symbols addresses."""
         for data in objects:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
@@ -89,4 +89,4 @@ class BindingEngine:
 
 
 Module, Engine = BindingModule, BindingEngine
-"""The names that `llvm.py` has for the same."""
+"""The names that `llvm.py` uses."""

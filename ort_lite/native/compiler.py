@@ -1,7 +1,7 @@
-"""Spec -> relocatable object code. It alone imports what imports numba; a warm process never imports this one.
+"""Compilation of a spec to relocatable object code. Of the imports of a warm process, none leads here, so none imports numba.
 
-Numba types and lowers each function; everything below LLVM IR is done here: helpers are linked unoptimised, all
-symbols but the entry become internal, and one pass pipeline for the target runs over the whole.
+Numba types and lowers each function. Everything below LLVM IR happens here: helpers are linked unoptimised, all symbols except the
+entry become internal, and one pass pipeline for the target runs over the whole module.
 """
 
 from functools import cache
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Written(Record):
-    """A spec as LLVM's text, not optimised, and what LLVM is to make it for."""
+    """A spec as unoptimised LLVM text, with the target to compile it for."""
 
     name: str
     text: str
     target: Target
 
     def module(self) -> "Module":
-        """Return the module, optimised, for the caller to close. Raises KernelCompileError."""
+        """Return the optimised module, which the caller closes. Raises KernelCompileError."""
         try:
             module: Module = llvm().Module(self.text, self.target.triple, self.target.tuning, self.target.features)
         except RuntimeError as error:
@@ -44,7 +44,10 @@ class Written(Record):
 
 
 def write(spec: Spec, target: Target, symbol: str) -> Written:
-    """Numba's part of compiling; one thread at a time. Of the target it uses what the spec's key names. Raises KernelCompileError."""
+    """Run Numba's part of the compilation, on one thread at a time. Raises KernelCompileError.
+
+    Uses only the parts of the target that the spec's key depends on.
+    """
     target = target_of(spec, target)
     with global_compiler_lock:
         short = None

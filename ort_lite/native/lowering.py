@@ -1,4 +1,4 @@
-"""Typing and lowering of the kernel language in numba: pointers, emitted functions, `like`. Imported by compiler.py."""
+"""Typing and lowering of the kernel language in numba: pointers, emitted functions, `like`. Imported by the compiler only."""
 
 import operator
 from collections.abc import Callable
@@ -31,7 +31,7 @@ _NAMES = {kind: name for name, kind in SCALARS.items()}
 
 
 class Pointer(types.Type):  # type: ignore[misc]
-    """Unchecked pointer. Not numba's CPointer: stores of floats into integers are refused here."""
+    """The type of an unchecked pointer. Unlike numba's CPointer, it rejects stores of floats into integers."""
 
     def __init__(self, name: str) -> None:
         self.element_name = name
@@ -49,12 +49,12 @@ class _PointerModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 def numba_type(name: str) -> Any:
-    """numba's type of a type name of the language."""
+    """Return numba's type for a type name of the language."""
     return POINTERS[name[1:]] if name.startswith("*") else SCALARS[name]
 
 
 def name_of(kind: Any) -> str:
-    """The language's name of a numba type; "" for one that it does not know."""
+    """Return the language's name for a numba type; "" for an unknown one."""
     if isinstance(kind, Pointer):
         return "*" + kind.element_name
     return _NAMES.get(types.unliteral(kind), "")
@@ -94,7 +94,7 @@ def _setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 # --- Emitted functions
 def match(text: str, arguments: tuple[Any, ...], exact: bool) -> tuple[Any, list[Any]] | None:
-    """(result, formal arguments) of a signature for the given argument types, or None if it does not apply."""
+    """Return (result, formal arguments) of a signature for the given argument types, or None if it does not apply."""
     result, formals = parse(text)
     if len(formals) != len(arguments):
         return None
@@ -123,25 +123,25 @@ def match(text: str, arguments: tuple[Any, ...], exact: bool) -> tuple[Any, list
 
 
 def _converts(given: str, wanted: str) -> bool:
-    """Between scalars, but never a float to an integer: that needs a decision, which `cast` is."""
+    """Return True if one scalar type converts to another; never a float to an integer, which needs an explicit `cast`."""
     if not given or "*" in given + wanted:
         return False
     return wanted[0] == "f" or given[0] != "f"
 
 
 def _constant(kind: Any) -> Any:
-    """The value of a literal or omitted argument."""
+    """Return the value of a literal or omitted argument."""
     return kind.literal_value if isinstance(kind, types.Literal) else kind.value
 
 
 def parse(text: str) -> tuple[str, list[str]]:
-    """Result and arguments: "f32(i64,*f32)" -> ("f32", ["i64", "*f32"])."""
+    """Return the result and the arguments: "f32(i64,*f32)" -> ("f32", ["i64", "*f32"])."""
     result, _, rest = text.replace(" ", "").partition("(")
     return result, [name for name in rest.rstrip(")").split(",") if name]
 
 
 def emitter_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -> type:
-    """Template that types a call of an emitted function and hands its lowering to `register(key, impl, args)`."""
+    """Return the template that types a call of an emitted function and passes its lowering to `register(key, impl, args)`."""
 
     class EmitterTemplate(AbstractTemplate):  # type: ignore[misc]
         key = item
@@ -165,7 +165,7 @@ def emitter_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -
 
 
 def lower_emitter(item: Emitted) -> Any:
-    """numba's lowering function that calls the emitter; static arguments as Python values."""
+    """Return numba's lowering function that calls the emitter, with static arguments as Python values."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         constant = [isinstance(kind, types.Literal | types.Omitted) for kind in sig.args]
@@ -183,7 +183,7 @@ def lower_emitter(item: Emitted) -> Any:
 
 # --- Python's own functions that numba implements by compiling Python, which belongs to its global contexts
 def builtin_template(item: Any, register: Callable[[Any, Any, Any], None]) -> type:
-    """Template of `max`, `min` (of numbers; NaN wins) and `int`."""
+    """Return the template of `max`, `min` (of numbers; NaN wins) or `int`."""
 
     class BuiltinTemplate(AbstractTemplate):  # type: ignore[misc]
         key = item
@@ -205,7 +205,7 @@ def builtin_template(item: Any, register: Callable[[Any, Any, Any], None]) -> ty
 
 
 def lower_builtin_function(item: Any) -> Any:
-    """numba's lowering function of one of BUILTINS."""
+    """Return numba's lowering function for one of BUILTINS."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         first, *others = (LlvmValue(builder, arg, name_of(kind)) for arg, kind in zip(args, sig.args, strict=True))

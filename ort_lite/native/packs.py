@@ -1,14 +1,14 @@
-"""Kernel packs: objects that were compiled elsewhere, many in a file, of which a process reads those that it needs.
+"""Kernel packs: files of precompiled objects, from which a process reads those that it needs.
 
-A pack comes with an installation, as package data of `ort_lite_kernels`, and is trusted as the code of that package is. It is found
-by key, before the user's cache, so that nothing is compiled and nobody needs the compiler. Objects are kept as memory will hold them:
-pieces, relocations and names; an object file has as many bytes again of tables that linking does not look at.
+A pack is package data of `ort_lite_kernels` and as trusted as the code of that package. It is searched by key before the user's
+cache, so nothing is compiled and no compiler is needed. Objects are stored in the form that memory needs: pieces, relocations and
+names. An object file has as many bytes again of tables that linking ignores.
 
     magic, base (20 bytes), size of the file, number of objects; keys in order, 20 bytes each; offset, size and digest of each
     object; objects, each once
 
-`base` is the digest of what all keys depend on, and of ort-lite's version: where it is another, hardly a key would be found, which
-is said once. All is little-endian.
+`base` is the digest of everything that all keys depend on, and of ort-lite's version. With another base, hardly any key would be
+found, which is logged once. All numbers are little-endian.
 """
 
 import os
@@ -39,11 +39,11 @@ _OUTSIDE = 0xFFFFFFFF
 
 
 class StalePack(Exception):
-    """A pack that serves nothing here."""
+    """The pack is not usable here."""
 
 
 class Pack:
-    """A file of objects, mapped into memory. Raises OSError, StalePack."""
+    """A file of objects, mapped into memory. Raises OSError and StalePack."""
 
     def __init__(self, file: str, base: bytes) -> None:
         from mmap import ACCESS_READ, mmap
@@ -68,7 +68,7 @@ class Pack:
         return self._bytes[start : start + SIZE]
 
     def find(self, key: str) -> bytes | None:
-        """The encoded object of a key, or None: there is none, or it is damaged, which is told. O(log(objects))."""
+        """Return the encoded object of a key; None if it is missing or damaged, which is logged. O(log(objects))."""
         from bisect import bisect_left
 
         wanted = bytes.fromhex(key)
@@ -85,7 +85,7 @@ class Pack:
 
 @cache
 def installed_pack() -> Pack | None:
-    """The pack for this machine and Python that comes with the installation. One that does not fit is told, once a process."""
+    """Return the installed pack for this machine and Python. Logs a warning, once per process, if it does not fit."""
     file = _file(sys.path)
     if file is None:
         return None
@@ -98,12 +98,12 @@ def installed_pack() -> Pack | None:
 
 
 def own_base() -> bytes:
-    """Return the base of packs that serve this process."""
+    """Return the base of packs that this process can use."""
     return digest(base(), __version__.encode())
 
 
 def _file(folders: Iterable[str]) -> str | None:
-    """Return the path of the pack, by the import system's finder: asking entry points takes as long as the rest of a start."""
+    """Return the path of the pack, using the import system's finder: entry points would double the start-up time."""
     from importlib.machinery import PathFinder
 
     if host().triple not in object_linking.MACHINES:
@@ -135,7 +135,7 @@ def find(keys: Iterable[str]) -> dict[str, Object]:
 
 
 def write(file: str, base: bytes, objects: Mapping[str, bytes]) -> None:
-    """Makes a pack of encoded objects by key: the same bytes whatever their order."""
+    """Write a pack of encoded objects by key. The bytes do not depend on the order of `objects`."""
     keys = sorted(objects)
     start = _HEAD.size + len(keys) * (SIZE + _ENTRY.size)
     places: dict[bytes, int] = {}
@@ -153,7 +153,7 @@ def write(file: str, base: bytes, objects: Mapping[str, bytes]) -> None:
 
 
 def encode(made: Object) -> bytes:
-    """An object without what linking does not look at."""
+    """Encode an object without what linking ignores."""
     outside = list(dict.fromkeys(r.target for r in made.relocations if isinstance(r.target, str)))
     names = "\0".join(outside).encode()
     parts = [_COUNTS.pack(len(made.pieces), len(made.relocations), len(names), *made.entry)]
@@ -165,7 +165,7 @@ def encode(made: Object) -> bytes:
 
 
 def decode(body: bytes, machine: int) -> Object:
-    """Decode what `encode` wrote; numbers are compared with what they count in, as in object files. Raises BrokenObject."""
+    """Decode an object, checking all numbers against their bounds as for object files. Raises BrokenObject."""
     try:
         pieces, relocations, names, entry_piece, entry_offset = _COUNTS.unpack_from(body)
         tables = _COUNTS.size + pieces * _PIECE.size

@@ -1,4 +1,4 @@
-"""The compiling process: the other end of `workers.py`. Run as `python -m ort_lite.native.serve`."""
+"""The compiling process, the counterpart of `workers.py`. Run as `python -m ort_lite.native.serve`."""
 
 import functools
 import gc
@@ -22,11 +22,13 @@ from ort_lite.native.workers import MOST_WORKERS, cores, receive, send
 
 IDLE_SECONDS = 10.0
 GARBAGE = 50_000
-"""New objects between two collections: 700, as it is, makes a twelfth of the time that compiling takes; so many, 10 MB."""
+"""The number of new objects between two garbage collections. The default, 700, takes a twelfth of the compile time; this takes 10
+MB.
+"""
 
 
 def serve(output: int) -> None:
-    """Answers the requests of `workers.py` until their stream ends, or for IDLE_SECONDS none comes."""
+    """Answer the requests of `workers.py` until their stream ends, or until none arrives for IDLE_SECONDS."""
     requests, answers = os.fdopen(0, "rb", closefd=False), os.fdopen(output, "wb")
     while True:
         idle = threading.Timer(IDLE_SECONDS, os._exit, (0,))
@@ -59,7 +61,7 @@ def _answer(key: str, spec: Spec, target: Target) -> tuple[str, Any]:
 
 @functools.cache
 def _compiler() -> Callable[[Spec, Target, str], bytes]:
-    """Imports numba, behind the claims of what is compiled ahead."""
+    """Import numba, only after claiming what is compiled ahead."""
     from ort_lite.native.compiler import compile_object
 
     gc.freeze()  # what is imported stays
@@ -67,7 +69,7 @@ def _compiler() -> Callable[[Spec, Target, str], bytes]:
 
 
 def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tuple[str, Any]:
-    """Compiles into the cache what nobody else does: see `workers.compile_ahead`."""
+    """Compile into the cache what no other process compiles: see `workers.compile_ahead`."""
     claims = CompileClaims(folder)
     try:
         if claims.take_place(min(cores(), MOST_WORKERS)) is None:
@@ -86,10 +88,10 @@ def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tu
 
 
 def with_room(function: Callable[[], None]) -> None:
-    """Calls it in a frame that asks for more than half a megabyte, which Python allocates as a whole one.
+    """Call a function in a frame that requires more than half a megabyte, which Python allocates as a single chunk.
 
-    Python takes frames from pieces of 16 KB, and allocates and frees one for every call that crosses the end of a piece: numba's
-    loops, deep down, then take a third longer. What is left of the large piece is room enough for all frames of a compilation.
+    Python takes frames from chunks of 16 KB, and allocates and frees one for every call that crosses the end of a chunk. Deep
+    inside numba, that makes loops a third slower. The rest of the large chunk holds all frames of a compilation.
     """
     asking = _call.__code__.replace(co_stacksize=(1 << 19) // 8 + 64)
     FunctionType(asking, globals())(function)
@@ -100,7 +102,7 @@ def _call(function: Callable[[], None]) -> None:
 
 
 def main() -> None:
-    """`serve`, in this process and in a fork for each pair of descriptors that the command line names."""
+    """Run `serve` in this process, and in a fork for each pair of descriptors on the command line."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
     gc.set_threshold(GARBAGE, 20, 100)
     output = os.dup(1)

@@ -1,6 +1,6 @@
-"""Threads that start, or leave nothing behind, so that the next attempt begins anew.
+"""Starting of threads that either succeeds or leaves nothing behind, so that a retry starts from scratch.
 
-The system refuses a thread where a limit on threads or memory is reached, and Python refuses one while the interpreter ends.
+The system refuses to create threads at a limit on threads or memory; Python refuses while the interpreter shuts down.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def start(purpose: str, target: Callable[[], None], name: str) -> threading.Thread:
-    """Return a daemon thread that has started. Raises RuntimeException, which begins with the purpose, where none can start."""
+    """Start a daemon thread and return it. Raises RuntimeException, with `purpose` in the message, if no thread can start."""
     thread = threading.Thread(target=target, name=name, daemon=True)
     try:
         thread.start()
@@ -28,7 +28,7 @@ def start(purpose: str, target: Callable[[], None], name: str) -> threading.Thre
 
 
 def submit(purpose: str, pool: ThreadPoolExecutor, call: Callable[[], T]) -> Future[T]:
-    """Call it in a thread of the pool. Raises RuntimeException where the pool is shut down or no thread can start.
+    """Run a call on a thread of the pool. Raises RuntimeException if the pool is shut down or no thread can start.
 
     `ThreadPoolExecutor.submit` leaves a call in its queue when it raises, for a later thread to run. This one is cancelled.
     """

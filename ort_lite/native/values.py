@@ -1,4 +1,4 @@
-"""Arithmetic on LLVM values: what functions marked `@arithmetic` compute with. Imports llvmlite.ir."""
+"""Arithmetic on LLVM values, for functions marked `@arithmetic`. Imports llvmlite.ir."""
 
 from typing import Any, Union
 
@@ -33,11 +33,11 @@ class LlvmValue:
 
     @property
     def width(self) -> int:
-        """Bits."""
+        """The width in bits."""
         return int(self.name[1:])
 
     def const(self, number: Any, name: str = "") -> "LlvmValue":
-        """A constant of this value's type, or of the named one."""
+        """Return a constant of this value's type, or of the named one."""
         name = name or self.name
         return LlvmValue(self.builder, ir.Constant(llvm_type(name), number), name)
 
@@ -97,7 +97,7 @@ class LlvmValue:
         return self._with(self.builder.shl(self.raw, self._other(count)))
 
     def __rshift__(self, count: Number) -> "LlvmValue":
-        """Arithmetic for signed integers, logical for unsigned ones."""
+        """Shift right: arithmetic for signed integers, logical for unsigned ones."""
         shift = self.builder.ashr if self.is_signed else self.builder.lshr
         return self._with(shift(self.raw, self._other(count)))
 
@@ -121,30 +121,30 @@ class LlvmValue:
         return self._compare(">=", other)
 
     def equals(self, other: Number) -> "LlvmValue":
-        """Compare with a number for equality."""
+        """Return a b1 that is true if the values are equal."""
         return self._compare("==", other)
 
     def differs(self, other: Number) -> "LlvmValue":
-        """True for NaN, also against itself."""
+        """Return a b1 that is true if the values differ; always true for NaN, even against itself."""
         if self.is_float:
             return self._with(self.builder.fcmp_unordered("!=", self.raw, self._other(other)), "b1")
         return self._compare("!=", other)
 
     def choose(self, yes: "LlvmValue", no: Number) -> "LlvmValue":
-        """yes where this b1 is true, else no."""
+        """Return `yes` where this b1 is true, else `no`."""
         return yes._with(self.builder.select(self.raw, yes.raw, yes._other(no)))
 
     # --- Functions
     def bits(self) -> "LlvmValue":
-        """The float's bit pattern as a signed integer."""
+        """Return the float's bit pattern as a signed integer."""
         return self._with(self.builder.bitcast(self.raw, ir.IntType(self.width)), f"i{self.width}")
 
     def from_bits(self) -> "LlvmValue":
-        """The integer as the bit pattern of a float."""
+        """Return the float whose bit pattern is this integer."""
         return self._with(self.builder.bitcast(self.raw, llvm_type(f"f{self.width}")), f"f{self.width}")
 
     def intrinsic(self, name: str, *others: Number) -> "LlvmValue":
-        """llvm.<name> of this value and others of its type."""
+        """Return llvm.<name> of this value and others of its type."""
         arguments = [self.raw, *map(self._other, others)]
         kind = self.raw.type
         function = self.builder.module.declare_intrinsic(
@@ -153,7 +153,7 @@ class LlvmValue:
         return self._with(self.builder.call(function, arguments, fastmath=CONTRACT if self.is_float else ()))
 
     def libm(self, name: str, *others: Number) -> "LlvmValue":
-        """The C library's function, `expf` for f32 where name is "exp"."""
+        """Return the result of the C library's function: for "exp", `expf` if this is f32."""
         arguments = [self.raw, *map(self._other, others)]
         symbol = name + ("f" if self.name == "f32" else "")
         kind = ir.FunctionType(self.raw.type, [self.raw.type] * len(arguments))
@@ -161,15 +161,15 @@ class LlvmValue:
         return self._with(self.builder.call(function, arguments))
 
     def largest(self, other: Number) -> "LlvmValue":
-        """The larger; NaN if either is."""
+        """Return the larger value; NaN if either is NaN."""
         return self.intrinsic("maximum" if self.is_float else "smax" if self.is_signed else "umax", other)
 
     def smallest(self, other: Number) -> "LlvmValue":
-        """The smaller; NaN if either is."""
+        """Return the smaller value; NaN if either is NaN."""
         return self.intrinsic("minimum" if self.is_float else "smin" if self.is_signed else "umin", other)
 
     def to(self, name: str) -> "LlvmValue":
-        """Converted to another type; floats to integers as `lang.cast` says."""
+        """Return the value converted to another type; floats to integers as by `lang.cast`."""
         if name == self.name:
             return self
         if name == "b1":
@@ -192,7 +192,7 @@ class LlvmValue:
         return self._with(convert(self.raw, llvm_type(name)), name)
 
     def _float_to_integer(self, name: str) -> "LlvmValue":
-        """Truncated, in the smallest of i32 and i64 that x86 code would use, then cut to the type's bits."""
+        """Truncate to the smaller of i32 and i64 that x86 code would use, then cut to the type's bits."""
         if name == "u64":
             top = 2.0**63
             large = self >= top
@@ -208,12 +208,12 @@ class LlvmValue:
         return fits.choose(whole, -(2 ** (bits - 1))).to(name)
 
     def sign_bit(self, name: str) -> "LlvmValue":
-        """The smallest value of a signed type where this b1 is true, else 0."""
+        """Return the smallest value of a signed type where this b1 is true, else 0."""
         return self.choose(self.const(-(2 ** (int(name[1:]) - 1)), name), 0)
 
 
 def llvm_type(name: str) -> Any:
-    """llvmlite's type of a scalar of the language."""
+    """Return llvmlite's type of a scalar of the language."""
     if name == "f32":
         return ir.FloatType()
     return ir.DoubleType() if name == "f64" else ir.IntType(int(name[1:]))
