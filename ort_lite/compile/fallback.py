@@ -11,7 +11,7 @@ from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.moving import Mover, moved
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, format_error
-from ort_lite.execute.execute import Executable, copy_shared
+from ort_lite.execute.execute import Executable, copy_aliases
 from ort_lite.execute.results import Wrapper, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
@@ -79,7 +79,7 @@ class Fallback(Wrapper):
         results = made.run(given, CURRENT.options)
         if made.outputs_may_alias:
             constants = [value for value in made.returned if type(value) is not int]
-            results = copy_shared(results, [*given, *constants])
+            results = copy_aliases(results, [*given, *constants])
         return results
 
     def _next(self, error: Exception) -> Executable:

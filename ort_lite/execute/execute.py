@@ -145,7 +145,7 @@ def _note(step: Step, error: OrtLiteError) -> None:
         error.add_note(note)
 
 
-def copy_shared(outputs: list[Any], given: Sequence[Any], options: RunOptions | None = None) -> list[Any]:
+def copy_aliases(outputs: list[Any], given: Sequence[Any], options: RunOptions | None = None) -> list[Any]:
     """Return the outputs, copying those that alias an input, a constant or another output.
 
     Lists are always copied, because their elements may be shared too. Raises RunTerminated between two copies if

@@ -144,7 +144,7 @@ def _sequence_check(name: str, accept: Check, type_: Type) -> Check:
             _refuse(name, value, type_)
         items: list[Any] = []
         for start in range(0, len(value), _ITEMS):
-            _check_cancelled(f"at element {start} of input {name!r}", name)
+            _check_termination(f"at element {start} of input {name!r}", name)
             items += map(accept, value[start : start + _ITEMS])
         return items
 
@@ -152,7 +152,7 @@ def _sequence_check(name: str, accept: Check, type_: Type) -> Check:
 
 
 def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> None:
-    """Raises InvalidArgument if the rank or a fixed dimension differs. A scalar is not enforced, as in onnxruntime."""
+    """Raise InvalidArgument if the rank or a fixed dimension differs. A scalar is not enforced, as in onnxruntime."""
     if not expected:
         return
     text = f"[{', '.join(map(str, expected))}]"
@@ -211,13 +211,13 @@ def _copy(name: str, array: np.ndarray[Any, Any], expected: np.dtype[Any]) -> np
     source, target = np.moveaxis(array, axis, 0), np.moveaxis(made, axis, 0)
     rows = max(_PART * len(source) // array.nbytes, 1)
     for start in range(0, len(source), rows):
-        _check_cancelled(f"while input {name!r} was copied", name)
+        _check_termination(f"while input {name!r} was copied", name)
         target[start : start + rows] = source[start : start + rows]
     return made
 
 
-def _check_cancelled(where: str, name: str) -> None:
-    """Raises RunTerminated if the current run was cancelled."""
+def _check_termination(where: str, name: str) -> None:
+    """Raise RunTerminated if the current run was cancelled."""
     options = run_options()
     if options is not None and options.terminate:
         raise options.ended(where).about(input=name)

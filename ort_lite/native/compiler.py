@@ -1,4 +1,4 @@
-"""Compilation of a spec to relocatable object code. Of the imports of a warm process, none leads here, so none imports numba.
+"""Compilation of a spec to relocatable object code. It needs numba, so a warm process never imports this module.
 
 Numba types and lowers each function. Everything below LLVM IR happens here: helpers are linked unoptimised, all symbols except the
 entry become internal, and one pass pipeline for the target runs over the whole module.

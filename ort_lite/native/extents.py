@@ -57,7 +57,10 @@ class Contract(Record):
     """The names of all parameters except pointers."""
 
     def reaches(self, scalars: Sequence[Scalar], statics: Mapping[str, Any], parts: int) -> tuple[Extent | None, ...]:
-        """Return the extent of each operand for these values, None if given by the caller. Raises TypeError for invalid arguments."""
+        """Return the extent of each operand for these values; None for one that the caller determines.
+
+        Raises TypeError for invalid arguments.
+        """
         self.check_scalars(scalars)
         if self.extents is None:
             raise TypeError(f"kernel {self.name} does not say what it touches: @extents({', '.join(self.pointers)})")

@@ -65,7 +65,7 @@ def ahead(specs: Sequence[Spec]) -> None:
     if all(spec in _by_spec.setdefault(target, {}) for spec in specs) or not _lock.acquire(blocking=False):
         return
     try:
-        folder, pack = store.directory(), packs.installed_pack()
+        folder, pack = store.directory(), packs.load_pack()
         keys = {key_of(spec, target): spec for spec in specs}
         absent = {
             key: spec

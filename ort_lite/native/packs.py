@@ -84,7 +84,7 @@ class Pack:
 
 
 @cache
-def installed_pack() -> Pack | None:
+def load_pack() -> Pack | None:
     """Return the installed pack for this machine and Python. Logs a warning, once per process, if it does not fit."""
     file = _file(sys.path)
     if file is None:
@@ -123,7 +123,7 @@ def file_name(architecture: str) -> str:
 
 def find(keys: Iterable[str]) -> dict[str, Object]:
     """Return the objects that the installed pack has, by key. Raises KernelLoadError for a corrupt one."""
-    pack = installed_pack()
+    pack = load_pack()
     if pack is None:
         return {}
     bodies = {key: body for key in keys if (body := pack.find(key)) is not None}

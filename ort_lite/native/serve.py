@@ -22,8 +22,9 @@ from ort_lite.native.workers import MOST_WORKERS, cores, receive, send
 
 IDLE_SECONDS = 10.0
 GARBAGE = 50_000
-"""The number of new objects between two garbage collections. The default, 700, takes a twelfth of the compile time; this takes 10
-MB.
+"""The number of new objects between two garbage collections.
+
+With the default, 700, collecting takes a twelfth of the compile time. This number costs 10 MB of memory.
 """
 
 

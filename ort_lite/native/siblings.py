@@ -56,7 +56,10 @@ class Sibling:
 
 
 def pipes(count: int) -> tuple[list[Sibling], list[tuple[int, int]]]:
-    """Create pipes for `count` siblings that do not exist yet, and return the descriptors that they will use for input and output."""
+    """Create pipes for `count` siblings that do not exist yet.
+
+    Return the siblings, and the descriptors that each will use for input and output.
+    """
     siblings, ends = [], []
     for _ in range(count):
         (read, write), (answers, answered) = os.pipe(), os.pipe()

@@ -133,7 +133,7 @@ def installation(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(loader, "_by_key", {})
     monkeypatch.setattr(loader, "_by_spec", {})
-    monkeypatch.setattr(packs, "installed_pack", functools.cache(packs.installed_pack.__wrapped__))
+    monkeypatch.setattr(packs, "load_pack", functools.cache(packs.load_pack.__wrapped__))
     return file
 
 
