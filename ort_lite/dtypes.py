@@ -105,6 +105,6 @@ def from_numpy(dtype: np.dtype[Any]) -> DType:
 
 @cache
 def _name(dtype: np.dtype[Any]) -> DType:
-    if dtype.name not in _TABLE:  # NumPy spends microseconds on the name
+    if dtype.name not in _TABLE:  # NumPy takes microseconds to compute the name
         raise KeyError(dtype.name)
     return dtype.name

@@ -84,7 +84,7 @@ def _compile_init(cls: Any) -> FunctionType:
     given = tuple(defaults[name] for name in names if name in defaults)
     scope: dict[str, Any] = {"__name__": cls.__module__}
     for k, name in enumerate(names):
-        scope[f"set{k}"] = getattr(cls, name).__set__  # past `__setattr__`
+        scope[f"set{k}"] = getattr(cls, name).__set__  # bypasses `__setattr__`
         if isinstance(defaults.get(name), _Factory):
             scope[f"default{k}"], scope[f"make{k}"] = defaults[name], defaults[name].make
     code = _template(tuple(isinstance(defaults.get(name), _Factory) for name in names))
@@ -119,7 +119,7 @@ class Record(metaclass=_Fields):
         _values: ClassVar[Callable[[object], Any]]
         _defaults: ClassVar[Mapping[str, Any]]
 
-    else:  # type checkers know what is frozen, and would take these for leave to set anything
+    else:  # hidden from type checkers, which know what is frozen and would otherwise allow all assignments
 
         def __setattr__(self, name, value):
             raise AttributeError(f"{type(self).__name__}.{name} cannot be set: `replace` makes a changed copy")

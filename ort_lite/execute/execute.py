@@ -114,7 +114,7 @@ class Executable(Record):
     def _run_direct(self, inputs: Sequence[Any], function: CompiledPartition | None = None) -> list[Any]:
         wanted = inputs if self.picks is None else [inputs[k] for k in self.picks]
         try:
-            results = (function or self.direct)(wanted)  # type: ignore[misc]  # the caller looked
+            results = (function or self.direct)(wanted)  # type: ignore[misc]  # the caller has checked
         except OrtLiteError as error:
             _note(self.steps[0], error)
             raise

@@ -47,7 +47,7 @@ class Feeds:
                 self._complain(feed)
                 feed = {**dict.fromkeys(self._optional), **feed}
             for name, accept in self._checks:
-                arrays.append(accept(feed[name]))  # a comprehension would cost a call more
+                arrays.append(accept(feed[name]))  # a comprehension would add a call
         except (KeyError, TypeError):
             self._complain(feed)
             raise
@@ -111,7 +111,7 @@ def _tensor_check(name: str, dtype: DType, shape: Shape | None) -> Check:
     accepted: tuple[int, ...] | None = None
 
     def accept(value: Any) -> Any:
-        nonlocal accepted  # the shape that came last: the next one is likely to be the same
+        nonlocal accepted  # the last shape: the next one is probably the same
         if value.__class__ is np.ndarray and value.dtype is expected and value.flags.num & _READY == _READY:
             array = value
         else:

@@ -124,7 +124,7 @@ def lock_of(provider: ExecutionProvider) -> ProviderLock:
 
 def holds_a_lock() -> bool:
     """Return True if this thread is inside a serial provider. It must then not wait for threads that may need the same lock."""
-    return any(each.lock._is_owned() for each in list(_LOCKS.known.values()))  # type: ignore[attr-defined]  # as Condition asks
+    return any(each.lock._is_owned() for each in list(_LOCKS.known.values()))  # type: ignore[attr-defined]  # as Condition does
 
 
 class Serial(Wrapper):

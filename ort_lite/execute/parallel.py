@@ -39,11 +39,11 @@ class Workers:
         self._making = threading.Lock()
         _ALL.add(self)
 
-    def help(self, run: "_Run") -> bool:
+    def help(self, run: "_ParallelRun") -> bool:
         """Send one thread to the run. Return False if there is none; the run's own thread then executes everything."""
         try:
             submit("a parallel run", self._threads(), partial(copy_context().run, run.help))
-        except RuntimeError:  # closed, the interpreter ends, or the system gives no thread
+        except RuntimeError:  # closed, interpreter shutdown, or no thread available
             return False
         return True
 
@@ -115,7 +115,7 @@ class Parallel:
 
         No step starts after an error; those already started finish first.
         """
-        if holds_a_lock():  # a step of another session calls: others of this one may need the provider that it is in
+        if holds_a_lock():  # called from a step of another session, whose provider other steps may need
             return self.executable.run(inputs, options, call)
         with as_in(options, CURRENT.watch):
             return _ParallelRun(self, inputs, options, call).outputs()
@@ -145,7 +145,7 @@ class _ParallelRun:
                 self._work()
                 with self._changed:
                     self._changed.wait_for(self._may_go_on)
-            except BaseException as interrupt:  # noqa: BLE001  steps in flight still read what the caller gave
+            except BaseException as interrupt:  # noqa: BLE001  steps in flight still read the inputs of the caller
                 self._fail(interrupt)
         slots, error = self._slots, self._error
         if error is not None:
@@ -209,7 +209,7 @@ class _ParallelRun:
             for slot, result in zip(step.outputs, results or (), strict=True):
                 if self._readers[slot] or slot in plan.returned:
                     self._slots[slot] = result
-            results = result = None  # the thread of the run, once woken, may look at what memory is in use
+            results = result = None  # once woken, the thread of the run may check the memory in use
             for slot in set(step.inputs):
                 self._readers[slot] -= 1
                 if not self._readers[slot] and slot not in plan.returned:

@@ -22,7 +22,7 @@ class Recording(Subscriber):
 
     def on_end(self, event: Event) -> None:
         """Record an event that ended."""
-        self.events.append(event)  # one append, which is safe from many threads
+        self.events.append(event)  # a single append, which is thread-safe
         if event.thread not in self._threads and event.thread == threading.get_native_id():
             self._threads[event.thread] = threading.current_thread().name
 
@@ -102,7 +102,7 @@ class Profiler(Recording):
             return ""
         try:
             self._flush()
-        except Exception as error:  # what else was recorded is written all the same
+        except Exception as error:  # other events are written nevertheless
             try:
                 self._write()
             except OSError as failure:

@@ -237,7 +237,7 @@ def _misfit(got: tuple[int, ...], shape: Shape | None, dims: Mapping[Dim, int] |
         return f", of rank {len(shape)}"
     for axis, (size, dim) in enumerate(zip(got, shape, strict=True)):
         wanted = dim if isinstance(dim, int) else _ANY if dims is None else dims.get(dim)
-        if wanted is None:  # open: the first result that has it tells
+        if wanted is None:  # open: bound by the first result that has it
             wanted = found.setdefault(dim, size)
         if wanted not in (size, _ANY):
             return f": dimension {axis} is {size}" + ("" if isinstance(dim, int) else f", and {dim} is {wanted}")

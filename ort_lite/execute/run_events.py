@@ -64,7 +64,7 @@ class RunEvents:
         emit(Event(step.name + STEP, begin, end, args, thread, "Step", links=links))
         nbytes = _nbytes([*results[:1], *inputs[:1]])
         if step.route:
-            begun = [source for source in sources if source.name == f"begin {step.name}"]  # as the Linker calls it
+            begun = [source for source in sources if source.name == f"begin {step.name}"]  # the Linker's name for it
             first = min((source.begin for source in begun), default=begin)
             size = nbytes if nbytes is not None or not begun else begun[0].nbytes
             about = {"route": step.route, "provider": step.provider, **({} if size is None else {"bytes": size})}

@@ -47,7 +47,7 @@ class ExternalData:
         With `mapped`, tensors lie in the mapped file, which owns their spans. Files `supplied` in memory replace all files on disk.
         """
         self.folder, self._file, self._roots, self._mapped, self._supplied = folder, file, roots, mapped, supplied
-        self._open: OpenFile | None = None  # the last one: a model may have thousands
+        self._open: OpenFile | None = None  # only the last one: a model may have thousands
         self._paths: dict[str, tuple[str, str]] = {}  # by location
         self._sums: dict[tuple[int, ...], str] = {}  # digests by file
         self._asked: dict[tuple[Any, ...], int] = {}  # bytes by file

@@ -24,10 +24,10 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NO
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | _NO_LINK
 _BELOW = os.open in os.supports_dir_fd and _NO_LINK != 0
-_AT_ONCE = 2**30  # bytes that a system reads in one call; none reads 2 GiB
-_PIECE = 2**26  # bytes that are read at a time
-_HASHED = 2**20  # bytes that are hashed at a time
-_MOST_JSON = 2**28  # bytes: Python's objects for them take about thirty times as many
+_AT_ONCE = 2**30  # bytes to read in one call; no system reads 2 GiB
+_PIECE = 2**26  # bytes to read at a time
+_HASHED = 2**20  # bytes to hash at a time
+_MOST_JSON = 2**28  # bytes; as Python objects they take about thirty times as many
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -149,7 +149,7 @@ class OpenFile:
 def open_file(path: Path) -> OpenFile:
     """Open a regular file that the caller names, following links. Raises OSError, NotRegular for other kinds of files."""
     name = os.fspath(path)
-    _check_kind(os.stat(name), name)  # first: to open a device may do something
+    _check_kind(os.stat(name), name)  # before opening: that may affect a device
     return OpenFile(os.open(name, _FLAGS), name)
 
 
@@ -209,7 +209,7 @@ def read_file_for(path: Path, who: str, most: int | None = None) -> bytes:
     except FileNotFoundError as error:
         raise NoSuchFile(f"{who} cannot be read: {words(error)}") from error
     except OrtLiteError:
-        raise  # DeadlineExceeded is an OSError, too
+        raise  # DeadlineExceeded is an OSError too
     except OSError as error:
         raise Fail(f"{who} cannot be read: {words(error)}") from error
 

@@ -159,8 +159,8 @@ class _Loader:
         ]
         self._dims = DimReader(text(dim.dim_param) for _, dims in self._input_dims for dim in dims)
         self._versions: dict[str, int] = {}
-        self._names: list[str | bytes] = []  # of values, nodes, operators and attributes: bytes where they are not UTF-8
-        self._made: list[Node] = []  # nodes of the graph at work and of its bodies, a body's before the node that has it
+        self._names: list[str | bytes] = []  # of values, nodes, operators and attributes; bytes if not UTF-8
+        self._made: list[Node] = []  # nodes of the current graph and its bodies, a body's before its node
         self._function_domains = {domain_of(function.domain) for function in proto.functions}
 
     def model(self) -> Model:
@@ -274,14 +274,14 @@ class _Loader:
 
     def _nodes(self, protos: Iterable[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
-        nodes, outputs = [], []  # outputs of all nodes first: they may come in any order
+        nodes, outputs = [], []  # all outputs first, since nodes may come in any order
         for number, proto in enumerate(protos):
             if not number & 63:
                 checkpoint()
             nodes.append(proto)
             values: list[Value | None] = []
             names = proto.output[:]
-            if not proto.op_type or not (names or proto.input):  # at the first of a million of them
+            if not proto.op_type or not (names or proto.input):  # fail at the first of a million
                 check_node(proto, graph_name(scope.graph))
             for name in names:
                 if not name:

@@ -49,7 +49,7 @@ def map_file(file: OpenFile) -> MappedFile:
     if known is None:
         try:
             known = _alive.setdefault(file.identity, MappedFile(file))
-        except ValueError as error:  # of a length that the file does not have any more
+        except ValueError as error:  # the file is now shorter than this
             raise Changed(errno.EIO, "it became shorter while it was read", file.path) from error
     return known
 

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 else:
     pb = _generate()
 
-OUTLINE_FROM = 2**22  # bytes; below, protobuf has copied everything before Python has looked
+OUTLINE_FROM = 2**22  # bytes; below, protobuf copies faster than Python scans
 MOST_DIMS = 64
 """The most dimensions of a tensor, which is NumPy's limit."""
-_LARGEST = 2**25  # bytes that protobuf reads whole: its objects may take a hundred times as many
+_LARGEST = 2**25  # bytes to parse as a whole: protobuf's objects may take a hundred times as many
 NEWEST_IR_VERSION: int = max(pb.Version.values())
-TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
+TEXT = ("utf-8", "surrogateescape")  # strings in models are really bytes: those that are not UTF-8 survive a round trip
 
 
 def parse(source: ByteSource, origin: str, least: int | None = None) -> "tuple[pb.ModelProto, frozenset[Span]]":
@@ -175,7 +175,7 @@ _PLAIN: dict[int, tuple[str, Callable[["pb.AttributeProto"], Any]]] = {
     1: ("FLOAT", lambda a: a.f),
     2: ("INT", lambda a: a.i),
     3: ("STRING", lambda a: a.s.decode(*TEXT)),
-    6: ("FLOATS", lambda a: a.floats[:]),  # a list; `list(a.floats)` would take twice as long
+    6: ("FLOATS", lambda a: a.floats[:]),  # a slice: `list(a.floats)` takes twice as long
     7: ("INTS", lambda a: a.ints[:]),
     8: ("STRINGS", lambda a: _texts(a.strings[:])),
 }
@@ -187,7 +187,7 @@ def _texts(strings: list[bytes]) -> list[str]:
     return [known[found] for found in strings]
 
 
-_MANY_GRAPHS = 64  # of an attribute: no operator has a list of them
+_MANY_GRAPHS = 64  # graphs in an attribute: no operator has a list of them
 _NAMES = {code: name for name, code in pb.AttributeProto.AttributeType.items()}
 _FIELDS = {  # name of the type -> field
     "FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "SPARSE_TENSOR": "sparse_tensor", "TYPE_PROTO": "tp",
@@ -325,7 +325,7 @@ def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
         return True
     try:
         newer = onnx.defs.get_schema(op_type, one, domain)
-    except onnx.defs.SchemaError:  # of a domain that onnx does not know
+    except onnx.defs.SchemaError:  # a domain that onnx does not know
         return False
     try:
         older = onnx.defs.get_schema(op_type, other, domain)

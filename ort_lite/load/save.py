@@ -23,8 +23,8 @@ from ort_lite.shapes.expr import Expr
 
 PutTensor = Callable[[Array, pb.TensorProto, str], None]
 
-_ALIGNMENT = 64  # of a tensor in its file, so that a mapped one serves any kernel
-_CHUNK = 2**20  # bytes looked at, and written, at a time
+_ALIGNMENT = 64  # of tensors in a file, so that mapped ones suit all kernels
+_CHUNK = 2**20  # bytes to check and write at a time
 
 
 def to_proto(model: Model) -> pb.ModelProto:
@@ -124,7 +124,7 @@ def _write_array(file: BinaryIO, array: Array) -> None:
             file.write(chunk.data)
         else:
             file.seek(chunk.size, os.SEEK_CUR)
-    file.truncate()  # a hole at the end would be lost otherwise
+    file.truncate()  # keeps a hole at the end
 
 
 def _to_proto(model: Model, put_initializer: PutTensor) -> pb.ModelProto:
@@ -163,7 +163,7 @@ class _Writer:
             if value.constant is None:
                 raise InvalidGraph(f"initialiser {value.name!r} has no array")
             self._put_initializer(value.constant, proto.initializer.add(), self._name(value))
-            if self._model.ir_version < 4:  # initialisers were inputs as well then
+            if self._model.ir_version < 4:  # where initialisers are also inputs
                 inputs[value] = None
         self._infos(inputs, proto.input)
         if graph is self._model.graph:

@@ -8,7 +8,7 @@ from ort_lite.load.proto import pb, text
 from ort_lite.shapes.dims import symbol
 from ort_lite.shapes.expr import Dim
 
-_NO_NAME = frozenset({"", "?", "-1", "None"})  # what exporters write for "not known", many different dims alike
+_NO_NAME = frozenset({"", "?", "-1", "None"})  # what exporters write for unknown sizes, the same for different dims
 
 
 class DimReader:

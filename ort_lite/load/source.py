@@ -12,8 +12,8 @@ from ort_lite.load.spans import Backing, ByteSpan
 from ort_lite.load.wire import EVERY, LARGE, InFile, InMemory, Span
 from ort_lite.record import Record
 
-_PIECE = 2**24  # bytes of a file object that are read at a time
-_LARGEST = 2**31 - 1  # bytes of a message
+_PIECE = 2**24  # bytes to read from a file object at a time
+_LARGEST = 2**31 - 1  # bytes in a message
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
 

@@ -21,7 +21,7 @@ from ort_lite.errors import InvalidArgument
 
 Mode = Literal["owned", "borrowed"]
 
-_BYTES_HEADER = bytes.__basicsize__ - 1  # of a `bytes` object, before its first byte; the last one counted is the final NUL
+_BYTES_HEADER = bytes.__basicsize__ - 1  # size of a `bytes` object before its first byte, without the final NUL
 
 
 class Backing:
@@ -67,7 +67,7 @@ class ByteSpan:
     def owned(data: Any) -> "ByteSpan":
         """Return an owned span with a copy of a contiguous buffer. Immutable `bytes` are not copied."""
         if type(data) is not bytes:
-            return ByteSpan.of_array(np.frombuffer(data, np.uint8).copy())  # NumPy's memory comes in huge pages
+            return ByteSpan.of_array(np.frombuffer(data, np.uint8).copy())  # NumPy allocates huge pages
         return ByteSpan(_address_of_bytes(data), len(data), data, None, "owned")
 
     @staticmethod

@@ -22,7 +22,7 @@ _HEADS = (
     (b"\x80\x05", "a Python pickle: export the model to ONNX where it was made"),
 )
 _LOOKED_AT = 1024
-_TAGS = '"(2:B'  # what a model that was cut short may begin with
+_TAGS = '"(2:B'  # possible first bytes of a truncated model
 
 
 def stranger(source: ByteSource) -> str:

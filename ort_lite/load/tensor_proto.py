@@ -18,10 +18,10 @@ from ort_lite.load.wire import Span
 External = Callable[[Sequence[tuple[str, str]], int, str], ByteSpan]
 """A function from (entries of `external_data`, size in bytes, name for errors) to the bytes."""
 
-_MOST_ENTRIES = 1000  # of external data: onnxruntime has one for each piece of a weight that it packed
-_DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense; a dense one in the same file could not be larger either
+_MOST_ENTRIES = 1000  # of external data: onnxruntime has one per packed piece of a weight
+_DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense; a dense tensor in the file has the same limit
 
-# The field that holds the elements when `raw_data` does not; int32_data for the types that are not listed.
+# The field that holds the elements without `raw_data`; int32_data for types that are not listed.
 _FIELDS = {
     "float32": "float_data",
     "complex64": "float_data",
@@ -93,7 +93,7 @@ class TensorReader:
             return from_span(ByteSpan.owned(raw), dtype, shape)
         if self._spans and (span := (proto.segment.begin, proto.segment.end)) in self._spans:
             assert self._read is not None
-            self._spans.remove(span)  # a segment that the file has itself would repeat it
+            self._spans.remove(span)  # a segment in the file itself would refer to it again
             _check_count(span[1] - span[0], nbytes, shape, f"bytes of {dtype}", who)
             return from_span(self._read(*span), dtype, shape, self._aligned)
         return _read_field(proto, dtype, shape, who)
@@ -103,7 +103,7 @@ class TensorReader:
         dtype = from_numpy(values.dtype)
         if shape and min(shape) < 0:
             raise InvalidGraph(f"{who}: a sparse tensor of {dtype}, dimensions {list(shape)}, is not supported")
-        nbytes = prod(shape) * (itemsize(dtype) or 8)  # of a string its address
+        nbytes = prod(shape) * (itemsize(dtype) or 8)  # for strings: 8 bytes per address
         self._check_limit(nbytes, who)
         if nbytes > _DENSE_LIMIT:
             raise InvalidGraph(f"{who}: a sparse tensor of dimensions {list(shape)} is too large to make dense (2 GiB)")
@@ -133,7 +133,7 @@ def from_span(span: ByteSpan, dtype: DType, shape: tuple[int, ...], aligned: boo
     if bits is not None:
         return ByteSpan.of_array(unpack(span.array(), bits, prod(shape), dtype)).array(dtype, shape)
     array = span.array("uint8" if dtype == "bool" else dtype, shape)
-    if dtype == "bool":  # any other byte than 0 and 1 is true as well, but not for those who compare or count
+    if dtype == "bool":  # other bytes are true too, but break comparisons and counts
         return array.view(bool) if not array.size or array.max() <= 1 else ByteSpan.of_array(array != 0).array(dtype, shape)
     if aligned and not array.flags.aligned:
         return ByteSpan.owned(span.array()).array(dtype, shape)
@@ -167,7 +167,7 @@ def _check_dims(shape: tuple[int, ...], dtype: DType, who: object) -> None:
         raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {MOST_DIMS} at most")
     if min(shape) < 0:
         raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
-    if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy multiplies them
+    if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy computes the product
         raise InvalidGraph(f"{who}: dimensions {list(shape)} are 2**63 bytes and more, but for the 0")
 
 

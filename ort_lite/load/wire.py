@@ -15,8 +15,8 @@ from ort_lite.native.checkpoint import checkpoint
 
 Span = tuple[int, int]
 Buffer = bytes | memoryview
-LARGE = 4096  # bytes from which a tensor is worth it
-EVERY = 1  # bytes from which one counts where the tensors are to stay in the caller's buffer
+LARGE = 4096  # bytes from which a tensor counts as large
+EVERY = 1  # bytes from which tensors stay in the caller's buffer
 
 # Message -> {field number: message in it}, along every path that leads to a TensorProto.
 _MODEL, _GRAPH, _FUNCTION, _NODE, _ATTRIBUTE, _SPARSE, _TENSOR = range(7)
@@ -32,10 +32,10 @@ _NESTED: dict[int, dict[int, int]] = {
 _SEGMENT, _RAW_DATA = 3, 9  # fields of TensorProto
 _NAME, _LISTS = 1, (7, 8, 9)  # of AttributeProto: floats, ints, strings, element by element
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
-_DEPTH = 64  # messages within messages; models have about ten a level of nested graphs
+_DEPTH = 64  # nested messages; models have about ten per level of nested graphs
 _BUDGETS = {LARGE: (2**12, 32), EVERY: (2**16, 8)}
 """The budget of fields to visit, by the least size of a tensor: a fixed number, plus one for this many bytes."""
-_WINDOW, _BEGINNING = 2**14, 20  # bytes of a file read at a time; of a tag and a length, ten at most each
+_WINDOW, _BEGINNING = 2**14, 20  # bytes of a file to read at a time; the most bytes of a tag and a length together
 
 
 class Malformed(Exception):
@@ -131,7 +131,7 @@ class _OutlineWalk:
             replaced = b""
             if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):
                 raw += 1
-                if raw > 1 or number == _SEGMENT:  # protobuf says which of two holds; a segment is not ours
+                if raw > 1 or number == _SEGMENT:  # protobuf decides which of two counts; a segment is not ours
                     raise _Unusual
                 if stop - begin >= self._least:
                     self.spans.add((begin, stop))

@@ -62,7 +62,7 @@ def _say(whose: Whose, severity: int, message: str) -> None:
     level, to, text = _LEVELS[severity], logger(), f"{logid}: {message}" if logid else message
     if to.isEnabledFor(level):
         to.log(level, "%s", text, extra={"logid": logid}, stacklevel=3)
-    elif own >= 0:  # past the logger's level, to its handlers
+    elif own >= 0:  # bypasses the logger's level
         to.handle(to.makeRecord(to.name, level, __file__, 0, "%s", (text,), None, extra={"logid": logid}))
 
 

@@ -140,7 +140,7 @@ class ArenaAllocator:
         try:
             mine = handle._owner is self
             if mine:
-                del handle._owner  # of two threads one succeeds
+                del handle._owner  # only one of two threads succeeds
         except AttributeError:
             mine = False
         if not mine:

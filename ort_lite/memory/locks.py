@@ -29,7 +29,7 @@ def rlock() -> "threading.RLock":
 
 def _free_all() -> None:
     for each in list(_ALL):
-        each._at_fork_reinit()  # as the standard library's own locks are freed
+        each._at_fork_reinit()  # as the standard library does for its own locks
 
 
 if hasattr(os, "register_at_fork"):

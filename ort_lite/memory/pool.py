@@ -125,11 +125,11 @@ class ScratchPool(Generic[A]):
             with budget.lock:
                 before = arena.nbytes
                 if budget.room is not None and nbytes - before > budget.room:
-                    self._trim()  # arenas that are idle, perhaps too small for this run as well
+                    self._trim()  # frees idle arenas, which may be too small for this run too
                 room = budget.room
                 if room is not None and nbytes - before > room:
                     raise budget.refusal(nbytes, "scratch memory of a run")
-                # Only who sets a record takes more than was ever asked for: the next record may be near.
+                # Only the largest request so far allocates ahead: a slightly larger one may follow.
                 enough = self._largest if nbytes < self._largest else None
                 arena.reserve(nbytes, None if room is None else before + room, enough)
                 self._largest = max(self._largest, nbytes)

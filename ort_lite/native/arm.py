@@ -8,7 +8,7 @@ import ctypes
 
 _HWCAP, _HWCAP2 = 16, 26  # entries of the auxiliary vector
 
-# LLVM's feature -> the bits of AT_HWCAP, then of AT_HWCAP2, that it takes (arch/arm64/include/uapi/asm/hwcap.h).
+# LLVM's feature -> the bits of AT_HWCAP, then of AT_HWCAP2, that it requires (arch/arm64/include/uapi/asm/hwcap.h).
 _FIRST = {
     "fp-armv8": 1 << 0,
     "neon": 1 << 1,

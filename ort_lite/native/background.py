@@ -29,7 +29,7 @@ class _Patient(Worker):
     def _start(self) -> Process:
         process = super()._start()
         if hasattr(os, "setpriority") and isinstance(process, subprocess.Popen):
-            with suppress(OSError):  # it may be gone by now
+            with suppress(OSError):  # it may have ended
                 os.setpriority(os.PRIO_PROCESS, process.pid, LOWEST)
         return process
 
@@ -96,7 +96,7 @@ class Background:
                 spec, target = self._wanted.pop(key)
             try:
                 self._one(key, spec, target)
-            except Exception as error:  # noqa: BLE001  nobody waits for it
+            except Exception as error:  # noqa: BLE001  nothing waits for the result
                 if not self._ended:
                     log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {describe(error)}")
 

@@ -73,7 +73,7 @@ class BindingEngine:
             llvm.load_library_permanently("libm.so.6")
         triple = llvm.get_process_triple()
         machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
-        own_memory_manager = triple.startswith(("aarch64", "arm64"))  # LLVM's own places code too far apart there
+        own_memory_manager = triple.startswith(("aarch64", "arm64"))  # LLVM's default places code too far apart there
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=own_memory_manager)
 
     def add(self, objects: Iterable[bytes]) -> None:

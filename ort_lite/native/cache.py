@@ -28,7 +28,7 @@ def directory() -> str:
     if override:
         return override
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):  # which its specification calls invalid
+    if not os.path.isabs(base):  # invalid according to its specification
         base = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "ort-lite", "kernels") if os.path.isabs(base) else ""
 
@@ -52,8 +52,8 @@ def read(folder: str, key: str) -> bytes | None:
             return None
         data = os.read(file, found.st_size) if found.st_size <= MOST_BYTES else b""
         if found.st_mtime < time() - DAY:
-            with suppress(OSError):  # one that can only be read
-                os.utime(path)  # Windows takes no descriptor
+            with suppress(OSError):  # it may be read-only
+                os.utime(path)  # Windows does not accept a descriptor
     except OSError:
         return None
     finally:
@@ -78,7 +78,7 @@ def body_of(key: str, data: bytes) -> bytes | None:
 
 def write(folder: str, key: str, body: bytes) -> bool:
     """Store an object. If the folder is not writable, log a warning and return False; the next process then compiles again."""
-    import tempfile  # 8 ms that a process does without if it only reads
+    import tempfile  # takes 8 ms, which a process that only reads saves
 
     if not make_folder(folder):
         return False

@@ -54,11 +54,11 @@ def write(spec: Spec, target: Target, symbol: str) -> Written:
         if not unknown_release():
             try:
                 return Written(spec.name, _lean(target).text(spec, symbol), target)
-            except Exception as error:  # noqa: BLE001  all of numba may compile it, or says what is wrong
+            except Exception as error:  # noqa: BLE001  all of numba may compile it, or has a better error
                 short = error
         try:
             text = _plain(target).text(spec, symbol)
-        except Exception as error:  # whatever numba or an emitter raises, it is about this kernel
+        except Exception as error:  # any error of numba or an emitter is about this kernel
             source = f"\n{spec.source[1]}" if spec.source else ""
             raise KernelCompileError(f"kernel {spec.name}: {type(error).__name__}: {error}{source}") from error
     if short is not None:

@@ -132,7 +132,7 @@ def _of_whole_levels(leaf: x86.Leaf, saved: int) -> str:
     return found
 
 
-# Of each level of x86-64 (its psABI), and of CPUs, what arithmetic can use.
+# The features that arithmetic can use, for each level of x86-64 (its psABI) and for CPUs.
 _V2 = "sse2 sse3 ssse3 sse4.1 sse4.2 popcnt"
 _V3 = f"{_V2} avx avx2 fma f16c bmi bmi2 lzcnt movbe"
 _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"

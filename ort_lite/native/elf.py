@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 X86_64, AARCH64 = 62, 183  # machines
 ABSOLUTE = {1, 257}  # R_X86_64_64, R_AARCH64_ABS64: an address of 8 bytes
-# R_AARCH64_MOVW_UABS_G0_NC, G1_NC, G2_NC, G3: an instruction takes 16 bits from here on.
+# R_AARCH64_MOVW_UABS_G0_NC, G1_NC, G2_NC, G3: the first of the 16 bits that an instruction encodes.
 HALVES = {264: 0, 266: 16, 268: 32, 269: 48}
 BRANCHES = {282, 283}  # R_AARCH64_JUMP26, CALL26: a branch over at most 128 MB
-VENEER = 16  # bytes of code that reaches any address on behalf of branches
+VENEER = 16  # bytes of code that jumps to any address, as a target for branches
 
 KINDS = {X86_64: ABSOLUTE & {1}, AARCH64: ABSOLUTE & {257} | HALVES.keys() | BRANCHES}
-_MOST_ALIGNED = 4096  # no page is smaller
-_LINE = 64  # sections begin where a cache line does: loops lie alike in every process
+_MOST_ALIGNED = 4096  # the smallest page size
+_LINE = 64  # aligns sections to cache lines, so that loops have the same alignment in all processes
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -27,7 +27,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _IDENTITY = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE = 1
-_PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # types of section
+_PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # section types
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
 _UNDEFINED, _GLOBAL = 0, 1
 

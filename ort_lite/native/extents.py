@@ -150,7 +150,7 @@ def walk(at: Dim, *steps: Dim) -> Reach:
     doubtful: list[Dim] = []
     for n, step in zip(steps[::2], steps[1::2], strict=True):
         if type(n) is int and n == 1:
-            continue  # most loops of most calls
+            continue  # true for most loops
         turns = turns * n
         if not at_least(n, 0):
             doubtful.append(n)

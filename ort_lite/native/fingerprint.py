@@ -32,7 +32,7 @@ class Fingerprint(NamedTuple):
     needs: tuple[str, ...]
 
 
-# One entry a function: code and globals do not change once they are compiled from.
+# One entry per function: code and globals do not change after they were compiled.
 _known: dict[Any, _Own] = {}
 
 

@@ -27,13 +27,13 @@ def _exp_f32(x: Any, negative: bool = False) -> Any:
         x = (x > 90.0).choose(x.const(90.0), x)
     x = (x < -105.0).choose(x.const(-105.0), x)
     # Adding 1.5 * 2**23 leaves the nearest integer in the low bits: no conversion, defined for NaN too.
-    magic = 12582912.0 + 2 * 127  # with the exponents' bias, of two powers of two
+    magic = 12582912.0 + 2 * 127  # includes the exponent bias of two powers of two
     shifted = x * 1.44269504 + magic
     n = shifted - magic
     r = x - n * 0.693359375 - n * -2.12194440e-4
     e = _polynomial(r, 1.38189394e-3, 8.36870354e-3, 4.16682884e-2, 1.66665211e-1, 0.49999994, 1.0, 1.0)
     whole = shifted.bits()
-    half = whole >> 1  # two steps, so that neither factor overflows and a denormal result is rounded once
+    half = whole >> 1  # two factors, neither of which overflows, so that a denormal result is rounded once
     return e * (half << 23).from_bits() * ((whole - half) << 23).from_bits()
 
 
@@ -47,7 +47,7 @@ def _log_f32(x: Any) -> Any:
     """Compute log(m) + n ln(2) with m in [sqrt(1/2), sqrt(2))."""
     tiny = x < 1.17549435e-38
     normal = tiny.choose(x * 8388608.0, x)
-    bits = normal.bits() - 0x3F3504F3  # sqrt(1/2): the exponent of what is left is that of x / m
+    bits = normal.bits() - 0x3F3504F3  # sqrt(1/2): the remaining exponent is that of x / m
     n = (bits >> 23).to("f32") - tiny.choose(x.const(23.0), 0.0)
     m = ((bits & 0x7FFFFF) + 0x3F3504F3).from_bits() - 1.0
     p = _polynomial(
@@ -111,7 +111,7 @@ def _erf_f32(x: Any) -> Any:
     next, so erf never decreases.
     """
     t = x.intrinsic("fabs")
-    t = (t > 4.0).choose(x.const(4.0), t)  # where erf is 1 in f32; NaN stays
+    t = (t > 4.0).choose(x.const(4.0), t)  # where erf is 1 in f32; keeps NaN
     near = _polynomial(
         t * t,
         -5.81142725e-4,
@@ -136,7 +136,7 @@ def _erf_f32(x: Any) -> Any:
     )
     square = root * root
     far = 1.0 - square * square
-    # Not by copysign: of an x that was f64, and a result that goes on to f16, LLVM makes a call of compiler-rt.
+    # Not by copysign: for an x from f64 and a result converted to f16, LLVM calls compiler-rt.
     return ((near > far).choose(near, far).bits() ^ (x.bits() & _SIGN)).from_bits()
 
 

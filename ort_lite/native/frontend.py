@@ -65,7 +65,7 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
             for item, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
         ]
         function = context.typing_context.resolve_value_type(op)
-        if signature.args not in function._impl_keys:  # typed where this process compiled another function
+        if signature.args not in function._impl_keys:  # typed when this process compiled another function
             function.get_call_type(context.typing_context, signature.args, {})
         implementation = context.get_function(function, signature)
         return context.cast(builder, implementation(builder, operands), signature.return_type, resty)
@@ -183,7 +183,7 @@ class LeanTypingContext(TypingContext):
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """Resolve a call, once per function and argument types: most calls in a kernel are sums and products of int64."""
-        if isinstance(func, str):  # of static items: their numbers are no types, 1 and True are one key
+        if isinstance(func, str):  # static items: their numbers are not types, and 1 and True are the same key
             return super().resolve_function_type(func, args, kws)
         key = func, args, tuple(kws.items()) if kws else ()
         found = self.resolved.get(key)
@@ -218,7 +218,7 @@ class LeanTranslator(Translator):
         return writing.join(library, self.outlined, wrapper, symbol, self.target.triple, self.layout)
 
 
-# --- What stands in for functions of numba, with the same results
+# --- Replacements for functions of numba, with the same results
 def _post_process(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
     """Do the work of PostProcessor.run, except for generators and object mode."""
     self.func_ir.blocks = transforms.canonicalize_cfg(self.func_ir.blocks)
@@ -313,7 +313,7 @@ _SHORTCUTS = (
     (typeinfer, "new_error_context", _error_context),
     (lowering, "new_error_context", _error_context),
     (base, "_has_loc", _has_loc),
-    (type(types.Type), "__instancecheck__", type.__instancecheck__),  # of an ABCMeta whose classes nobody registers
+    (type(types.Type), "__instancecheck__", type.__instancecheck__),  # an ABCMeta without registered classes
     (errors, "termcolor", _Plain),
     (typeof, "_termcolor", _Plain()),
     *writing.STAND_INS,

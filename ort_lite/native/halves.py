@@ -4,7 +4,7 @@ from typing import Any
 
 from ort_lite.native.marks import arithmetic, emitted
 
-# Where LLVM's half type becomes instructions rather than calls of compiler-rt.
+# Features with which LLVM's half type compiles to instructions instead of calls of compiler-rt.
 _HARDWARE = "f16c|neon"
 
 

@@ -40,7 +40,7 @@ def _remainder(a: Any, b: Any) -> Any:
     bad = b.equals(0)
     if a.is_signed:
         bad = bad | b.equals(-1)
-    safe = bad.choose(b.const(1), b)  # x % 1 is 0, which is also right for -1
+    safe = bad.choose(b.const(1), b)  # x % 1 is 0, which is correct for -1 too
     divide = a.builder.srem if a.is_signed else a.builder.urem
     return a._with(divide(a.raw, safe.raw))
 

@@ -183,7 +183,7 @@ __all__ = [
 # Status codes. A kernel returns OK or failed(code, where).
 OK = 0
 INDEX_OUT_OF_RANGE = 1
-RAISED = 255  # compiled code tried to raise: a bug of the kernel
+RAISED = 255  # compiled code tried to raise: a bug in the kernel
 
 
 def failed(code: int, detail: int = 0) -> int:

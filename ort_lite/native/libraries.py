@@ -72,7 +72,7 @@ def join(library: Library, outlined: Collection[str], entry: str, symbol: str, t
         for item in (item for item in part.functions if not item.is_declaration):
             defined[item.name] = None
             if item.linkage == llvm.Linkage.external:
-                item.linkage = "weak_odr"  # of two equal definitions one stays
+                item.linkage = "weak_odr"  # keeps one of two equal definitions
         module.link_in(part)
     _hide(module, outlined)
     for number, name in enumerate(name for name in defined if name in outlined):

@@ -13,7 +13,7 @@ from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from functools import cache
 from typing import Any
 
-_TEXT = ctypes.POINTER(c_char_p)  # where a function leaves a string
+_TEXT = ctypes.POINTER(c_char_p)  # where a function stores a string
 
 # name -> (result, parameters)
 SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -177,7 +177,7 @@ class Engine:
         target = _call_or_raise("GetTargetFromTriple", triple)
         machine = _call("CreateTargetMachine", target, triple, b"", b"", 2, b"default", b"jitdefault", 0, 1, b"")
         module = _call_or_raise("ParseAssembly", _call("ContextCreate"), b"")
-        own_memory_manager = triple.startswith((b"aarch64", b"arm64"))  # LLVM's own places code too far apart there
+        own_memory_manager = triple.startswith((b"aarch64", b"arm64"))  # LLVM's default places code too far apart there
         self._engine = _call_or_raise("CreateMCJITCompiler", module, machine, own_memory_manager)
 
     def add(self, objects: Iterable[bytes]) -> None:

@@ -26,7 +26,7 @@ _left: dict[tuple[Spec, Target], None] = {}
 """The specs that a program did without. `finish` compiles them, and so does, ahead of need, any compilation that is waited for."""
 
 if hasattr(os, "register_at_fork"):
-    # A forked child keeps what is loaded; it must not inherit the lock from a thread that it does not have.
+    # A forked child keeps what is loaded, but must not inherit the lock of a thread that it does not have.
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
@@ -72,7 +72,7 @@ def ahead(specs: Sequence[Spec]) -> None:
             for key, spec in keys.items()
             if key not in _by_key and (pack is None or pack.find(key) is None) and not os.path.exists(os.path.join(folder, key))
         }
-        if absent and not compiler_lacks():  # or else whoever loads them will hear of it
+        if absent and not compiler_lacks():  # otherwise loading them reports it
             from ort_lite.native import workers
 
             workers.compile_ahead(absent, target, folder)

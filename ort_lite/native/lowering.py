@@ -181,7 +181,7 @@ def lower_emitter(item: Emitted) -> Any:
     return lower
 
 
-# --- Python's own functions that numba implements by compiling Python, which belongs to its global contexts
+# --- Python's built-in functions, which numba implements by compiling Python in its global contexts
 def builtin_template(item: Any, register: Callable[[Any, Any, Any], None]) -> type:
     """Return the template of `max`, `min` (of numbers; NaN wins) or `int`."""
 

@@ -23,7 +23,7 @@ ELEMENTS = ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64")
 STRICT: tuple[str, ...] = ()
 CONTRACT = ("contract", "nsz")
 SUMS = ("reassoc", "contract", "nsz")
-REDUCE = (*SUMS, "arcp")  # with it, 1 / sqrt(inf) may be an estimate and a step of Newton's, which make NaN
+REDUCE = (*SUMS, "arcp")  # with it, 1 / sqrt(inf) may become an estimate and a Newton step, which give NaN
 _FLAGS = frozenset((*REDUCE, "afn"))
 
 

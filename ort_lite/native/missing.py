@@ -37,7 +37,7 @@ def _lacks() -> str:
 def _is_there(name: str) -> bool:
     try:
         return sys.modules[name] is not None if name in sys.modules else find_spec(name) is not None
-    except (ImportError, ValueError):  # of what keeps others from importing it
+    except (ImportError, ValueError):  # raised by import blockers
         return False
 
 

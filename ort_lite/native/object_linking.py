@@ -19,7 +19,7 @@ _ADDRESS = struct.Struct("<Q")
 _WORD = struct.Struct("<I")
 _VENEER = struct.Struct("<IIQ")
 _LOAD_X16, _BRANCH_X16 = 0x58000050, 0xD61F0200  # ldr x16, .+8; br x16: a linker may use x16 between a call and its function
-_REACH = 1 << 27  # of a branch, in bytes, forwards and backwards
+_REACH = 1 << 27  # the range of a branch in bytes, in both directions
 
 
 class NotLinked(Exception):

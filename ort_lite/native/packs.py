@@ -34,7 +34,7 @@ _ENTRY = struct.Struct(f"<QI{SIZE}s")
 
 _COUNTS = struct.Struct("<5I")  # pieces, relocations, bytes of names; piece and offset of the entry
 _PIECE = struct.Struct("<IHB")  # bytes, alignment, whether it is code
-_RELOCATION = struct.Struct("<5I")  # piece, offset, kind; the target's piece and offset, or _OUTSIDE and the number of its name
+_RELOCATION = struct.Struct("<5I")  # piece, offset, kind; the target's piece and offset, or _OUTSIDE and the index of its name
 _OUTSIDE = 0xFFFFFFFF
 
 

@@ -34,7 +34,7 @@ def serve(output: int) -> None:
     while True:
         idle = threading.Timer(IDLE_SECONDS, os._exit, (0,))
         idle.daemon = True
-        with suppress(RuntimeError):  # no thread: it leaves with the process that asks
+        with suppress(RuntimeError):  # no thread: this process ends with its parent
             idle.start()
         try:
             key, request, target, *rest = receive(requests)
@@ -46,11 +46,11 @@ def serve(output: int) -> None:
             answer: tuple[str, Any] = _ahead(request, target, *rest) if rest else _answer(key, pickle.loads(request), target)
         except KernelCompileError as error:
             answer = ("error", describe(error))
-        except Exception as error:  # noqa: BLE001  whatever keeps this process from importing what the other one has
+        except Exception as error:  # noqa: BLE001  anything that keeps this process from importing the same code
             answer = ("elsewhere", repr(error))
         try:
             send(answers, answer)
-        except OSError:  # nobody waits any more
+        except OSError:  # nothing waits for the answer any more
             return
 
 
@@ -65,7 +65,7 @@ def _compiler() -> Callable[[Spec, Target, str], bytes]:
     """Import numba, only after claiming what is compiled ahead."""
     from ort_lite.native.compiler import compile_object
 
-    gc.freeze()  # what is imported stays
+    gc.freeze()  # imported objects are never freed
     return compile_object
 
 
@@ -74,7 +74,7 @@ def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tu
     claims = CompileClaims(folder)
     try:
         if claims.take_place(min(cores(), MOST_WORKERS)) is None:
-            return "ahead", None  # others are at work, and will come to it
+            return "ahead", None  # other processes are compiling, and will get to it
         for key, request in requests:
             if claims.take(key):
                 if cache.read(folder, key) is None:
@@ -104,13 +104,13 @@ def _call(function: Callable[[], None]) -> None:
 
 def main() -> None:
     """Run `serve` in this process, and in a fork for each pair of descriptors on the command line."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for the answer handles Ctrl-C
     gc.set_threshold(GARBAGE, 20, 100)
     output = os.dup(1)
-    os.dup2(2, 1)  # what an imported module prints must not end up among the answers
+    os.dup2(2, 1)  # output of imported modules must not mix with the answers
     numbers = list(map(int, sys.argv[1:]))
     if numbers:
-        with suppress(Exception):  # whoever compiles will say so
+        with suppress(Exception):  # compiling will report it
             _compiler()
         output = fork(output, list(zip(numbers[::2], numbers[1::2], strict=True)))
     with_room(functools.partial(serve, output))
@@ -118,4 +118,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # whoever ends waits for this process, and numba takes 0.2 s to be taken down
+    os._exit(0)  # the parent waits for this process when it ends, and numba's cleanup takes 0.2 s

@@ -20,7 +20,7 @@ Statics = Mapping[str, StaticValue] | Sequence[tuple[str, StaticValue]]
 
 _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f64"}
 
-# Raised when objects of the same code would differ for a reason that the key does not see.
+# Increased when the same code gives other objects for a reason that the key does not cover.
 FORMAT = 1
 KEY_DIGITS, _DIGITS_OF_BASE = 40, 8
 _CODE_FILES = (

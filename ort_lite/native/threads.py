@@ -40,13 +40,13 @@ def submit(purpose: str, pool: ThreadPoolExecutor, call: Callable[[], T]) -> Fut
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(call())
-            except BaseException as error:  # noqa: BLE001  whoever waits for the future gets it
+            except BaseException as error:  # noqa: BLE001  passed to whatever waits for the future
                 future.set_exception(error)
 
     try:
         pool.submit(work)
     except RuntimeError as error:
-        if future.cancel():  # False where a thread of the pool has begun with it
+        if future.cancel():  # False if a thread of the pool has started it
             raise _refusal(purpose, error) from error
     return future
 

@@ -135,7 +135,7 @@ class Translator:
         self.typing = self.typing_context(self)
         self.context = self.target_context(self.typing, "cpu")
         self.context.refresh()
-        self.context.codegen().triple = target.triple  # emitted functions look at it
+        self.context.codegen().triple = target.triple  # emitted functions read it
         self.callables: dict[Any, Any] = {}
         self.helpers: dict[Any, Any] = {}
         self.outlined: set[str] = set()

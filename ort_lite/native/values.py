@@ -199,7 +199,7 @@ class LlvmValue:
             return (large.choose(self - top, self)._float_to_integer("i64") ^ large.sign_bit("i64")).to("u64")
         bits = 64 if name in ("i64", "u32") else 32
         limit = 2.0 ** (bits - 1)
-        # fptosi of anything out of range is poison: not even a select afterwards would heal it.
+        # fptosi of an out-of-range value is poison, which a later select cannot undo.
         fits = (self >= -limit) & (self < limit)
         if bits == 32 and self.name == "f64":
             fits = (self > -limit - 1.0) & (self < limit)

@@ -37,8 +37,8 @@ Process = subprocess.Popen[bytes] | Sibling
 
 MOST_WORKERS = 8
 """The most workers of all processes together, or the number of cores if that is less. Each takes 150 MB."""
-KERNELS_A_WORKER = 4  # starting one takes as long as compiling about ten kernels
-FEW = 2  # as many are compiled here where numba is imported anyway
+KERNELS_A_WORKER = 4  # starting a worker takes as long as compiling about ten kernels
+FEW = 2  # this many are compiled in this process if it has imported numba anyway
 _SHORTEST, _LONGEST = 0.01, 0.1
 """The shortest and longest seconds between two looks at what others have compiled."""
 
@@ -62,10 +62,10 @@ class Worker:
         """Send a request in the background; nothing waits for the answer."""
 
         def ask() -> None:
-            with suppress(KernelCompileError, OSError):  # whoever needs the kernel will hear of it
+            with suppress(KernelCompileError, OSError):  # whatever needs the kernel will report it
                 self.ask(request)
 
-        with suppress(RuntimeException):  # no thread: whoever needs the kernels has them compiled
+        with suppress(RuntimeException):  # no thread: the kernels are compiled when needed
             self._ahead = start("compiling ahead", ask, "ort_lite_ahead")
 
     def ask(self, request: tuple[Any, ...]) -> tuple[str, Any]:
@@ -75,7 +75,7 @@ class Worker:
         """
         for _ in range(2):
             process = self.process or self._start()
-            if self._given_up:  # before the process was there to be killed
+            if self._given_up:  # called before the process existed
                 process.kill()
             assert process.stdin is not None
             assert process.stdout is not None
@@ -111,7 +111,7 @@ class Worker:
         """End the process and wait for it, abandoning work that was requested ahead."""
         if self.busy and threading.current_thread() is not self._ahead:
             self.give_up()
-            self.go_on()  # not before its thread has ended the process, even one that it was just starting
+            self.go_on()  # waits for its thread, which may just be starting a process
         spare, self.spare = self.spare, None
         if spare is not None:
             spare.close()
@@ -120,7 +120,7 @@ class Worker:
             return
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                with suppress(OSError):  # unsent bytes for a process that has gone
+                with suppress(OSError):  # unsent bytes for a process that has ended
                     stream.close()
         process.wait()
 
@@ -135,7 +135,7 @@ class Worker:
 
 def _process(siblings: Sequence[tuple[int, int]] = ()) -> subprocess.Popen[bytes]:
     """Start a process that compiles, and that forks a sibling for each pair of descriptors for input and output."""
-    # Numba's and Python's switches for debugging would change the code, or its messages.
+    # Debugging switches of Numba and Python would change the code or its messages.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
     environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
     given = [str(number) for pair in siblings for number in pair]
@@ -168,7 +168,7 @@ def _start_together(count: int) -> None:
     spares, ends = siblings.pipes(count - 1)
     try:
         _workers[0].process = _process(ends)
-    except OSError:  # whoever asks a worker tries again
+    except OSError:  # the next request tries again
         return
     finally:
         for pair in ends:
@@ -271,7 +271,7 @@ class Batch:
             call = partial(compile_there, seat.worker, key, spec, self._target, self._folder)
             try:
                 self._running[submit("compiling", pool, call)] = key, seat
-            except RuntimeException:  # no thread: this one compiles
+            except RuntimeException:  # no thread: compile on this one
                 self._seats.append(seat)
                 self._finish(key, compile_here(key, spec, self._target, self._folder))
                 self._claims.give(key)
@@ -358,7 +358,7 @@ def cores() -> int:
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
             quota, period = map(int, file.read().split())
-    except (OSError, ValueError):  # "max": all
+    except (OSError, ValueError):  # "max": no limit
         return count
     return max(1, min(count, quota // period))
 
@@ -374,7 +374,7 @@ def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: 
         return compile_here(key, spec, target, folder)
     try:
         kind, answer = worker.ask((key, request, target))
-    except OSError:  # no process could be started
+    except OSError:  # the process could not be started
         return compile_here(key, spec, target, folder)
     if kind == "error":
         raise KernelCompileError(answer)

@@ -181,7 +181,7 @@ def join(library: TextLibrary, outlined: Collection[str], entry: str, symbol: st
     joined = "\n".join((head, *defined.values(), *missing, entry, *metadata))
     for number, name in enumerate(
         name for name in defined if name in outlined
-    ):  # numba numbers them from the start of the process
+    ):  # numba numbers functions from the start of the process
         joined = joined.replace(f'"{name}"', f'"{symbol}.{number}"')
     return joined
 

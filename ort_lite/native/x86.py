@@ -19,13 +19,13 @@ Leaf = Callable[[int, int], tuple[int, ...]]
 """A function from (leaf, subleaf) to the registers EAX, EBX, ECX, EDX."""
 
 _EAX, _EBX, _ECX, _EDX = range(4)
-_BASIC, _EXTENDED = 0, 0x80000000  # leaves that say how many there are
+_BASIC, _EXTENDED = 0, 0x80000000  # leaves that return the number of leaves
 _HAS_XGETBV = 27
-# Registers that the operating system saves: XMM and YMM; masks and all of ZMM too.
+# State bits of the registers that the operating system saves: XMM; plus YMM; plus masks and ZMM.
 SSE_STATE, AVX_STATE, _AVX512_STATE = 0b010, 0b110, 0b11100110
 
-# LLVM's feature -> (leaf, its part, register, bit, state that it takes). Those that change what LLVM makes of a kernel; nothing for
-# what takes an intrinsic that no kernel has (AES, SHA, AMX, ...): machines that differ in these share their kernels.
+# LLVM's feature -> (leaf, subleaf, register, bit, required state). Lists features that affect the code of kernels, but not those
+# that need intrinsics no kernel uses (AES, SHA, AMX, ...): machines that differ only in these share their kernels.
 FEATURES = {
     "cx16": (1, 0, _ECX, 13, 0),
     "fma": (1, 0, _ECX, 12, AVX_STATE),

@@ -36,7 +36,7 @@ class Container(ctypes.Structure):
     live: ClassVar[dict[int, "Container"]] = {}
     """The containers with a count above 0, by address: the targets of handles. A leak shows up here."""
 
-    _lock: ClassVar[threading.RLock] = locks.rlock()  # a collection inside it may count down another container
+    _lock: ClassVar[threading.RLock] = locks.rlock()  # a garbage collection inside it may drop references to another container
 
     memory: Any
     writeable: bool

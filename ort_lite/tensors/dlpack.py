@@ -22,7 +22,10 @@ from ort_lite.tensors.dltensor import (
 )
 
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
-_USED = {_PLAIN: b"used_dltensor", _VERSIONED: b"used_dltensor_versioned"}  # a capsule points at its name: these stay
+_USED = {
+    _PLAIN: b"used_dltensor",
+    _VERSIONED: b"used_dltensor_versioned",
+}  # capsules point to their names, so these must stay alive
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
@@ -39,7 +42,7 @@ def from_dlpack(source: Any) -> Container:
             raise InvalidArgument(f"the tensor is on DLPack device {device!r}; expected the CPU, device type 1")
         try:
             capsule = source.__dlpack__(max_version=(1, 1))
-        except TypeError:  # a producer of before version 1
+        except TypeError:  # a producer older than version 1
             capsule = source.__dlpack__()
     name = next((name for name in (_VERSIONED, _PLAIN) if _is_valid(capsule, name)), None)
     if name is None:

@@ -11,7 +11,7 @@ from ort_lite.errors import InvalidArgument
 CPU = 1  # kDLCPU
 INT, UINT, FLOAT, BFLOAT, COMPLEX, BOOL = 0, 1, 2, 4, 5, 6  # DLDataTypeCode
 READ_ONLY = 1  # flag of a versioned tensor
-MOST_DIMS = 64  # of a NumPy array
+MOST_DIMS = 64  # the limit of NumPy
 ADDRESSES = 2**64
 
 

@@ -35,7 +35,7 @@ class NDArray:
     def __del__(self) -> None:
         self.reset()
 
-    # Making
+    # Creation
 
     @classmethod
     def adopt(cls, container: Container) -> "NDArray":
@@ -83,7 +83,7 @@ class NDArray:
 
         return cls.adopt(from_dlpack(source))
 
-    # Being shared
+    # Sharing
 
     def _there(self) -> Container:
         if self._container is None:

@@ -67,7 +67,7 @@ class Blocks:
         self.align = None if align is None else np.array(align, np.int64)
         for kept in (self.start, self.end, self.align):
             if kept is not None:
-                kept.flags.writeable = False  # blocks of other sizes have them too
+                kept.flags.writeable = False  # shared with blocks of other sizes
         self.lifetimes = born, gone
         self.hints = Hints()
 

@@ -145,7 +145,7 @@ def _occupation(plan: MemoryPlan, tensor: TensorId, slot: TensorAllocation, role
         raise InvalidPlan(f"tensor {tensor!r} has no lifetime, expected one in tensor_lifetimes")
     if role is ArenaRole.scratch:
         return Occupied(tensor, slot.offset, slot.offset + slot.size, lifetime.start_op, lifetime.end_op)
-    return Occupied(tensor, slot.offset, slot.offset + slot.size, 0, 0)  # all at once: they keep their bytes
+    return Occupied(tensor, slot.offset, slot.offset + slot.size, 0, 0)  # all at the same time, since they keep their bytes
 
 
 def _union(a: Occupied, b: Occupied) -> Occupied:

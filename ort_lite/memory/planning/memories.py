@@ -184,7 +184,7 @@ class Memories:
         sizes = [align_up(slot.size, self._unit(memory)) for slot in slots]
         return Blocks(sizes, start, end, [self._alignment(slot, memory) for slot in slots])
 
-    # --- What a memory offers
+    # --- Properties of a memory
     def _alignment(self, slot: _Slot, memory: MemoryType) -> int:
         constraint = self.constraints[memory]
         return max(constraint.slot_alignment(self.platform, m.dtype_alignment, m.alignment_hint) for m in slot.members)

@@ -18,7 +18,7 @@ def table(start: Words, end: Words) -> Words:
     n, order = len(start), np.argsort(start, kind="stable")
     born, gone = start[order], end[order]
     numbers = np.arange(n)
-    # Block q of the order lives together with those from q + 1 up to its reach, and with some before it.
+    # Block q of the order overlaps in time with blocks q + 1 up to its reach, and with some before it.
     reach = np.searchsorted(born, gone)
     change = np.zeros(n + 1, np.int64)
     change[1:] += 1

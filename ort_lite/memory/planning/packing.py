@@ -15,7 +15,7 @@ the same time. Its main cost is visiting those blocks by rising offset, in one o
 
 from ort_lite.native.lang import pointer_i64
 
-# The longest list of neighbours that a table notes. At 64, sorting a list is still cheaper than walking 1,000 blocks.
+# The longest list of neighbours in a table. At 64, sorting a list is still cheaper than walking 1,000 blocks.
 NEAR = 64
 
 # Sums of two never overflow.
@@ -129,8 +129,8 @@ def lowest_walking(room: int, mask: int, query: int, count: int, n: int, placed:
     low, high, lives = pointer_i64(placed), pointer_i64(placed + 8 * n), pointer_i64(placed + 16 * n)
     at = 0
     for k in range(count):
-        # All bits if both guards survive, none otherwise. By shifts: the compiler makes a branch of a comparison, and
-        # nothing predicts who lives together with whom.
+        # All bits if both guards survive, none otherwise. Uses shifts, because the compiler turns a comparison into a
+        # branch, which would be unpredictable.
         guards = query - lives[k]
         together = ((guards & (guards << 31)) << 2) >> 63
         if (low[k] & together) - at >= room:

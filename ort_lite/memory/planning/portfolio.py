@@ -45,7 +45,7 @@ ORDERS: Mapping[str, Callable[[Blocks], Words]] = MappingProxyType(
     {
         "size": Blocks.by_size,
         "crowd": by_crowd,
-        "start": Blocks.by_start,  # what greedy does: no result is worse than its
+        "start": Blocks.by_start,  # the order of greedy, so that no result is worse
         "neighbours": by_neighbours,
         "size_and_length": by_size_and_length,
         "start_and_length": by_start_and_length,
@@ -100,6 +100,6 @@ def _beside(blocks: Blocks, weight: Words) -> Words:
     born, gone = (np.zeros(blocks.times + 2, np.int64) for _ in range(2))
     np.add.at(born, blocks.start + 1, weight)
     np.add.at(gone, blocks.end + 1, weight)
-    born, gone = born.cumsum(), gone.cumsum()  # [t]: the weights of blocks that start, or end, before t
+    born, gone = born.cumsum(), gone.cumsum()  # [t]: the total weight of blocks that start, or end, before t
     result: Words = born[blocks.end] - gone[blocks.start + 1]
     return result
