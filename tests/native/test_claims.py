@@ -19,8 +19,8 @@ from tests.processes import child
 MINE, ITS = "a" * 40, "b" * 40
 HOLDER = f"""
 import sys
-from ort_lite.native.compile_claims import Claims
-held = Claims(sys.argv[1])
+from ort_lite.native.compile_claims import CompileClaims
+held = CompileClaims(sys.argv[1])
 assert held.take("{ITS}") and held.take_place(2) == 0
 print("held", flush=True)
 sys.stdin.read()
