@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ort_lite
-from ort_lite.native.progress import heard_by
+from ort_lite.native.progress import listen
 from ort_lite.tools.cli.compiling import Shown
 
 WORDS = Path(__file__).parent / "data" / "minilm" / "vocab.txt"
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="write a page about the session")
     parser.add_argument("--open", action="store_true", help="show the page in a browser")
     arguments = parser.parse_args()
-    with heard_by(Shown()):  # compiling, which a first run on a machine does, shows how far it is
+    with listen(Shown()):  # compiling, which a first run on a machine does, shows how far it is
         start = perf_counter()
         session, encode = encoder()
         vectors = encode(SENTENCES)

@@ -24,11 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "exec":
         done: int = command.main(arguments)  # returns only if the command cannot run
         return done
-    from ort_lite.native.progress import heard_by
+    from ort_lite.native.progress import listen
     from ort_lite.tools.cli.compiling import Shown
 
     try:
-        with heard_by(Shown()):
+        with listen(Shown()):
             status: int | None = command.main(arguments)
     except (OrtLiteError, OSError) as error:
         print(f"ort-lite {arguments.command}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Element types. An element type is a plain string, spelled as NumPy and ml_dtypes spell it: "float32", "bool", "string".
+"""Element types: plain strings, spelled as in NumPy and ml_dtypes: "float32", "bool", "string".
 
-`TensorProto.DataType` numbers and onnxruntime's "tensor(float)" spelling are converted here and nowhere else.
-Types narrower than a byte are held one element a byte in memory, as ml_dtypes does.
+Only this module converts `TensorProto.DataType` numbers and onnxruntime's "tensor(float)" spelling. In memory, each element of a
+type narrower than a byte takes a byte, as in ml_dtypes.
 """
 
 from functools import cache
@@ -61,33 +61,33 @@ def is_dtype(name: str) -> bool:
 
 
 def itemsize(dtype: DType) -> int:
-    """Bytes an element takes in memory; 0 for "string"."""
+    """Return the bytes per element in memory; 0 for "string"."""
     return _TABLE[dtype][2]
 
 
 def from_onnx(code: int) -> DType:
-    """TensorProto.DataType -> element type. Raises KeyError for numbers that are not known."""
+    """Convert a TensorProto.DataType to an element type. Raises KeyError for unknown numbers."""
     return _BY_CODE[code]
 
 
 def to_onnx(dtype: DType) -> int:
-    """Return the number of an element type in ONNX's TensorProto."""
+    """Return the TensorProto.DataType of an element type."""
     return _TABLE[dtype][0]
 
 
 def ort_name(dtype: DType) -> str:
-    """The name as `NodeArg.type` spells it: "float32" -> "tensor(float)"."""
+    """Return the name as in `NodeArg.type`: "float32" -> "tensor(float)"."""
     return f"tensor({_TABLE[dtype][1]})"
 
 
 def from_ort_name(name: str) -> DType:
-    """The element type for onnxruntime's name: "tensor(float)" or "float" -> "float32"."""
+    """Return the element type for onnxruntime's name: "tensor(float)" or "float" -> "float32"."""
     return _BY_ORT_NAME[name.removeprefix("tensor(").removesuffix(")")]
 
 
 @cache
 def to_numpy(dtype: DType) -> np.dtype[Any]:
-    """The NumPy dtype; object for strings. Imports ml_dtypes only for the types that NumPy lacks."""
+    """Return the NumPy dtype; object for strings. Imports ml_dtypes only for types that NumPy lacks."""
     if dtype in _NUMPY_KNOWS:
         return np.dtype(dtype)
     if dtype == "string":
@@ -99,12 +99,12 @@ def to_numpy(dtype: DType) -> np.dtype[Any]:
 
 
 def from_numpy(dtype: np.dtype[Any]) -> DType:
-    """The element type of an array's dtype; "string" for object, str and bytes arrays. Raises KeyError for others."""
+    """Return the element type of a dtype; "string" for object, str and bytes. Raises KeyError for others."""
     return "string" if dtype.kind in "OUST" else _name(dtype)
 
 
 @cache
 def _name(dtype: np.dtype[Any]) -> DType:
-    if dtype.name not in _TABLE:  # NumPy spends microseconds on the name
+    if dtype.name not in _TABLE:  # NumPy takes microseconds to compute the name
         raise KeyError(dtype.name)
     return dtype.name

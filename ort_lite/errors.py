@@ -1,10 +1,10 @@
-"""One hierarchy for every error that ort_lite raises on purpose.
+"""The hierarchy of all errors that ort_lite raises on purpose.
 
-Messages say who (node or input), what came, what was expected and what to do. The class names of onnxruntime's C API
-(`InvalidArgument`, `NoSuchFile`, `NotImplemented`, ...) are kept, so that `except` clauses written for it go on working.
-onnxruntime raises several classes for the same mistake: `Fail` or `InvalidArgument` depending on the kernel, and RuntimeError from
-everything that its Python binding calls besides `run`. Here one class is caught by each of these names
-(docs/migrating-from-onnxruntime.md has the table).
+Messages name the node or input, what was received, what was expected and what to do. Classes of onnxruntime's C API
+(`InvalidArgument`, `NoSuchFile`, `NotImplemented`, ...) keep their names, so that existing `except` clauses still work. For one
+mistake, onnxruntime may raise several classes: `Fail` or `InvalidArgument` depending on the kernel, and RuntimeError from
+everything its Python binding calls besides `run`. Here, one class derives from all of them (docs/migrating-from-onnxruntime.md has
+the table).
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 
 class Named(Protocol):
-    """The facts about a node that an error states."""
+    """The node attributes that an error reports."""
 
     @property
     def name(self) -> str:
@@ -20,23 +20,23 @@ class Named(Protocol):
 
     @property
     def op_type(self) -> str:
-        """The operator of the node."""
+        """The operator type of the node."""
 
 
 FIELDS = ("node", "operator", "provider", "input", "expected", "got")
 
 
 class OrtLiteError(RuntimeError):
-    """Base class: a RuntimeError, as is whatever fails in `run_with_iobinding` of onnxruntime.
+    """Base class of all errors. It is a RuntimeError, as is every failure of `run_with_iobinding` in onnxruntime.
 
-    What the message says is in fields too, "" where it does not say it.
-    `node` (its name), `operator` (its type) and `provider` say where; `input` is the name of a feed or of a node's input; `expected`
-    and `got` are the words of the message for what was wanted and what came. `status` is onnxruntime's code, and its name.
+    Fields repeat what the message says, "" if it does not: `node` (name), `operator` (type) and `provider` say where; `input` is
+    the name of a feed or of a node's input; `expected` and `got` are the message's words for the two. `status` is the code and its
+    name in onnxruntime.
     """
 
     status: ClassVar[tuple[int, str]] = (1, "FAIL")
     tells_status: ClassVar[bool] = False
-    """Of the whole process: texts begin with the status, as onnxruntime's do. `ort_lite.compat.switch` sets it."""
+    """True if messages start with the status, as in onnxruntime. Process-wide; set by `ort_lite.compat.switch`."""
 
     node: str = ""
     operator: str = ""
@@ -46,7 +46,7 @@ class OrtLiteError(RuntimeError):
     got: str = ""
 
     words: str = ""
-    """onnxruntime's own for the same, where programs look for them: behind the status."""
+    """The text of onnxruntime for the same error, placed after the status for programs that search for it."""
 
     def __str__(self) -> str:
         return (self._beginning() if self.tells_status else "") + super().__str__()
@@ -55,7 +55,7 @@ class OrtLiteError(RuntimeError):
         return f"[ONNXRuntimeError] : {self.status[0]} : {self.status[1]} : " + (f"{self.words}: " if self.words else "")
 
     def about(self, node: Named | None = None, /, **fields: str) -> Self:
-        """Fills fields in that are empty: whoever knew first knew best. The error itself, to be raised."""
+        """Set the fields that are still empty, and return the error. The first caller knows the most."""
         if node is not None:
             fields |= {"node": node.name, "operator": node.op_type}
         for name, text in fields.items():
@@ -64,25 +64,25 @@ class OrtLiteError(RuntimeError):
         return self
 
     def inside(self, body: str) -> None:
-        """Adds the body that the node is in to the text, such as "'branch' of If 'n'"; inner bodies come before outer ones."""
+        """Append the body that contains the node, such as "'branch' of If 'n'". Inner bodies precede outer ones."""
         self.args = (f"{super().__str__()}; in {body}",)
 
-    def named(self, who: str, provider: str = "") -> Self:
-        """Puts `who`, of a provider, in front of the text, unless the text names the provider already."""
+    def prefix(self, who: str, provider: str = "") -> Self:
+        """Prefix the text with `who`, unless it already names the provider, and return the error."""
         text = super().__str__()
         if (provider or who) not in text:
             self.args = (f"{who}: {text}",)
         return self
 
     def like(self, cause: BaseException) -> Self:
-        """Do the same as `about`, with what the given error says."""
+        """Set empty fields from another error, if it is one of ort_lite's, and return this error."""
         if isinstance(cause, OrtLiteError):
             self.about(**{name: getattr(cause, name) for name in FIELDS})
         return self
 
 
 class Fail(OrtLiteError):
-    """Something failed that has no more precise class."""
+    """A failure without a more precise class."""
 
 
 class InvalidArgument(OrtLiteError, ValueError):
@@ -92,7 +92,7 @@ class InvalidArgument(OrtLiteError, ValueError):
 
 
 class InvalidType(InvalidArgument, TypeError):
-    """An InvalidArgument where onnxruntime raises a TypeError."""
+    """An InvalidArgument for which onnxruntime raises a TypeError."""
 
 
 class NoSuchFile(OrtLiteError, FileNotFoundError):
@@ -102,47 +102,47 @@ class NoSuchFile(OrtLiteError, FileNotFoundError):
 
 
 class NoExternalData(Fail, NoSuchFile):
-    """A file of external data does not exist: onnxruntime's Fail."""
+    """A file of external data does not exist. onnxruntime raises Fail."""
 
 
 class NoModel(OrtLiteError):
-    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+    """A class of onnxruntime, for `except` clauses. Nothing raises it."""
 
     status = (4, "NO_MODEL")
 
 
 class EngineError(OrtLiteError):
-    """One of onnxruntime's, for `except` clauses, and for providers whose device fails: nothing else raises it."""
+    """A class of onnxruntime, for `except` clauses and for providers whose device fails. Nothing else raises it."""
 
     status = (5, "ENGINE_ERROR")
 
 
 class InvalidProtobuf(InvalidArgument):
-    """The bytes are not a serialised ModelProto. For no bytes at all onnxruntime raises InvalidArgument."""
+    """The bytes are not a serialised ModelProto. For empty bytes, onnxruntime raises InvalidArgument."""
 
     status = (7, "INVALID_PROTOBUF")
 
 
 class ModelLoaded(OrtLiteError):
-    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+    """A class of onnxruntime, for `except` clauses. Nothing raises it."""
 
     status = (8, "MODEL_LOADED")
 
 
 class NotFound(OrtLiteError):
-    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+    """A class of onnxruntime, for `except` clauses. Nothing raises it."""
 
     status = (14, "NOT_FOUND")
 
 
 class DeviceReset(OrtLiteError):
-    """One of onnxruntime's, for `except` clauses, and for providers whose device was reset: nothing else raises it."""
+    """A class of onnxruntime, for `except` clauses and for providers whose device was reset. Nothing else raises it."""
 
     status = (15, "DEVICE_RESET")
 
 
 class InvalidParams(OrtLiteError):
-    """The bytes are not a saved parameter dictionary or tensor; names the byte offset, what is there and what was expected."""
+    """The bytes are not a saved parameter dictionary or tensor. Names the byte offset, what is there and what was expected."""
 
 
 class InvalidGraph(Fail, InvalidArgument):
@@ -159,13 +159,13 @@ class ShapeInferenceError(InvalidGraph):
 
 
 class NotImplemented(OrtLiteError, NotImplementedError):
-    """No provider of the session can run a node; the message lists the providers with their reasons."""
+    """No provider of the session can run a node. The message lists the providers with their reasons."""
 
     status = (9, "NOT_IMPLEMENTED")
 
 
 class UnknownOperator(Fail, NotImplemented):
-    """No provider runs a node, and neither a schema nor a shape rule knows its operator: onnxruntime's Fail."""
+    """No provider runs a node, and no schema or shape rule knows its operator. onnxruntime raises Fail."""
 
     status = Fail.status
 
@@ -177,23 +177,23 @@ class EPFail(OrtLiteError):
 
 
 class ProviderError(EPFail):
-    """A provider broke its contract or could not be created; names the provider and what it did."""
+    """A provider broke its contract or could not be created. Names the provider and what it did."""
 
 
 class NoDevice(ProviderError):
-    """Raised by a provider when it is created on a machine that lacks its device; the session then does without it."""
+    """A provider was created on a machine that lacks its device. The session then continues without it."""
 
 
 class PlacementError(InvalidArgument):
-    """A hard placement rule cannot be kept, or two contradict each other; names the node, the rules and the reason."""
+    """A hard placement rule cannot be met, or two contradict each other. Names the node, the rules and the reason."""
 
 
 class CompileError(ProviderError):
-    """`compile` of a provider failed for a partition."""
+    """A provider's `compile` failed for a partition."""
 
 
 class ModelRequiresCompilation(OrtLiteError):
-    """A partition would have to be compiled although `session.disable_model_compile` is set; names partitions and providers."""
+    """A partition needs compilation, but `session.disable_model_compile` is set. Names partitions and providers."""
 
     status = (13, "MODEL_REQUIRES_COMPILATION")
 
@@ -205,28 +205,28 @@ class ModelLoadCanceled(OrtLiteError):
 
 
 class RuntimeException(OrtLiteError):
-    """A node failed while running; the message names it and its provider."""
+    """A node failed while running. The message names it and its provider."""
 
     status = (6, "RUNTIME_EXCEPTION")
 
 
 class NodeFailure(Fail, InvalidArgument, RuntimeException):
-    """A node cannot compute what came in a run: the shapes of its inputs do not fit each other.
+    """A node cannot compute with the inputs of a run, because their shapes do not fit each other.
 
     onnxruntime raises Fail or InvalidArgument, depending on the operator, and RuntimeException for a few.
     """
 
 
 class InvalidData(NodeFailure):
-    """A node cannot compute from the elements that came: an index is out of range, an integer is divided by 0."""
+    """A node cannot compute with the elements of its inputs: an index is out of range, an integer is divided by 0."""
 
     status = InvalidArgument.status
 
 
 class RunTerminated(Fail, RuntimeException):
-    """A run was ended before it was done: onnxruntime's Fail.
+    """A run was terminated before it finished. onnxruntime raises Fail.
 
-    Providers that stop raise this; a session tells which of the two below it was.
+    Providers that stop raise this class; a session raises the subclass that applies.
     """
 
 
@@ -235,14 +235,14 @@ class Cancelled(RunTerminated):
 
 
 class DeadlineExceeded(RunTerminated, TimeoutError):
-    """A run took longer than its `timeout`, or the creation of a session longer than its `creation_timeout`."""
+    """A run exceeded its `timeout`, or the creation of a session its `creation_timeout`."""
 
 
 class VerificationError(OrtLiteError):
-    """A partition gives other results than the CPU provider does from the same inputs (`run(..., verify="partition")`).
+    """A partition's results differ from the CPU provider's for the same inputs (`run(..., verify="partition")`).
 
-    `index` is the tensor's worst element, None where the tensors cannot be compared; `node` the first bad node, "" where none was
-    found; `report` everything that was found (see `ort_lite.tools.verify`).
+    `index` is the tensor's worst element, None if the tensors cannot be compared. `node` is the first wrong node, "" if none was
+    found. `report` has all findings (see `ort_lite.tools.verify`).
     """
 
     def __init__(
@@ -261,12 +261,14 @@ class VerificationError(OrtLiteError):
 
 
 class KernelCompileError(OrtLiteError):
-    """A native kernel could not be compiled; names the kernel and carries the compiler's message."""
+    """A native kernel could not be compiled. Names the kernel and includes the compiler's message."""
 
 
 class KernelMissing(KernelCompileError):
-    """A kernel came with no installation and no session compiled it before, and nobody may compile it now (session config entry
-    `ort_lite.compile`), or can; names the kernel, the node that needs it, and what to do. `specs`: all that are missing.
+    """The kernel is in no installed kernel pack and not in the cache, and it cannot be compiled.
+
+    Compiling may be disabled (session config entry `ort_lite.compile`) or impossible. Names the kernel, the node that needs it and
+    what to do. `specs` are all missing kernels.
     """
 
     def __init__(self, message: str, specs: tuple[Any, ...] = ()) -> None:
@@ -275,27 +277,27 @@ class KernelMissing(KernelCompileError):
 
 
 class KernelLoadError(OrtLiteError):
-    """An object file with a native kernel could not be loaded; names the file and what is wrong with it."""
+    """An object file with a native kernel could not be loaded. Names the file and the problem."""
 
 
 class OutOfMemory(OrtLiteError, MemoryError):
-    """Tensors fit no memory that was allowed, or an arena could not grow; names the capacities that were tried."""
+    """Tensors do not fit into the allowed memory, or an arena could not grow. Names the capacities that were tried."""
 
 
 class InvalidPlan(OrtLiteError):
-    """A memory plan is unsafe: tensors that live together share bytes; names both, their bytes and their lifetimes.
+    """A memory plan is unsafe: tensors in use at the same time share bytes. Names both, their bytes and their lifetimes.
 
-    Or a plugin's memory planner gave what is no plan: names the planner.
+    Also raised if a plugin's memory planner does not return a plan; it then names the planner.
     """
 
 
 def describe(error: BaseException) -> str:
-    """Return the text of an error for texts of other errors: without a status and onnxruntime's words in front."""
+    """Return the text of an error for use in other errors, without a status and onnxruntime's words at the start."""
     return str(error).removeprefix(error._beginning()) if isinstance(error, OrtLiteError) else str(error)
 
 
 def format_error(error: BaseException) -> str:
-    """Return class and text of an error, for messages about it; also of one whose text cannot be made."""
+    """Return the class and text of an error, for messages about it. Works even if the error's text cannot be created."""
     try:
         return f"{type(error).__name__}: {describe(error)}"
     except Exception as failure:  # noqa: BLE001  whatever a plugin's class does
@@ -303,7 +305,7 @@ def format_error(error: BaseException) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Shorten a text to so many characters, the last three being dots."""
+    """Truncate a text to `most` characters, the last three being dots."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

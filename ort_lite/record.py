@@ -1,11 +1,11 @@
-"""Record: a class of named fields, for what `@dataclass(frozen=True, slots=True)` is for, forty times cheaper to define.
+"""Record: a class of named fields, like `@dataclass(frozen=True, slots=True)` but forty times cheaper to define.
 
     class Selection(Record):
         providers: tuple[ExecutionProvider, ...]
         notes: tuple[str, ...] = ()
 
-A dataclass generates source text and compiles it, 0.9 ms a class; a session needs fifty of them before its first result. Here
-that is done for `__init__` alone, for a class that has more than a FEW instances, once for classes with as many fields.
+A dataclass generates source text and compiles it, at 0.9 ms per class; a session needs fifty classes before its first result. Here,
+only `__init__` is compiled, only for classes with more than FEW instances, and once for all classes of the same layout.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_
 
 T = TypeVar("T")
 FEW = 6
-"""Instances that are made without code of the class's own, 2 us more each; that code takes up to 0.2 ms to make."""
+"""The number of instances to create without a compiled `__init__`, at 2 us more each; compiling takes up to 0.2 ms."""
 
 
 class _Factory:
@@ -31,7 +31,7 @@ def field(*, default_factory: Callable[[], T]) -> T:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class _Fields(type):
-    """Makes a slot of every annotation in a class body, none of which is a ClassVar."""
+    """Creates a slot for every annotation in a class body. ClassVar is not supported."""
 
     def __new__(
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], frozen: bool = True, eq: bool | None = None
@@ -54,7 +54,7 @@ class _Fields(type):
 
 
 def _annotations(namespace: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the annotations of a class body; from Python 3.14 on it holds a function that makes them."""
+    """Return the annotations of a class body. From Python 3.14 on, it has a function that creates them."""
     if "__annotations__" in namespace:
         found: Mapping[str, Any] = namespace["__annotations__"]
         return found
@@ -63,14 +63,14 @@ def _annotations(namespace: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _first_init(self: "Record", *values: Any, **named: Any) -> None:
-    """Return an `__init__` like that of `_compiled_init`; the first of a class is made here."""
+    """Initialise the first instances of a class, with the behaviour of `_compile_init`, which replaces it later."""
     cls: Any = type(self)
     names, defaults = cls.__match_args__, cls._defaults
     cls._few -= 1
     given = {**defaults, **dict(zip(names, values, strict=False)), **named}
     wrong = len(values) > len(names) or given.keys() != set(names) or not named.keys().isdisjoint(names[: len(values)])
     if cls._few <= 0 or wrong:
-        cls.__init__ = _compiled_init(cls)
+        cls.__init__ = _compile_init(cls)
         cls.__init__(self, *values, **named)
         return
     for name in names:
@@ -78,13 +78,13 @@ def _first_init(self: "Record", *values: Any, **named: Any) -> None:
         object.__setattr__(self, name, value.make() if isinstance(value, _Factory) else value)
 
 
-def _compiled_init(cls: Any) -> FunctionType:
-    """An `__init__` with the fields as parameters, which says what is wrong with others in Python's words."""
+def _compile_init(cls: Any) -> FunctionType:
+    """Return an `__init__` with the fields as parameters, so that Python reports wrong arguments."""
     names, defaults = cls.__match_args__, cls._defaults
     given = tuple(defaults[name] for name in names if name in defaults)
     scope: dict[str, Any] = {"__name__": cls.__module__}
     for k, name in enumerate(names):
-        scope[f"set{k}"] = getattr(cls, name).__set__  # past `__setattr__`
+        scope[f"set{k}"] = getattr(cls, name).__set__  # bypasses `__setattr__`
         if isinstance(defaults.get(name), _Factory):
             scope[f"default{k}"], scope[f"make{k}"] = defaults[name], defaults[name].make
     code = _template(tuple(isinstance(defaults.get(name), _Factory) for name in names))
@@ -95,7 +95,7 @@ def _compiled_init(cls: Any) -> FunctionType:
 
 @cache
 def _template(factories: tuple[bool, ...]) -> CodeType:
-    """The code of an `__init__` for fields of these kinds: compiled once, and then given the names of each class."""
+    """Return the code of an `__init__` for fields of these kinds, to be specialised with the names of each class."""
     parameters, lines = ["self"], []
     for k, factory in enumerate(factories):
         parameters.append(f"field{k}")
@@ -108,10 +108,10 @@ def _template(factories: tuple[bool, ...]) -> CodeType:
 
 
 class Record(metaclass=_Fields):
-    """Fields are given by position or name and cannot be set afterwards. Records of one class with equal fields are equal.
+    """Base class of records: fields are set by position or name and are then read-only. Equal fields make records of a class equal.
 
-    `class C(Record, frozen=False)`: fields can be set; such Records, and those of `eq=False`, equal only themselves. A class
-    may define `__init__` itself.
+    In `class C(Record, frozen=False)`, fields can be set. Such records, and those of `eq=False`, equal only themselves. A class may
+    define `__init__`.
     """
 
     if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Record(metaclass=_Fields):
         _values: ClassVar[Callable[[object], Any]]
         _defaults: ClassVar[Mapping[str, Any]]
 
-    else:  # type checkers know what is frozen, and would take these for leave to set anything
+    else:  # hidden from type checkers, which know what is frozen and would otherwise allow all assignments
 
         def __setattr__(self, name, value):
             raise AttributeError(f"{type(self).__name__}.{name} cannot be set: `replace` makes a changed copy")
@@ -128,7 +128,7 @@ class Record(metaclass=_Fields):
             raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values of the fields that are named."""
+        """Return a copy with other values for the named fields."""
         return type(self)(**{name: getattr(self, name) for name in self.__match_args__} | changes)
 
     def __eq__(self, other: object) -> bool:

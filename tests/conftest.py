@@ -34,9 +34,9 @@ def pytest_configure(config: pytest.Config) -> None:
         target = cpu.runnable(name)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
-    cpu._seen = lambda: target
+    cpu._detect = lambda: target
     cpu.host.cache_clear()
-    cpu.named.cache_clear()
+    cpu.parse_target.cache_clear()
     cpu.runnable.cache_clear()
 
 

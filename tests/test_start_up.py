@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ort_lite.native import linking
+from ort_lite.native import object_linking
 from ort_lite.native.cpu import host
 
 _HEAVY_NAMES = """
@@ -18,7 +18,7 @@ ort_lite.native.workers pathlib pluggy re2 rich tempfile
 """
 HEAVY = frozenset(_HEAVY_NAMES.split())
 """Worth 5 ms or more each; `workers` is imported when a kernel has to be compiled."""
-if host().triple not in linking.MACHINES:
+if host().triple not in object_linking.MACHINES:
     HEAVY -= {"llvmlite"}  # there it links
 
 CHILD = """

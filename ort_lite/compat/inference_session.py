@@ -10,7 +10,7 @@ from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.options import config_keys
 from ort_lite.provider.provider import CPU
 from ort_lite.session.session import Session
-from ort_lite.tensors.device_tensor import device_named
+from ort_lite.tensors.device_tensor import parse_device
 
 if TYPE_CHECKING:
     from ort_lite.compat.assigned import OrtEpAssignedSubgraph
@@ -134,9 +134,9 @@ class InferenceSession(Session):
         """
         from ort_lite.compat.io_binding import provider_of
         from ort_lite.compat.ort_value import OrtValue
-        from ort_lite.tensors.device_tensor import device_named
+        from ort_lite.tensors.device_tensor import parse_device
 
-        device = device_named(device_type, device_id)
+        device = parse_device(device_type, device_id)
         zeros = OrtValue.ortvalue_from_shape_and_type(shape, element_type)
         return zeros if device == CPU else OrtValue.on(provider_of(self._devices(), device), zeros.numpy())
 
@@ -200,7 +200,7 @@ class InferenceSession(Session):
             if index < len(fetches):
                 binding.bind_ortvalue_output(name, fetches[index])
             else:
-                device = device_named(fetch_devices[index])
+                device = parse_device(fetch_devices[index])
                 binding.bind_output(name, device.kind, device.id)
         binding.run(run_options)
         fetches[:] = binding.get_outputs()

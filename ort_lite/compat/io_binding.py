@@ -11,8 +11,8 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.session.metadata import NodeArg
-from ort_lite.tensors.device_tensor import DeviceTensor, device_named, on_device
-from ort_lite.tensors.values import array_of
+from ort_lite.tensors.conversion import array_of
+from ort_lite.tensors.device_tensor import DeviceTensor, on_device, parse_device
 
 if TYPE_CHECKING:
     from ort_lite.compat.ort_value_vector import OrtValueVector
@@ -123,7 +123,7 @@ class IOBinding:
         provider.
         """
         self._check("output", name)
-        device = device_named(device_type, device_id)
+        device = parse_device(device_type, device_id)
         if device != CPU:
             provider_of(self._session._devices(), device)
         if buffer_ptr is None:
@@ -203,7 +203,7 @@ class IOBinding:
 
     def _at_address(self, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
         """Return a tensor over memory that the caller owns."""
-        device = device_named(device_type, device_id)
+        device = parse_device(device_type, device_id)
         if device == CPU:
             return at_address(element_type, shape, address)
         from ort_lite.session import device_values

@@ -131,7 +131,7 @@ class OrtArenaCfg:
     @property
     def growth(self) -> Growth:
         """The growth strategy. Raises InvalidArgument for an unknown one."""
-        return Growth.named(self.arena_extend_strategy)
+        return Growth.parse(self.arena_extend_strategy)
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None = None) -> None:

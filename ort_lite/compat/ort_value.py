@@ -14,11 +14,11 @@ from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, itemsize, ort_n
 from ort_lite.errors import InvalidArgument, InvalidType, OutOfMemory
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.tensors.container import Container
-from ort_lite.tensors.device_tensor import DeviceTensor, device_named
+from ort_lite.tensors.conversion import array_of
+from ort_lite.tensors.device_tensor import DeviceTensor, parse_device
 from ort_lite.tensors.dltensor import CPU as DL_CPU
 from ort_lite.tensors.dltensor import check_memory, check_size, code_of, dims_of
 from ort_lite.tensors.ndarray import NDArray
-from ort_lite.tensors.values import array_of
 
 if TYPE_CHECKING:
     from ort_lite.compat.sparse import SparseTensor
@@ -334,7 +334,7 @@ def dtype_of(element_type: Any) -> DType:
 
 def _provider_on(device_type: str, device_id: int) -> ExecutionProvider | None:
     """Return the provider on a device; None for the CPU."""
-    device = device_named(device_type, device_id)
+    device = parse_device(device_type, device_id)
     if device == CPU:
         return None
     from ort_lite.compat.provider_devices import provider_on

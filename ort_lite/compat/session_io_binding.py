@@ -5,7 +5,7 @@ from typing import Any
 
 from ort_lite.compat.io_binding import IOBinding
 from ort_lite.compat.ort_value_vector import OrtValueVector
-from ort_lite.tensors.device_tensor import device_named
+from ort_lite.tensors.device_tensor import parse_device
 
 
 class SessionIOBinding:
@@ -27,7 +27,7 @@ class SessionIOBinding:
         if shape is None:
             self._binding.bind_cpu_input(name, device_or_array)
             return
-        device = device_named(device_or_array)
+        device = parse_device(device_or_array)
         self._binding.bind_input(name, device.kind, device.id, element_type, shape, buffer_ptr)
 
     def bind_output(
@@ -39,7 +39,7 @@ class SessionIOBinding:
         buffer_ptr: int | None = None,
     ) -> None:
         """Bind an output to an OrtDevice, or to memory at an address there."""
-        there = device_named(device)
+        there = parse_device(device)
         self._binding.bind_output(name, there.kind, there.id, element_type, shape, buffer_ptr)
 
     def get_outputs(self) -> OrtValueVector:

@@ -12,7 +12,7 @@ from ort_lite.compile.linking import Linker
 from ort_lite.errors import CompileError, Fail, InvalidArgument, InvalidGraph, OrtLiteError, ProviderError, format_error
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import CompiledBody, Executable
-from ort_lite.execute.guard import guarded
+from ort_lite.execute.guard import guard_partition
 from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.log.events import Span, no_span
@@ -145,7 +145,7 @@ class Compiler:
     ) -> CompiledPartition:
         """Return what the executor calls for a partition. `outer` are the inputs of its graph, captures included."""
         providers = list(assignment.providers.values())
-        function = guarded(partition, compiled, outer, providers)
+        function = guard_partition(partition, compiled, outer, providers)
         if self._alternatives is None or not self._is_replaceable(assignment, partition):
             return function
         from ort_lite.compile.fallback import Fallback

@@ -11,8 +11,8 @@ from ort_lite.compile.alternatives import Alternatives
 from ort_lite.compile.incidents import Incidents
 from ort_lite.compile.moving import Mover, moved
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, format_error
-from ort_lite.execute.execute import Executable, owned
-from ort_lite.execute.results import Wrapper, listed
+from ort_lite.execute.execute import Executable, copy_aliases
+from ort_lite.execute.results import Wrapper, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.memory import locks
 from ort_lite.partition.assignment import Hop
@@ -64,7 +64,7 @@ class Fallback(Wrapper):
         if missing is not None:
             return [UncopiedValue(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
         try:
-            return listed(self.function(own), len(partition.outputs), partition.name)
+            return check_results(self.function(own), len(partition.outputs), partition.name)
         except RunTerminated:
             raise
         except Exception as raised:  # noqa: BLE001  whatever it is: the user asked for the next provider then
@@ -79,7 +79,7 @@ class Fallback(Wrapper):
         results = made.run(given, CURRENT.options)
         if made.outputs_may_alias:
             constants = [value for value in made.returned if type(value) is not int]
-            results = owned(results, [*given, *constants])
+            results = copy_aliases(results, [*given, *constants])
         return results
 
     def _next(self, error: Exception) -> Executable:

@@ -75,7 +75,7 @@ class Fuser:
         if not changes:
             return None
         inside: dict[Graph, Body] = {
-            copy: bodies[body].captured_as(_captures(bodies[body], body, copy))
+            copy: bodies[body].with_captures(_captures(bodies[body], body, copy))
             for body, copy, node in pairs
             if node.graph is not None
         }

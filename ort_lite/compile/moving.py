@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from ort_lite.errors import ProviderError
-from ort_lite.execute.device_memory import allocated, free_after, free_with
+from ort_lite.execute.device_memory import allocate_handle, free_after, free_with
 from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
@@ -67,7 +67,7 @@ class Mover:
         """Copy into allocated memory, which is freed with the value, even if the run fails."""
         memory, hop = self._memory, self._hop
         assert memory is not None
-        handle = allocated(memory, x.nbytes, self._who)
+        handle = allocate_handle(memory, x.nbytes, self._who)
         try:
             made = cast("CopiesInto", hop.transfer).copy_into(x, hop.source, hop.destination, handle)
             free_with(made, memory, handle, f"{self._who} copy_into", hop.destination)
@@ -99,7 +99,7 @@ class AsyncMover(Mover):
 
     def _begun(self, x: Any) -> list[Any]:
         memory, hop = self._memory, self._hop
-        handle = None if memory is None else allocated(memory, x.nbytes, self._who)
+        handle = None if memory is None else allocate_handle(memory, x.nbytes, self._who)
         notification: Any = None
         try:
             begun: Any = cast("CopiesAsync", hop.transfer).copy_async(x, hop.source, hop.destination, handle)

@@ -1,1 +1,1 @@
-"""A run: feeds checked, partitions called in order, results guarded, profiled."""
+"""Execution of compiled graphs: feed checks, partitions called in order, result checks and profiles."""

@@ -1,4 +1,4 @@
-"""Memory of a provider's allocator, for values that come to its device and for what its partitions make there."""
+"""Device memory from a provider's allocator, for values copied to the device and for the outputs of its partitions."""
 
 import weakref
 from collections.abc import Sequence
@@ -8,14 +8,17 @@ from typing import Any
 
 from ort_lite.dtypes import to_numpy
 from ort_lite.errors import ProviderError, format_error
-from ort_lite.execute.results import KnownShapes, Wrapper, listed, witnesses
+from ort_lite.execute.results import KnownShapes, Wrapper, check_results, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.provider.ask import name_errors
 from ort_lite.provider.provider import Allocator, CompiledPartition, Device, Partition
 
 
-def allocated(memory: Allocator, nbytes: int, who: str) -> Any:
-    """A handle. `who` wants it, for messages. Raises RuntimeException where the allocator fails, ProviderError where it gives none."""
+def allocate_handle(memory: Allocator, nbytes: int, who: str) -> Any:
+    """Allocate `nbytes` and return the handle. Error messages name `who`.
+
+    Raises RuntimeException if the allocator fails and ProviderError if it returns None.
+    """
     with name_errors(f"{who} allocate"):
         handle = memory.allocate(nbytes)
     if handle is None:
@@ -24,9 +27,9 @@ def allocated(memory: Allocator, nbytes: int, who: str) -> Any:
 
 
 def free_with(made: Any, memory: Allocator, handle: Any, who: str, device: Device) -> None:
-    """The handle goes back to the allocator when the value that lies in it is gone. `who` made the value, for messages.
+    """Free the handle when `made`, the value that uses its memory, is garbage collected. Error messages name `who`, which made it.
 
-    Raises ProviderError for what no weak reference may point to, and for the handle itself.
+    Raises ProviderError if `made` is the handle itself or does not support weak references.
     """
     wanted = f"expected a value of its own in the memory of {device}"
     if made is handle:
@@ -39,7 +42,7 @@ def free_with(made: Any, memory: Allocator, handle: Any, who: str, device: Devic
 
 
 def free_after(error: BaseException, memory: Allocator, handle: Any, who: str) -> None:
-    """Give a handle back after `error`, which stays the error that is raised. What `free` raises is a note of it."""
+    """Free a handle while `error` propagates. If `free` itself raises, its message is added to `error` as a note."""
     try:
         memory.free(handle)
     except Exception as failure:  # noqa: BLE001  the first error says what went wrong
@@ -47,9 +50,9 @@ def free_after(error: BaseException, memory: Allocator, handle: Any, who: str) -
 
 
 class Allotted(Wrapper):
-    """A compiled partition on a device that computes into memory of its provider's allocator (see `ComputesIntoMemory`).
+    """A compiled partition on a device that writes its outputs to memory from its provider's allocator (see `ComputesIntoMemory`).
 
-    It is called with what tells the shapes of `witnesses` behind its inputs; `function` takes (inputs, memory).
+    Its inputs are followed by the shapes of `witnesses`. `function` takes (inputs, memory).
     """
 
     def __init__(self, function: CompiledPartition, partition: Partition, outer: Sequence[Value], memory: Allocator) -> None:
@@ -64,8 +67,8 @@ class Allotted(Wrapper):
         handles: list[Any] = []
         tied = 0
         try:
-            handles.extend(self._allocated(size) for size in self._sizes(told_by))
-            results = listed(self.function((own, handles)), len(handles), self._who)
+            handles.extend(self._allocate(size) for size in self._sizes(told_by))
+            results = check_results(self.function((own, handles)), len(handles), self._who)
             for result, handle in zip(results, handles, strict=True):
                 if handle is not None:
                     free_with(result, self._memory, handle, f"{self._who}: into_memory", self._device)
@@ -78,11 +81,11 @@ class Allotted(Wrapper):
         return results
 
     def _sizes(self, told_by: Sequence[Any]) -> list[int | None]:
-        """Bytes of each output; None where only the run tells."""
+        """Return the size of each output in bytes; None if only the run determines it."""
         return [
             None if shape is None else prod(shape) * to_numpy(value.dtype or "").itemsize
             for value, shape in zip(self._outputs, self._shapes.of(told_by), strict=True)
         ]
 
-    def _allocated(self, nbytes: int | None) -> Any:
-        return None if nbytes is None else allocated(self._memory, nbytes, f"{self._who}:")
+    def _allocate(self, nbytes: int | None) -> Any:
+        return None if nbytes is None else allocate_handle(self._memory, nbytes, f"{self._who}:")

@@ -1,4 +1,4 @@
-"""Stage 6: a compiled graph runs: steps in order, each value dropped after its last reader. All state is the run's own."""
+"""Stage 6: run a compiled graph. Steps run in order, and each value is dropped after its last reader. A run keeps its own state."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.errors import OrtLiteError, RuntimeException, format_error
-from ort_lite.execute.results import Expected, listed
+from ort_lite.execute.results import Expected, check_results
 from ort_lite.graph.graph import Value
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
@@ -16,9 +16,9 @@ from ort_lite.record import Record, field
 
 
 class Step(Record):
-    """A partition or a copy. Values live in numbered slots; those in `dead` have no reader after this step.
+    """A partition or a copy. Values are in numbered slots; no later step reads those in `dead`.
 
-    `route`: from where to where a copy goes, once it is there ("cpu:0 -> npu:0").
+    `route` names the source and destination of a copy ("cpu:0 -> npu:0"). It is set on the step that waits for the copy to finish.
     """
 
     name: str
@@ -44,20 +44,20 @@ def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
         raise _failure(step, error) from error
     if type(results) is list and len(results) == len(step.outputs):
         return results
-    return listed(results, len(step.outputs), str(step))
+    return check_results(results, len(step.outputs), str(step))
 
 
 Call = Callable[[Step, list[Any]], Sequence[Any]]
-"""`call_step`, or what calls it and does more."""
+"""`call_step` or a wrapper around it."""
 
 
 class Executable(Record):
-    """A graph level, compiled. `run` takes a value for each of `inputs`, in order, and gives one for each of `outputs`.
+    """A compiled graph level. `run` takes one value per entry of `inputs`, in order, and returns one per entry of `outputs`.
 
-    Slots 0 to len(inputs) - 1 are the inputs. `returned` has an output's slot, or the constant that it is; `outputs_may_alias` says
-    that an output is an input, a constant or another output, or a list that may hold one. Where one step does
-    everything (`direct`), it is called without slots: `picks` are the inputs it wants, None for all of them. The slots in
-    `notifications` hold those of copies that were begun, until they are waited for.
+    Slots 0 to len(inputs) - 1 hold the inputs. `returned` has the slot of each output, or its value if it is a constant.
+    `outputs_may_alias` is True if an output may be an input, a constant or another output, or a list that holds one. If a single
+    step computes everything (`direct`), it is called without slots; `picks` are the indices of the inputs that it reads, None for
+    all of them. `notifications` are the slots that hold pending copies until a later step waits for them.
     """
 
     inputs: tuple[Value, ...]
@@ -71,7 +71,10 @@ class Executable(Record):
     notifications: tuple[int, ...] = ()
 
     def run(self, inputs: Sequence[Any], options: RunOptions | None = None, call: Call = call_step) -> list[Any]:
-        """Run all steps. Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
+        """Run all steps.
+
+        Raises RuntimeException naming the partition and the provider, and RunTerminated once `options.terminate` is set.
+        """
         if self.direct is not None and options is None and call is call_step:
             return self._run_direct(inputs)
         if options is None:
@@ -101,9 +104,9 @@ class Executable(Record):
         return [slots[r] if type(r) is int else r for r in self.returned]
 
     def run_into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any] | None:
-        """Run into the arrays that `targets` has for outputs, if one partition does everything and has an `into`.
+        """Run into the arrays that `targets` has for outputs, if a single partition computes everything and has an `into`.
 
-        None, with nothing run, where that is not so.
+        Otherwise runs nothing and returns None.
         """
         into = getattr(self.direct, "into", None)
         return None if into is None else self._run_direct(inputs, lambda wanted: into(wanted, targets))
@@ -111,7 +114,7 @@ class Executable(Record):
     def _run_direct(self, inputs: Sequence[Any], function: CompiledPartition | None = None) -> list[Any]:
         wanted = inputs if self.picks is None else [inputs[k] for k in self.picks]
         try:
-            results = (function or self.direct)(wanted)  # type: ignore[misc]  # the caller looked
+            results = (function or self.direct)(wanted)  # type: ignore[misc]  # the caller has checked
         except OrtLiteError as error:
             _note(self.steps[0], error)
             raise
@@ -119,11 +122,11 @@ class Executable(Record):
             raise _failure(self.steps[0], error) from error
         if type(results) is list and len(results) == len(self.outputs):
             return results
-        return list(listed(results, len(self.outputs), str(self.steps[0])))
+        return list(check_results(results, len(self.outputs), str(self.steps[0])))
 
 
 def wait_for(notifications: Sequence[Any]) -> None:
-    """A run that fails leaves no copy behind that still reads or writes its memory. What went wrong in one is told by its step."""
+    """Wait for pending copies, so that a failed run leaves none that still uses its memory. Ignores their errors."""
     for notification in notifications:
         if notification is not None:
             with suppress(Exception):
@@ -135,35 +138,36 @@ def _failure(step: Step, error: Exception) -> RuntimeException:
 
 
 def _note(step: Step, error: OrtLiteError) -> None:
-    """An error of a class of ours says what it wants; where it came from is beside it."""
+    """Record on one of ort-lite's own errors which step raised it."""
     error.about(provider=step.provider)
     note = f"in {step}"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 
 
-def owned(outputs: list[Any], given: Sequence[Any], options: RunOptions | None = None) -> list[Any]:
-    """The outputs as the caller's own: what was given to the run, or stands for another output as well, is copied.
+def copy_aliases(outputs: list[Any], given: Sequence[Any], options: RunOptions | None = None) -> list[Any]:
+    """Return the outputs, copying those that alias an input, a constant or another output.
 
-    So are lists: their elements may be elsewhere too. Raises RunTerminated between two of them when `options.terminate` is set.
+    Lists are always copied, because their elements may be shared too. Raises RunTerminated between two copies if
+    `options.terminate` is set.
     """
     seen = {id(value) for value in given}
     for k, value in enumerate(outputs):
         if id(value) in seen or isinstance(value, list):
-            outputs[k] = copied(value, options)
+            outputs[k] = deep_copy(value, options)
         seen.add(id(value))
     return outputs
 
 
-def copied(value: Any, options: RunOptions | None = None) -> Any:
-    """A copy down to the arrays. Raises RunTerminated between two of them when `options.terminate` is set."""
+def deep_copy(value: Any, options: RunOptions | None = None) -> Any:
+    """Return a deep copy, arrays included. Raises RunTerminated between two arrays if `options.terminate` is set."""
     if options is not None and options.terminate:
         raise options.ended("while its results were copied")
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):
-        return [copied(item, options) for item in value]
-    return {key: copied(item, options) for key, item in value.items()} if isinstance(value, dict) else value
+        return [deep_copy(item, options) for item in value]
+    return {key: deep_copy(item, options) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 class CompiledBody(Record, frozen=False):
@@ -172,7 +176,7 @@ class CompiledBody(Record, frozen=False):
     executable: Executable
     captures: tuple[Value, ...]
     expected: Expected | None = None
-    """What it must be called with, where its provider is not `exact`."""
+    """The checks of its arguments, unless its provider is `exact`."""
     copies: "list[CompiledBody]" = field(default_factory=list)
 
     @property
@@ -182,16 +186,16 @@ class CompiledBody(Record, frozen=False):
 
     @property
     def returned(self) -> tuple[int | Any, ...]:
-        """The results: indices of values, or constants."""
+        """The slot of each result, or its value if it is a constant."""
         return self.executable.returned
 
-    def captured_as(self, captures: tuple[Value, ...]) -> "CompiledBody":
-        """The same body for a copy of the graph around it, whose values `captures` stand for this one's."""
+    def with_captures(self, captures: tuple[Value, ...]) -> "CompiledBody":
+        """Return the same body for a copy of the enclosing graph, in which `captures` replace the captures of this one."""
         self.copies.append(self.replace(captures=captures, copies=[]))
         return self.copies[-1]
 
     def relink(self, executable: Executable) -> None:
-        """Replace the body that runs, also where it was copied to."""
+        """Replace the executable of this body and of all its copies."""
         for body in (self, *self.copies):
             body.executable = executable
 

@@ -1,7 +1,7 @@
-"""Feeds of a session, validated: the common case in well under a microsecond an input, the others converted or refused.
+"""Validation of a session's feeds. The common case takes well under a microsecond per input; others are converted or rejected.
 
-What a compiled graph gets is a C-contiguous, aligned array of native byte order and the declared element type. Feeds are
-never written to: an array that is right is passed on as it is, any other one is copied.
+A compiled graph gets C-contiguous, aligned arrays of native byte order and the declared element type. ort-lite never writes to a
+feed: an array that already meets these conditions is passed on unchanged, any other is copied.
 """
 
 import reprlib
@@ -21,33 +21,33 @@ Check = Callable[[Any], Any]
 
 _OBJECT, _TEXT = np.dtype(object), frozenset([str])
 SLICE = 1 << 16
-"""Elements of strings that are looked at before a run is asked whether it shall end."""
+"""The number of strings that are processed between two checks for a cancelled run."""
 _ITEMS, _PART = 1 << 14, 1 << 24
-"""Elements of a sequence that are looked at, and bytes that are copied, before a run is asked whether it shall end."""
+"""The number of sequence elements, and of bytes copied, between two checks for a cancelled run."""
 LONGEST = 200
-"""Characters of a name in a message."""
+"""The most characters of a name that an error message shows."""
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
 
 
 class Feeds:
-    """Turns a feed into the list of the graph's inputs, in order."""
+    """Converts a feed to the list of the graph's inputs, in order."""
 
     def __init__(self, inputs: Sequence[Value], around: Callable[[Value, Check], Check] | None = None) -> None:
-        """`around` may put a check of an input's own around that of its type."""
+        """`around` may wrap the type check of an input in another check."""
         checks = [(value, _unread(check(value.name, value.type), value)) for value in inputs]
         self._checks = [(value.name, each if around is None else around(value, each)) for value, each in checks]
         self._optional = {value.name for value in inputs if isinstance(value.type, OptionalType)}
         self._count = len(self._checks)
 
     def __call__(self, feed: Mapping[str, Any]) -> list[Any]:
-        """Raises InvalidArgument naming the input, what came and what is expected."""
+        """Return the inputs in order. Raises InvalidArgument naming the input, the value and what is expected."""
         arrays = []
         try:
             if len(feed) != self._count:
                 self._complain(feed)
                 feed = {**dict.fromkeys(self._optional), **feed}
             for name, accept in self._checks:
-                arrays.append(accept(feed[name]))  # a comprehension would cost a call more
+                arrays.append(accept(feed[name]))  # a comprehension would add a call
         except (KeyError, TypeError):
             self._complain(feed)
             raise
@@ -59,7 +59,7 @@ class Feeds:
         names = [name for name, _ in self._checks]
         missing = [name for name in names if name not in feed and name not in self._optional]
         unknown = [name for name in feed if name not in names]
-        came = ", ".join(map(_shown, feed)) or "nothing"
+        came = ", ".join(map(_format_name, feed)) or "nothing"
         if missing:
             raise InvalidArgument(
                 f"missing input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; fed were {came}"
@@ -71,26 +71,26 @@ class Feeds:
             )
         if unknown:
             expected = ", ".join(map(repr, names)) or "no input at all"
-            raise InvalidArgument(f"the model has no input {', '.join(map(_shown, unknown))}; expected {expected}").about(
+            raise InvalidArgument(f"the model has no input {', '.join(map(_format_name, unknown))}; expected {expected}").about(
                 input=unknown[0], expected=expected, got=came, words=f"Invalid input name: {unknown[0]}"
             )
 
 
-def _shown(name: object) -> str:
-    """A name that came, which may be anything, and longer than a message should be."""
+def _format_name(name: object) -> str:
+    """Format a name from a feed, which may be of any type and too long for a message."""
     text = repr(name) if isinstance(name, str) else reprlib.repr(name)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
 
 
 def _unread(accept: Check, value: Value) -> Check:
-    """`accept`; of an input that nobody reads None too, which feeds none, as in onnxruntime."""
+    """Extend `accept` to allow None for an input that nothing reads, as onnxruntime does."""
     if value.uses or value.is_graph_output():
         return accept
     return lambda given: None if given is None else accept(given)
 
 
 def check(name: str, type_: Type | None) -> Check:
-    """The function that accepts a value for the input, converted where needed, or raises InvalidArgument."""
+    """Return the function that checks the values of an input: it converts them if needed, or raises InvalidArgument."""
     match type_:
         case TensorType("string", shape):
             return _string_check(name, shape)
@@ -111,7 +111,7 @@ def _tensor_check(name: str, dtype: DType, shape: Shape | None) -> Check:
     accepted: tuple[int, ...] | None = None
 
     def accept(value: Any) -> Any:
-        nonlocal accepted  # the shape that came last: the next one is likely to be the same
+        nonlocal accepted  # the last shape: the next one is probably the same
         if value.__class__ is np.ndarray and value.dtype is expected and value.flags.num & _READY == _READY:
             array = value
         else:
@@ -144,7 +144,7 @@ def _sequence_check(name: str, accept: Check, type_: Type) -> Check:
             _refuse(name, value, type_)
         items: list[Any] = []
         for start in range(0, len(value), _ITEMS):
-            _look(f"at element {start} of input {name!r}", name)
+            _check_termination(f"at element {start} of input {name!r}", name)
             items += map(accept, value[start : start + _ITEMS])
         return items
 
@@ -152,7 +152,7 @@ def _sequence_check(name: str, accept: Check, type_: Type) -> Check:
 
 
 def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> None:
-    """Raises InvalidArgument where rank or a fixed dimension differs. A scalar is not enforced, as in onnxruntime."""
+    """Raise InvalidArgument if the rank or a fixed dimension differs. A scalar is not enforced, as in onnxruntime."""
     if not expected:
         return
     text = f"[{', '.join(map(str, expected))}]"
@@ -173,9 +173,10 @@ def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> Non
 
 
 def _convert(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape: Shape | None) -> np.ndarray[Any, Any]:
-    """An array that is ready, from another kind of array or from numbers. Arrays keep their element type, numbers adapt.
+    """Convert another kind of array, or Python numbers, to an array that kernels can read.
 
-    A view that repeats its elements claims more memory than it has: it is copied if it has the shape that is expected.
+    Arrays must have the expected element type; Python numbers are converted to it. A broadcast view, which claims more memory than
+    it uses, is copied only if its shape matches.
     """
     if value is None:
         raise InvalidArgument(f"input {name!r} is None; expected {ort_name(dtype)}").about(
@@ -204,19 +205,19 @@ def _convert(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape
 
 
 def _copy(name: str, array: np.ndarray[Any, Any], expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The elements in order, in memory of their own."""
+    """Copy to a new C-contiguous array."""
     made = np.empty(array.shape, expected)
     axis = int(np.argmax(array.shape))
     source, target = np.moveaxis(array, axis, 0), np.moveaxis(made, axis, 0)
     rows = max(_PART * len(source) // array.nbytes, 1)
     for start in range(0, len(source), rows):
-        _look(f"while input {name!r} was copied", name)
+        _check_termination(f"while input {name!r} was copied", name)
         target[start : start + rows] = source[start : start + rows]
     return made
 
 
-def _look(where: str, name: str) -> None:
-    """Raises RunTerminated if the run that this thread is in shall end."""
+def _check_termination(where: str, name: str) -> None:
+    """Raise RunTerminated if the current run was cancelled."""
     options = run_options()
     if options is not None and options.terminate:
         raise options.ended(where).about(input=name)
@@ -241,12 +242,12 @@ def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _brings_type(value: Any) -> bool:
-    """Return True if the value has an element type of its own; nested lists and Python numbers have none."""
+    """Return True if the value has an element type, unlike nested lists and Python numbers."""
     return hasattr(value, "dtype") or hasattr(value, "__array__")
 
 
 def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Python numbers in the declared element type. Raises InvalidArgument where that would change their value."""
+    """Convert Python numbers to the declared element type. Raises InvalidArgument if that changes a value."""
     if array.dtype.kind not in "biuf" and array.size:
         raise InvalidArgument(f"input {name!r} holds {_type_of(array)}; expected numbers for {ort_name(dtype)}").about(
             input=name, expected=ort_name(dtype), got=_type_of(array)
@@ -262,8 +263,10 @@ def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.
 
 
 def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """An object array of str. Bytes are decoded as UTF-8, those of numpy.void with their zeros at the end, other objects become their
-    text, as in onnxruntime. A run that is cancelled meanwhile ends.
+    """Return an object array of str, converted as onnxruntime does.
+
+    Bytes are decoded as UTF-8, numpy.void included with its trailing zeros; other objects are converted by `str`. Raises
+    RunTerminated if the run is cancelled meanwhile.
     """
     array = value if isinstance(value, np.ndarray) else _objects(name, value)
     if array.dtype is _OBJECT and array.flags.c_contiguous:
@@ -284,7 +287,7 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
 
 
 def _slices(name: str, flat: np.ndarray[Any, Any]) -> Iterator[tuple[int, list[Any]]]:
-    """The elements in slices, and where each begins."""
+    """Yield the elements in slices, each with its start index."""
     for start in range(0, flat.size, SLICE):
         options = run_options() if start else None
         if options is not None and options.terminate:

@@ -1,7 +1,6 @@
-"""Guards between the executor and a compiled partition: its state, and the threads that may be inside.
+"""Guards around a compiled partition: its state, and the threads that may be inside.
 
-Partitions of a concurrent provider that have no state are called as they are, but for a look at their results
-(`ort_lite.execute.results`).
+Stateless partitions of a concurrent provider are called directly, apart from a check of their results (`ort_lite.execute.results`).
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider
 CONCURRENCIES = ("concurrent", "serial", "per-thread")
 
 
-def guarded(
+def guard_partition(
     partition: Partition, compiled: CompiledPartition, outer: Sequence[Value] = (), others: Iterable[ExecutionProvider] = ()
 ) -> CompiledPartition:
-    """The partition as the executor calls it, from any thread: with its inputs, and then those of `outer` that are its `witnesses_of`.
+    """Return a function that the executor may call from any thread, with the inputs followed by the `witnesses_of` it.
 
-    `outer` are the inputs of its graph, captures included; `others` the providers of the session, which the partition's bodies may
-    call. Raises ProviderError for a `concurrency` that is none, and for "per-thread" without a state.
+    `outer` are the inputs of the partition's graph, captures included; `others` are the session's other providers, which the
+    partition's bodies may call. Raises ProviderError for an unknown `concurrency`, and for "per-thread" without a state.
     """
     provider = partition.provider
     memory = ask(provider, "allocator") if provider.device != CPU and computes_into_memory(compiled) else None
@@ -67,14 +66,14 @@ def _into_memory(compiled: Any) -> CompiledPartition:
 
 
 class ProviderLock:
-    """The lock of a serial provider. A thread that needs several takes them in the order of `number`, which is their age."""
+    """The lock of a serial provider. A thread that needs several acquires them by ascending `number`, which is their age."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.lock = RLock()
 
     def take(self, waiting: str) -> None:
-        """Waits its turn. Raises RunTerminated when the run is told to end meanwhile."""
+        """Acquire the lock. Raises RunTerminated if the run is cancelled while it waits."""
         options = CURRENT.options
         if options is None:
             self.lock.acquire()
@@ -85,7 +84,7 @@ class ProviderLock:
 
 
 class _Locks:
-    """The locks of serial providers, by id, while they live; and the objects to notify of a fork."""
+    """The locks of live serial providers, by id, and the objects to reset after a fork."""
 
     def __init__(self) -> None:
         self.known: dict[int, ProviderLock] = {}
@@ -104,7 +103,7 @@ class _Locks:
         return lock
 
     def forget_parent(self) -> None:
-        """Reset the child of a fork: threads that held a lock are the parent's."""
+        """Reset the state in a forked child: locks that were held belong to threads of the parent."""
         self._making = RLock()
         for lock in self.known.values():
             lock.lock = RLock()
@@ -119,20 +118,20 @@ if hasattr(os, "register_at_fork"):
 
 
 def lock_of(provider: ExecutionProvider) -> ProviderLock:
-    """One for each instance, whatever sessions share it. The thread that holds it may enter again: bodies are inside."""
+    """Return the lock of a provider instance, which all sessions share. It is reentrant, because bodies run inside partitions."""
     return _LOCKS.of(provider)
 
 
 def holds_a_lock() -> bool:
-    """Return True if this thread is inside a serial provider: it must not wait for threads that may want to enter."""
-    return any(each.lock._is_owned() for each in list(_LOCKS.known.values()))  # type: ignore[attr-defined]  # as Condition asks
+    """Return True if this thread is inside a serial provider. It must then not wait for threads that may need the same lock."""
+    return any(each.lock._is_owned() for each in list(_LOCKS.known.values()))  # type: ignore[attr-defined]  # as Condition does
 
 
 class Serial(Wrapper):
-    """One call at a time.
+    """Allows one call at a time.
 
-    A partition whose bodies may call other serial providers takes their locks too, all in one order: two threads that enter
-    each other's providers from two sides would else wait for ever.
+    A partition whose bodies may call other serial providers acquires their locks too. All threads use the same order; two threads
+    that enter each other's providers would otherwise deadlock.
     """
 
     def __init__(self, function: CompiledPartition, name: str, locks: Iterable[ProviderLock]) -> None:
@@ -151,8 +150,8 @@ class Serial(Wrapper):
                 lock.release()
 
 
-class _Held:
-    """A state, released once: when told, or when nobody refers to it any more (the thread that it belongs to ended)."""
+class _StateHandle:
+    """A state that is released exactly once: explicitly, or when nothing refers to it any more because its thread ended."""
 
     def __init__(self, state: Any, release: Callable[[Any], None]) -> None:
         self.state = state
@@ -162,18 +161,18 @@ class _Held:
 class _Home:
     """The holder of the one state that all threads share."""
 
-    held: _Held | None = None
+    held: _StateHandle | None = None
 
 
 class Stateful:
-    """Calls a partition with its state: one, or one a thread. A state is made before the first call that needs it."""
+    """Calls a partition with its state, one for all threads or one per thread. A state is created before its first use."""
 
     def __init__(self, name: str, compiled: Any, per_thread: bool, function: CompiledPartition | None = None) -> None:
-        """`function` is what is called with inputs and state; None: `compiled`."""
+        """`function` is called with (inputs, state); None means `compiled`."""
         self._name, self._compiled, self._per_thread = name, compiled, per_thread
         self._function = compiled if function is None else function
         self._home: Any = threading.local() if per_thread else _Home()
-        self._all: weakref.WeakSet[_Held] = weakref.WeakSet()
+        self._all: weakref.WeakSet[_StateHandle] = weakref.WeakSet()
         self._closed = False
         self._nobody_inside()
         _LOCKS.stateful.add(self)
@@ -182,10 +181,10 @@ class Stateful:
         self._making = threading.Lock()
         self._changed = threading.Condition()
         self._inside: list[int] = []
-        """The threads in a call, once a call."""
+        """The ids of the threads inside, one entry per call."""
 
     def forget_parent(self) -> None:
-        """Reset the child of a fork: what belongs to the parent's threads is neither used nor released."""
+        """Reset the state in a forked child: states of the parent's threads are neither used nor released."""
         self._nobody_inside()
         if self._per_thread:
             for held in self._all:
@@ -199,39 +198,41 @@ class Stateful:
                 raise RuntimeException(f"{self._name}: the session is closed")
             self._inside.append(me)
         try:
-            results: Sequence[Any] = self._function(inputs, self._held().state)
+            results: Sequence[Any] = self._function(inputs, self._current().state)
         finally:
             with self._changed:
                 self._inside.remove(me)
                 self._changed.notify_all()
         return results
 
-    def _held(self) -> _Held:
-        """This thread's state. Others go on while it is made, but for those that need the same one."""
-        held: _Held | None = getattr(self._home, "held", None)
+    def _current(self) -> _StateHandle:
+        """Return this thread's state, creating it if needed. Only threads that need the same state wait for it."""
+        held: _StateHandle | None = getattr(self._home, "held", None)
         if held is not None:
             return held
         if self._per_thread:
-            return self._made()
+            return self._create_state()
         with self._making:
-            return self._home.held or self._made()
+            return self._home.held or self._create_state()
 
-    def _made(self) -> _Held:
+    def _create_state(self) -> _StateHandle:
         try:
             state = self._compiled.create_state()
         except Exception as error:
             raise RuntimeException(f"{self._name}: create_state failed: {format_error(error)}") from error
-        held: _Held = _Held(state, self._compiled.release_state if releases_state(self._compiled) else _keep)
+        held: _StateHandle = _StateHandle(
+            state, self._compiled.release_state if releases_state(self._compiled) else _release_nothing
+        )
         with self._changed:
             self._all.add(held)
         self._home.held = held
         return held
 
     def close(self) -> None:
-        """Waits for calls in flight and releases every state; later calls raise. A second time does nothing.
+        """Wait for calls in flight and release every state; later calls raise. Closing twice does nothing.
 
-        Raises RuntimeException in a thread that is in a call itself, which would wait for ever, and for states whose release
-        fails, when all were told.
+        Raises RuntimeException if this thread is inside a call, which would deadlock, and, once all states are released, if a
+        release failed.
         """
         with self._changed:
             if threading.get_ident() in self._inside:
@@ -241,13 +242,13 @@ class Stateful:
             self._closed = True
             self._changed.wait_for(lambda: not self._inside)
             held = list(self._all)
-        failures = [error for each in held if (error := _released(each)) is not None]
+        failures = [error for each in held if (error := _release(each)) is not None]
         if failures:
             error = failures[0]
             raise RuntimeException(f"{self._name}: release_state failed: {format_error(error)}") from error
 
 
-def _released(held: _Held) -> Exception | None:
+def _release(held: _StateHandle) -> Exception | None:
     try:
         held.release()
     except Exception as error:  # noqa: BLE001  raised when all are released
@@ -255,12 +256,12 @@ def _released(held: _Held) -> Exception | None:
     return None
 
 
-def _keep(state: Any) -> None:
+def _release_nothing(state: Any) -> None:
     """A partition without `release_state`."""
 
 
 def close(function: CompiledPartition) -> None:
-    """Closes what `guarded` made, if there is something to close."""
+    """Close the function that `guard_partition` returned, if it has a state."""
     while isinstance(function, Wrapper):
         function = function.function
     if isinstance(function, Stateful):

@@ -1,8 +1,8 @@
-"""Steps of one run side by side: `ExecutionMode.ORT_PARALLEL`.
+"""Concurrent steps within one run: `ExecutionMode.ORT_PARALLEL`.
 
-The thread that called `run` computes steps like the others: it never waits as long as one of its run is ready, so a pool whose
-threads are all busy elsewhere costs time and no more. A step, with the bodies inside it, stays in one thread, which waits for locks of
-providers and for nothing else: whoever holds such a lock gets on.
+The thread that called `run` executes steps too and never waits while a step of its run is ready, so a busy pool costs time but
+cannot block a run. A step, bodies included, stays on one thread. It waits only for the locks of providers, whose holders always
+make progress.
 """
 
 import os
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 
 class Workers:
-    """Threads that help runs of one session: `threads` counts the run's own too. They start when there is a step for them.
+    """Threads that help the runs of one session. `threads` includes the run's own thread. They start on demand.
 
-    They end when told to, and when nobody refers to this any more.
+    They end on `close`, or when nothing refers to this object any more.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.runs: weakref.WeakSet[_Run] = weakref.WeakSet()
-        """Those in flight, which must hear of a fork."""
+        self.runs: weakref.WeakSet[_ParallelRun] = weakref.WeakSet()
+        """The runs in flight, which must be reset after a fork."""
         self._pool: ThreadPoolExecutor | None = None
         self._closed = False
         self._making = threading.Lock()
         _ALL.add(self)
 
-    def help(self, run: "_Run") -> bool:
-        """Sends one thread to the run. False: there is none any more, its own thread does everything."""
+    def help(self, run: "_ParallelRun") -> bool:
+        """Send one thread to the run. Return False if there is none; the run's own thread then executes everything."""
         try:
             submit("a parallel run", self._threads(), partial(copy_context().run, run.help))
-        except RuntimeError:  # closed, the interpreter ends, or the system gives no thread
+        except RuntimeError:  # closed, interpreter shutdown, or no thread available
             return False
         return True
 
@@ -59,14 +59,17 @@ class Workers:
         return self._pool
 
     def close(self) -> None:
-        """Threads end after the step that they are in; runs in flight go on alone. Does not wait: a step may be who closes."""
+        """End each thread after its current step; runs in flight go on alone.
+
+        Does not wait, since the caller may be inside such a step.
+        """
         with self._making:
             self._closed = True
             if self._pool is not None:
                 self._pool.shutdown(wait=False)
 
     def forget_parent(self) -> None:
-        """Reset the child of a fork: the threads are gone."""
+        """Reset the state in a forked child, which has none of the threads."""
         self._pool, self._making = None, threading.Lock()
         for run in list(self.runs):
             run.forget_parent()
@@ -85,7 +88,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Parallel:
-    """An Executable whose steps run as soon as what they read is there. `run` is called as that of the Executable."""
+    """An Executable whose steps run as soon as their inputs are ready. `run` has the signature of `Executable.run`."""
 
     def __init__(self, executable: Executable, workers: Workers) -> None:
         self.executable, self.workers = executable, workers
@@ -100,23 +103,26 @@ class Parallel:
         for step in executable.steps:
             for slot in set(step.inputs):
                 self.readers[slot] += 1
-        self.kept = frozenset(slot for slot in executable.returned if type(slot) is int)
+        self.returned = frozenset(slot for slot in executable.returned if type(slot) is int)
 
     @property
     def useful(self) -> bool:
-        """Return True if there are two steps of which neither needs the other."""
+        """Return True if at least two steps are independent of each other."""
         return any(k + 1 not in after for k, after in enumerate(self.after[:-1]))
 
     def run(self, inputs: Sequence[Any], options: RunOptions | None = None, call: Call = call_step) -> list[Any]:
-        """Raises what `Executable.run` raises: the first failure. No step starts after it, and those that have started end before."""
-        if holds_a_lock():  # a step of another session calls: others of this one may need the provider that it is in
+        """Run all steps and raise the first error, as `Executable.run` does.
+
+        No step starts after an error; those already started finish first.
+        """
+        if holds_a_lock():  # called from a step of another session, whose provider other steps may need
             return self.executable.run(inputs, options, call)
         with as_in(options, CURRENT.watch):
-            return _Run(self, inputs, options, call).outputs()
+            return _ParallelRun(self, inputs, options, call).outputs()
 
 
-class _Run:
-    """The state of one run. Whoever changes it holds `changed`; steps that share a slot wait for each other."""
+class _ParallelRun:
+    """The state of one run, changed only while holding `_changed`, which also orders steps that share a slot."""
 
     def __init__(self, plan: Parallel, inputs: Sequence[Any], options: RunOptions | None, call: Call) -> None:
         self._plan, self._options, self._call, self._watch = plan, options, call, CURRENT.watch
@@ -125,21 +131,21 @@ class _Run:
         self._ready = [k for k, count in enumerate(plan.waits) if not count]
         heapify(self._ready)
         self._inside: dict[int, int] = {}
-        """Steps in flight, with the thread of each."""
+        """The steps in flight, each with its thread."""
         self._helpers = 0
         self._error: BaseException | None = None
         self._changed = threading.Condition()
         plan.workers.runs.add(self)
 
     def outputs(self) -> list[Any]:
-        """Run the steps in the calling thread and return the outputs."""
+        """Run steps on the calling thread until all are done, and return the outputs."""
         while not self._over():
             try:
                 self._call_help()
                 self._work()
                 with self._changed:
                     self._changed.wait_for(self._may_go_on)
-            except BaseException as interrupt:  # noqa: BLE001  steps in flight still read what the caller gave
+            except BaseException as interrupt:  # noqa: BLE001  steps in flight still read the inputs of the caller
                 self._fail(interrupt)
         slots, error = self._slots, self._error
         if error is not None:
@@ -154,14 +160,14 @@ class _Run:
             del slots, error  # a traceback holds this frame
 
     def help(self) -> None:
-        """Run steps in a thread of the pool."""
+        """Run steps on a thread of the pool."""
         with as_in(self._options, self._watch):
             self._work()
         with self._changed:
             self._helpers -= 1
 
     def forget_parent(self) -> None:
-        """Reset the child of a fork: steps of other threads have to run once more; what they read is still there."""
+        """Reset the state in a forked child: steps of other threads run again, since their inputs still exist."""
         self._changed = threading.Condition()
         for k in self._leave(lambda thread: thread != threading.get_ident()):
             heappush(self._ready, k)
@@ -174,14 +180,14 @@ class _Run:
             return not self._inside and (not self._ready or self._error is not None)
 
     def _work(self) -> None:
-        """Runs steps as long as some are ready."""
-        while (k := self._taken()) is not None:
+        """Run steps while any are ready."""
+        while (k := self._take()) is not None:
             try:
-                self._done(k, self._results(k))
+                self._finish(k, self._results(k))
             except BaseException as error:  # noqa: BLE001  the thread of the run raises it
                 self._fail(error)
 
-    def _taken(self) -> int | None:
+    def _take(self) -> int | None:
         with self._changed:
             if self._error is not None or not self._ready:
                 return None
@@ -196,17 +202,17 @@ class _Run:
         given = [self._slots[slot] for slot in step.inputs]
         return self._call(step, given)
 
-    def _done(self, k: int, results: Sequence[Any] | None) -> None:
+    def _finish(self, k: int, results: Sequence[Any] | None) -> None:
         plan = self._plan
         step = plan.executable.steps[k]
         with self._changed:
             for slot, result in zip(step.outputs, results or (), strict=True):
-                if self._readers[slot] or slot in plan.kept:
+                if self._readers[slot] or slot in plan.returned:
                     self._slots[slot] = result
-            results = result = None  # the thread of the run, once woken, may look at what memory is in use
+            results = result = None  # once woken, the thread of the run may check the memory in use
             for slot in set(step.inputs):
                 self._readers[slot] -= 1
-                if not self._readers[slot] and slot not in plan.kept:
+                if not self._readers[slot] and slot not in plan.returned:
                     self._slots[slot] = None
             for reader in plan.after[k]:
                 self._waits[reader] -= 1
@@ -217,7 +223,7 @@ class _Run:
         self._call_help()
 
     def _call_help(self) -> None:
-        """A thread for each step that is ready, but for the one that the calling thread takes."""
+        """Request a thread for each ready step except one, which the calling thread runs."""
         with self._changed:
             wanted = min(len(self._ready) - 1, self._plan.workers.threads - 1 - self._helpers)
             self._helpers += max(0, wanted)
@@ -228,7 +234,7 @@ class _Run:
                 return
 
     def _fail(self, error: BaseException) -> None:
-        """The step that this thread was in, if it was in one, failed."""
+        """Record the first error, and take this thread's step, if any, out of those in flight."""
         with self._changed:
             if self._error is None:
                 self._error = error
@@ -236,7 +242,7 @@ class _Run:
             self._changed.notify_all()
 
     def _leave(self, whose: Callable[[int], bool]) -> list[int]:
-        """Takes steps of these threads out of those in flight."""
+        """Remove the steps of the matching threads from those in flight, and return them."""
         left = [k for k, thread in self._inside.items() if whose(thread)]
         for k in left:
             del self._inside[k]
@@ -244,6 +250,6 @@ class _Run:
 
 
 def workers_of(threads: int, providers: int) -> Workers | None:
-    """Return the pool: `threads` of the options, or one per provider that takes part. None: one thread does everything."""
+    """Return the pool, with `threads` from the options or one thread per participating provider; None if one thread suffices."""
     wanted = threads if threads > 0 else providers
     return Workers(wanted) if wanted > 1 else None

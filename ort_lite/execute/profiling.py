@@ -1,4 +1,4 @@
-"""Profiles: the events of a session, kept and written to a file. See `ort_lite.execute.trace` for the file."""
+"""Profiles: the events of a session, recorded and written to a file. `ort_lite.execute.trace` describes the format."""
 
 import os
 import threading
@@ -9,11 +9,11 @@ from ort_lite.execute.trace import Flow, Trace, order
 from ort_lite.log.events import Event, Stream, Subscriber
 
 _TRACKS = 1 << 30
-"""Numbers of tracks that are no thread begin here: no system numbers a thread so."""
+"""The first number of tracks that are not threads, above the thread ids of any system."""
 
 
 class Recording(Subscriber):
-    """Keeps the events of a stream, from any thread. `start` is on the clock of the events."""
+    """Records the events of a stream, from any thread. `start` is a time on the clock of the events."""
 
     def __init__(self) -> None:
         self.start = time.perf_counter_ns()
@@ -22,12 +22,12 @@ class Recording(Subscriber):
 
     def on_end(self, event: Event) -> None:
         """Record an event that ended."""
-        self.events.append(event)  # one append, which is safe from many threads
+        self.events.append(event)  # a single append, which is thread-safe
         if event.thread not in self._threads and event.thread == threading.get_native_id():
             self._threads[event.thread] = threading.current_thread().name
 
     def trace(self) -> Trace:
-        """Return what was recorded so far, in nanoseconds since `start`."""
+        """Return the events recorded so far, in nanoseconds since `start`."""
         events = [self._shift(event) for event in self.events]
         flows = [
             Flow(link.name, (link.moment - self.start, link.thread), (event.begin, event.thread))
@@ -42,28 +42,28 @@ class Recording(Subscriber):
         return event.replace(begin=int(event.begin) - self.start, end=int(event.end) - self.start, thread=int(event.thread))
 
     def _more(self) -> Iterable[tuple[str, Event]]:
-        """Events of the trace that are not the stream's, with the names of their tracks."""
+        """Return events of the trace that are not from the stream, with the names of their tracks."""
         return ()
 
     def thread_name(self, thread: int) -> str:
-        """Return the name of a thread that emitted events; "devices" for what is none."""
+        """Return the name of a thread that emitted events, or "devices" for an unknown number."""
         return self._threads.get(thread, "devices")
 
 
 def _track(event: Event) -> str:
-    """A device's events are shown on a track of its provider, copies on one of their route."""
+    """Return the track of an event of a device: the route for a copy, otherwise the provider."""
     return str(event.args.get("route" if event.kind == "Copy" else "provider", ""))
 
 
 class Profiler(Recording):
-    """A Recording of a session's stream that ends as a file. `path` is that file: the prefix, date and time."""
+    """A recording of a session's stream that ends as the file `path`, named by the prefix, the date and the time."""
 
     def __init__(self, stream: Stream, prefix: str = "") -> None:
         super().__init__()
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S") + f"_{time.time_ns() // 1_000_000 % 1000:03d}"
         self.path = f"{prefix}_{stamp}.json" if not prefix.endswith("_") else f"{prefix}{stamp}.json"
         self._file = os.path.abspath(self.path)
-        """Absolute, because the working directory may be another one when the profile is written."""
+        """The absolute path, since the working directory may change before the profile is written."""
         self._nodes: list[Event] = []
         self._collect: Callable[[Profiler, int], None] | None = None
         self._since = 0
@@ -76,13 +76,17 @@ class Profiler(Recording):
         return ((f"nodes of {self.thread_name(event.thread)}", event) for event in self._nodes)
 
     def nodes(self, events: Iterable[Event]) -> None:
-        """Add events of nodes, on tracks of their own: a node's kernels need not follow each other. Times are those of `trace`."""
+        """Add events of nodes, with times like those of `trace`.
+
+        They get tracks of their own, because the kernels of one node need not be contiguous.
+        """
         self._nodes.extend(events)
 
     def attach(self, collect: "Callable[[Profiler, int], None]") -> None:
-        """Set what adds the events that only the providers of a session have, and call what was set before.
+        """Set the function that adds the events only a session's providers have, after calling the previous one.
 
-        It is called with the profiler and the moment since when its session is there, once: when the profile ends or another follows.
+        It is called once with the profiler and the time at which its session was ready: when the profile ends, or when another
+        function is set.
         """
         self._flush()
         self._collect, self._since = collect, time.perf_counter_ns() - self.start
@@ -93,12 +97,12 @@ class Profiler(Recording):
             collect(self, self._since)
 
     def end(self) -> str:
-        """Write the trace and return its path; "" once it has ended. Later events are dropped."""
+        """Write the trace and return its path; "" if it has already ended. Later events are dropped."""
         if self.ended:
             return ""
         try:
             self._flush()
-        except Exception as error:  # what else was recorded is written all the same
+        except Exception as error:  # other events are written nevertheless
             try:
                 self._write()
             except OSError as failure:
@@ -113,21 +117,21 @@ class Profiler(Recording):
         trace.save(self._file)
 
     def discard(self) -> None:
-        """End without a file."""
+        """End without writing a file."""
         self._stream.unsubscribe(self)
         self.ended = True
         self.events, self._nodes, self._collect = [], [], None
 
-    def write_left(self) -> None:
-        """Write the trace of a session that is deleted, or there when the process exits; a forked process leaves it to its parent."""
+    def write_pending(self) -> None:
+        """Write the trace when the session is deleted or the process exits. A forked process leaves that to its parent."""
         if os.getpid() == self._process:
             self.end()
 
 
 def _on_tracks(apart: list[tuple[str, Event]]) -> tuple[list[Event], dict[int, str]]:
-    """The events with the numbers of tracks, and their names: where events of one name overlap, there are several tracks of it."""
+    """Assign the events to numbered tracks, and return the tracks' names. Overlapping events of one name get separate tracks."""
     lanes: dict[tuple[str, int], list[int]] = {}
-    """The ends of events that are not over, the outer ones first, by name and number of the lane."""
+    """The end times of unfinished events, the outermost first, by name and number of the lane."""
     placed: list[tuple[tuple[str, int], Event]] = []
     for name, event in sorted(apart, key=lambda pair: order(pair[1])):
         lane = 0
@@ -141,7 +145,7 @@ def _on_tracks(apart: list[tuple[str, Event]]) -> tuple[list[Event], dict[int, s
 
 
 def _fits(open_: list[int], event: Event) -> bool:
-    """Return True if the event lies inside one that is not over, or nothing is left."""
+    """Return True if the event lies inside an unfinished one, or if none is unfinished. Removes those that have ended."""
     while open_ and open_[-1] <= event.begin:
         open_.pop()
     return not open_ or event.end <= open_[-1]

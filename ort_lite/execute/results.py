@@ -1,7 +1,7 @@
-"""Checks of values that cross between providers, before anybody reads them: native code trusts types and shapes.
+"""Checks of values that cross between providers, before anything reads them: native code trusts types and shapes.
 
-A border is where values pass into hands that did not make them: out of a partition on the CPU, out of a device's memory by a
-copy, into a body. Providers that are `exact` are not looked at.
+Values are checked when they leave a partition on the CPU, when they are copied out of a device's memory, and when they enter a
+body. Values of providers that are `exact` are not checked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,22 +22,22 @@ from ort_lite.shapes.expr import Dim, Expr
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
 _WRITEABLE = 0x400
 _ANY = -1
-"""A size that is not compared: that of an expression which has no value, or elements of a sequence which differ."""
+"""A size that is not compared: an expression without a value, or sequence elements that differ."""
 
 
 class Wrapper:
-    """A compiled partition with something of the framework's around it."""
+    """A compiled partition wrapped by the framework."""
 
     function: CompiledPartition
     witnesses: tuple[Value, ...] = ()
-    """Values whose arrays, or what tells their shapes, it is called with behind its inputs."""
+    """Values whose arrays, or whose shapes, follow the inputs in each call."""
 
 
 class Checked(Wrapper):
-    """A compiled partition on the CPU: its inputs cannot be written to, its outputs are what the graph says (see `Expected`).
+    """A compiled partition on the CPU with read-only inputs and checked outputs (see `Expected`).
 
-    It is called with the arrays of `witnesses` behind its inputs: they tell sizes that the inputs do not. About 0.3 us an input and an
-    output.
+    The arrays of `witnesses` follow the inputs in each call; they determine sizes that the inputs do not. Costs about 0.3 us per
+    input and output.
     """
 
     def __init__(self, function: CompiledPartition, partition: Partition, outer: Sequence[Value]) -> None:
@@ -53,7 +53,7 @@ class Checked(Wrapper):
 
 
 def witnesses_of(function: CompiledPartition) -> tuple[Value, ...]:
-    """Return the values whose arrays a guarded partition is called with in addition to its inputs."""
+    """Return the values whose arrays follow the inputs in each call of a guarded partition."""
     while isinstance(function, Wrapper):
         if function.witnesses:
             return function.witnesses
@@ -68,7 +68,7 @@ def witnesses(values: Sequence[Value], outer: Sequence[Value]) -> tuple[Value, .
 
 
 def read_only(x: Any) -> Any:
-    """A view that cannot be written to; of lists and maps a copy with such views."""
+    """Return a read-only view of an array, or a copy of a list or map with such views."""
     if isinstance(x, np.ndarray):
         view = x.view()
         view.setflags(write=False)
@@ -78,13 +78,13 @@ def read_only(x: Any) -> Any:
     return {key: read_only(item) for key, item in x.items()} if isinstance(x, dict) else x
 
 
-def listed(returned: Any, count: int, who: str) -> Sequence[Any]:
-    """Return the results of a call, which must be a sequence of so many values. Raises ProviderError."""
+def check_results(returned: Any, count: int, who: str) -> Sequence[Any]:
+    """Return the results of a call as a sequence of `count` values. Raises ProviderError if they are not one."""
     results: Sequence[Any] = returned
     if not isinstance(returned, (list, tuple)):
         if not isinstance(returned, Sequence) or isinstance(returned, (str, bytes, bytearray, memoryview)):
-            came = "None" if returned is None else f"a {type(returned).__name__}"
-            raise ProviderError(f"{who} returned {came}; expected a list of {count} values, one an output")
+            got = "None" if returned is None else f"a {type(returned).__name__}"
+            raise ProviderError(f"{who} returned {got}; expected a list of {count} values, one an output")
         results = list(returned)
     if len(results) != count:
         raise ProviderError(f"{who} returned {len(results)} values for {count} outputs")
@@ -92,12 +92,12 @@ def listed(returned: Any, count: int, who: str) -> Sequence[Any]:
 
 
 class Expected:
-    """The types that values must have: arrays of the graph's type, rank and sizes, lists of such arrays, maps.
+    """The expected types of values: arrays with the graph's element type, rank and sizes, lists of such arrays, maps.
 
-    Symbols are bound by the arrays of `given`, and by the first result that has them; one for which the arrays differ, as
-    the model's inputs may, is not compared. NumPy's scalars become 0-d arrays; arrays of subclasses, of another byte order, strided
-    and misaligned ones become plain; those that a graph returns can be written to and share no memory with `given` and each
-    other. Raises ProviderError for anything else, naming `who`, value and dimension.
+    The arrays of `given` bind symbols; so does the first result that has a symbol not bound yet. A symbol for which the arrays
+    disagree, as the model's inputs may, is not compared. NumPy scalars become 0-d arrays. Subclasses and strided, misaligned or
+    byte-swapped arrays become plain arrays. Arrays that a graph returns are writable and share no memory with `given` or each
+    other. Raises ProviderError for anything else, naming `who`, the value and the dimension.
     """
 
     def __init__(self, who: str, values: Sequence[Value], given: Sequence[Value] = (), verb: str = "returned") -> None:
@@ -105,11 +105,11 @@ class Expected:
         self._owned = [value.is_graph_output() for value in values]
         self._fast = [_fast(value.type, own) for value, own in zip(values, self._owned, strict=True)]
         self._any_owned = any(self._owned)
-        self._sizes = _Sizes(values, given)
+        self._sizes = _CallSizes(values, given)
 
     def __call__(self, results: Any, given: Sequence[Any] = ()) -> Sequence[Any]:
-        """The results, or a list with those in their places that had to be made plain."""
-        results = listed(results, len(self._values), self._who)
+        """Return the results, with plain arrays in place of those that had to be converted."""
+        results = check_results(results, len(self._values), self._who)
         sizes = self._sizes.of(given)
         found: dict[Dim, int] = {}
         for k, (result, fast, own) in enumerate(zip(results, self._fast, self._owned, strict=True)):
@@ -122,19 +122,19 @@ class Expected:
                 and result.shape == sizes.shapes[k]
             ):
                 continue
-            made = self._made(self._values[k], result, sizes, found)
+            made = self._convert(self._values[k], result, sizes, found)
             if own and isinstance(made, np.ndarray):
-                made = _owned(made, result, [*given, *results[:k], *results[k + 1 :]])
+                made = _own(made, result, [*given, *results[:k], *results[k + 1 :]])
             if made is not result:
                 results = [*results[:k], made, *results[k + 1 :]]
-        return _apart(results, self._owned, given) if self._any_owned else results
+        return _separate(results, self._owned, given) if self._any_owned else results
 
-    def _made(self, value: Value, x: Any, sizes: "_Bound", found: dict[Dim, int]) -> Any:
-        """A value as readers take it."""
+    def _convert(self, value: Value, x: Any, sizes: "_Bound", found: dict[Dim, int]) -> Any:
+        """Return a value as its readers expect it."""
 
         def wrong(x: Any, type_: Type | None, what: str, why: str = "") -> NoReturn:
             wanted = type_ if type_ is not None else "a value"
-            raise ProviderError(f"{self._who} {self._verb} {_told(x)} for {what}; expected {wanted}{why}")
+            raise ProviderError(f"{self._who} {self._verb} {_describe(x)} for {what}; expected {wanted}{why}")
 
         def plain(x: Any, type_: Type | None, what: str, alike: bool) -> Any:
             match type_:
@@ -159,32 +159,32 @@ class Expected:
 
 
 class KnownShapes:
-    """The shapes of values on a device, as far as the graph and the shapes of what was `given` tell them."""
+    """The shapes of values on a device, as far as the graph and the shapes of `given` determine them."""
 
     def __init__(self, values: Sequence[Value], given: Sequence[Value]) -> None:
-        self._sizes, self._tensors = _Sizes(values, given), [isinstance(value.type, TensorType) for value in values]
+        self._sizes, self._tensors = _CallSizes(values, given), [isinstance(value.type, TensorType) for value in values]
 
     def of(self, given: Sequence[Any]) -> list[tuple[int, ...] | None]:
-        """Return the dimensions of a tensor of numbers; None for anything else, and for a shape with an unknown size."""
+        """Return the dimensions of each tensor of numbers; None for other values, and for a shape with an unknown size."""
         shapes = self._sizes.of(given).shapes
-        return [_all_known(shape) if known else None for shape, known in zip(shapes, self._tensors, strict=True)]
+        return [_complete(shape) if known else None for shape, known in zip(shapes, self._tensors, strict=True)]
 
 
-def _all_known(shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
+def _complete(shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
     known = () if shape is None else tuple(size for size in shape if size is not None and size != _ANY)
     return None if shape is None or len(known) < len(shape) else known
 
 
 class _Bound(Record, eq=False):
-    """Sizes in one call: `key` is what they were made of, `shapes` has the shape of each value, None for a size that is open."""
+    """The sizes in one call, derived from those in `key`. `shapes` has the shape of each value, None for an open size."""
 
     key: tuple[int, ...]
     dims: Mapping[Dim, int]
     shapes: tuple[tuple[int | None, ...] | None, ...]
 
 
-class _Sizes:
-    """The sizes of dimensions in a call, from its arrays. Those of the last call are cached."""
+class _CallSizes:
+    """The sizes of dimensions in a call, from its arrays. The sizes of the last call are cached."""
 
     def __init__(self, values: Sequence[Value], given: Sequence[Value]) -> None:
         self._types = [_tensor(value.type) for value in values]
@@ -193,17 +193,17 @@ class _Sizes:
         self._sources = [
             (k, axis, name) for k, value in enumerate(given) for axis, name in _plain_dims(value) if name in wanted
         ]
-        self._last = self._bound(None)
+        self._last = self._bind(None)
 
     def of(self, arrays: Sequence[Any]) -> _Bound:
         last = self._last
         if self._sources:
             key = tuple([arrays[k].shape[axis] for k, axis, _ in self._sources])
             if key != last.key:
-                last = self._last = self._bound(key)
+                last = self._last = self._bind(key)
         return last
 
-    def _bound(self, key: tuple[int, ...] | None) -> _Bound:
+    def _bind(self, key: tuple[int, ...] | None) -> _Bound:
         sizes: dict[str, int] = {}
         differ = set()
         for (_, _, name), size in zip(self._sources, key or (), strict=False):
@@ -218,7 +218,7 @@ class _Sizes:
 
 
 def _value(dim: Dim, sizes: Mapping[str, int], differ: set[str]) -> int | None:
-    """Evaluate a dimension: None if a symbol is open, _ANY if the expression is undefined."""
+    """Evaluate a dimension. Return None if a symbol is open, _ANY if the expression is undefined."""
     if any(found.name in differ for found in symbols([dim])):
         return _ANY
     try:
@@ -229,15 +229,15 @@ def _value(dim: Dim, sizes: Mapping[str, int], differ: set[str]) -> int | None:
         return _ANY
 
 
-def _misfit(came: tuple[int, ...], shape: Shape | None, dims: Mapping[Dim, int] | None, found: dict[Dim, int]) -> str:
+def _misfit(got: tuple[int, ...], shape: Shape | None, dims: Mapping[Dim, int] | None, found: dict[Dim, int]) -> str:
     """Describe the first mismatch of a shape: its rank, or the first wrong size. Without `dims`, only numbers count."""
     if shape is None:
         return ""
-    if len(came) != len(shape):
+    if len(got) != len(shape):
         return f", of rank {len(shape)}"
-    for axis, (size, dim) in enumerate(zip(came, shape, strict=True)):
+    for axis, (size, dim) in enumerate(zip(got, shape, strict=True)):
         wanted = dim if isinstance(dim, int) else _ANY if dims is None else dims.get(dim)
-        if wanted is None:  # open: the first result that has it tells
+        if wanted is None:  # open: bound by the first result that has it
             wanted = found.setdefault(dim, size)
         if wanted not in (size, _ANY):
             return f": dimension {axis} is {size}" + ("" if isinstance(dim, int) else f", and {dim} is {wanted}")
@@ -245,7 +245,7 @@ def _misfit(came: tuple[int, ...], shape: Shape | None, dims: Mapping[Dim, int] 
 
 
 def _array(x: Any, type_: TensorType) -> Array | None:
-    """A plain array: contiguous, aligned, of native byte order and no subclass. None for what has another element type."""
+    """Convert to a contiguous, aligned array of native byte order and no subclass; None if the element type differs."""
     if not isinstance(x, (np.ndarray, np.generic)):
         return None
     if type_.dtype == "string":
@@ -258,15 +258,15 @@ def _array(x: Any, type_: TensorType) -> Array | None:
 
 
 def _strings(array: Array) -> Array | None:
-    """An object array of str."""
+    """Return an object array of str, or None for other elements."""
     if array.dtype.kind not in "OUT":
         return None
     objects = np.asarray(array, object, order="C")
     return objects if all(isinstance(item, str) for item in objects.flat) else None
 
 
-def _owned(array: Array, result: Any, others: Sequence[Any]) -> Array:
-    """An array that the caller may have."""
+def _own(array: Array, result: Any, others: Sequence[Any]) -> Array:
+    """Return an array that the caller may keep, copied if it shares memory or is read-only."""
     if array is not result and owns_bytes(array):
         return array
     shared = not owns_bytes(array) and any(_may_share(array, other) for other in others)
@@ -279,7 +279,7 @@ def _may_share(array: Array, other: Any) -> bool:
     return isinstance(other, np.ndarray) and np.may_share_memory(array, other)
 
 
-def _apart(results: Sequence[Any], owned: Sequence[bool], given: Sequence[Any]) -> Sequence[Any]:
+def _separate(results: Sequence[Any], owned: Sequence[bool], given: Sequence[Any]) -> Sequence[Any]:
     """Copy the arrays that are one of `given` or an earlier result."""
     seen = set(map(id, given))
     if seen.isdisjoint(map(id, results)) and len(set(map(id, results))) == len(results):
@@ -293,32 +293,32 @@ def _apart(results: Sequence[Any], owned: Sequence[bool], given: Sequence[Any]) 
 
 
 def _fast(type_: Type | None, own: bool) -> "tuple[np.dtype[Any], int] | None":
-    """Element type and flags of an array that is taken as it is."""
+    """Return the element type and flags of an array that needs no conversion."""
     if not isinstance(type_, TensorType) or type_.dtype == "string":
         return None
     return to_numpy(type_.dtype), _READY | (_WRITEABLE if own else 0)
 
 
 def _tensor(type_: Type | None) -> TensorType | None:
-    """The tensor that a value of the type is, if it is there and one."""
+    """Return the tensor type of a value, looking inside an optional."""
     if isinstance(type_, OptionalType):
         return _tensor(type_.element)
     return type_ if isinstance(type_, TensorType) else None
 
 
 def _open_dims(values: Sequence[Value]) -> list[Dim]:
-    """Dimensions that are no numbers, each once."""
+    """Return the symbolic dimensions, each once."""
     types = (_tensor(value.type) for value in values)
     return list(dict.fromkeys(d for t in types if t is not None and t.shape for d in t.shape if isinstance(d, Expr)))
 
 
 def _plain_dims(value: Value) -> list[tuple[int, str]]:
-    """(axis, name) of the dimensions that are symbols."""
+    """Return (axis, name) for each dimension that is a plain symbol."""
     found = ((axis, as_symbol(dim)) for axis, dim in enumerate(value.shape or ()))
     return [(axis, symbol.name) for axis, symbol in found if symbol is not None]
 
 
-def _told(x: Any) -> str:
+def _describe(x: Any) -> str:
     """Describe a value, for messages."""
     if x is None:
         return "None"

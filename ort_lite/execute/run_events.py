@@ -1,4 +1,4 @@
-"""The events of one run: its steps, from whatever threads, and which of them need each other's results."""
+"""The events of one run: its steps, on any thread, and the data flow between them."""
 
 import threading
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ort_lite.log.events import RUN, Event, Link, Stream
 from ort_lite.provider.current import CURRENT, RECORDED, StepEvents
 
 
-class _Source(NamedTuple):
+class _StepSource(NamedTuple):
     """The step that a value comes from."""
 
     name: str
@@ -22,15 +22,15 @@ class _Source(NamedTuple):
 
 
 class RunEvents:
-    """Calls the steps of one run, inside of its `with`, and emits an event for each. Steps that share a slot do not overlap."""
+    """Calls the steps of one run as a context manager, and emits an event for each. Steps that share a slot do not overlap."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._kernels: list[tuple[Any, ...]] = []
-        """What StepEvents collects."""
+        """The events that StepEvents collects."""
         self._begin = perf_counter_ns()
-        self._sources: dict[int, _Source] = {}
-        """By slot."""
+        self._sources: dict[int, _StepSource] = {}
+        """The source of each value, by slot."""
 
     def __enter__(self) -> Self:
         RECORDED.count(1)
@@ -44,18 +44,18 @@ class RunEvents:
         emit(Event(RUN, self._begin, end, {}, threading.get_native_id(), "Session"))
 
     def step(self, step: Step, inputs: list[Any]) -> Sequence[Any]:
-        """Call a step like `call_step`. Inside, partitions of this thread find in CURRENT where their kernels go."""
+        """Call a step as `call_step` does. Meanwhile CURRENT tells partitions on this thread where to record their kernels."""
         begin = perf_counter_ns()
         outer, CURRENT.events = CURRENT.events, StepEvents(self._kernels, step.provider)
         try:
             results = call_step(step, inputs)
         finally:
             CURRENT.events = outer
-        self.ran(step, begin, perf_counter_ns(), inputs, results)
+        self.emit_step(step, begin, perf_counter_ns(), inputs, results)
         return results
 
-    def ran(self, step: Step, begin: int, end: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
-        """Emit the event of a step, and for a copy one on the track of its route, which lasts from its begin on."""
+    def emit_step(self, step: Step, begin: int, end: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Emit the event of a step and, for a copy, one on the track of its route that starts when the copy does."""
         thread, emit = threading.get_native_id(), self._stream.emit
         found = {source for slot in step.inputs if (source := self._sources.get(slot)) is not None}
         sources = sorted(found, key=lambda source: source[:4])
@@ -64,13 +64,13 @@ class RunEvents:
         emit(Event(step.name + STEP, begin, end, args, thread, "Step", links=links))
         nbytes = _nbytes([*results[:1], *inputs[:1]])
         if step.route:
-            begun = [source for source in sources if source.name == f"begin {step.name}"]  # as the Linker calls it
+            begun = [source for source in sources if source.name == f"begin {step.name}"]  # the Linker's name for it
             first = min((source.begin for source in begun), default=begin)
             size = nbytes if nbytes is not None or not begun else begun[0].nbytes
             about = {"route": step.route, "provider": step.provider, **({} if size is None else {"bytes": size})}
             emit(Event(step.name, first, end, about, kind="Copy"))
         for slot in step.outputs:
-            self._sources[slot] = _Source(step.name, begin, end, thread, nbytes)
+            self._sources[slot] = _StepSource(step.name, begin, end, thread, nbytes)
 
 
 def _nbytes(values: Sequence[Any]) -> int | None:

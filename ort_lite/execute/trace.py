@@ -1,11 +1,11 @@
-"""Recorded events as data and as a Chrome trace (Perfetto, chrome://tracing), in onnxruntime's form.
+"""Recorded events as data and as a Chrome trace (Perfetto, chrome://tracing), in onnxruntime's format.
 
-Complete events ("ph": "X") have categories Session, Step (a partition or a copy), Kernel and Copy, and Creation for what happens inside
-of the stages that make a session. In the file each node of a run has an event of category Node as well, where onnxruntime's readers
-look for it: these repeat what Step and Kernel say (`ort_lite.compat.node_events`). Times are in microseconds since the session began.
-Beside them there are metadata ("M"): names of threads and of tracks of devices; and flows ("s", "f"): from a step of a run to those
-that read what it made. They have a "dur" of 0, since readers of profiles expect one. Events of a thread, and of a track, lie inside of
-each other or apart.
+Complete events ("ph": "X") have the category Session, Step (a partition or a copy), Kernel, Copy, or Creation (work inside the
+stages of session creation). The file also has an event of category Node for each node of a run, where readers of onnxruntime's
+profiles look for it; it repeats what Step and Kernel say (`ort_lite.compat.node_events`). Times are in microseconds since the
+session started. The file also has metadata ("M"), which names threads and device tracks, and flows ("s", "f"), which lead from a
+step to the steps that read its results. Flows have a "dur" of 0, since readers of profiles expect one. Events of one thread or
+track are nested or disjoint.
 """
 
 import json
@@ -19,15 +19,15 @@ from ort_lite.log.events import RUN, Event
 from ort_lite.record import Record
 
 KINDS = ("Session", "Creation", "Step", "Kernel", "Node", "Copy")
-"""From the outside in: of events that look as long, begun at once, the outer one comes first."""
+"""The kinds of events from the outside in. Of events with the same begin and end, the outer one comes first."""
 STEP = "_kernel_time"
-"""The end of a step's name."""
+"""The suffix of a step's name."""
 _PHASES = ("X", "s", "f")
-"""Of what is at one moment: a flow begins and ends in an event that is there."""
+"""The order of entries with the same time: a flow begins and ends in an event that is already there."""
 
 
 class Flow(Record):
-    """An arrow from an event to one that needs it: (nanoseconds, track) of each."""
+    """An arrow from an event to one that needs its result. Each end is (nanoseconds, track)."""
 
     name: str
     source: tuple[int, int]
@@ -35,9 +35,9 @@ class Flow(Record):
 
 
 class Trace(Record):
-    """Events in the order in which they began, in nanoseconds since the recording began.
+    """Events in order of their begin, in nanoseconds since the recording started.
 
-    `tracks` names threads and tracks: an event that is no thread's has the number of its track as its `thread`.
+    `tracks` names threads and tracks. The `thread` of an event that belongs to no thread is the number of its track.
     """
 
     events: tuple[Event, ...]
@@ -50,13 +50,13 @@ class Trace(Record):
         return [event for event in self.events if event.name == RUN]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes it for Perfetto, an event a line. Raises OSError where that is not possible."""
+        """Write the trace for Perfetto, one event per line. Raises OSError if the file cannot be written."""
         file = Path(path)
         write_file(file, ("[\n" + ",\n".join(map(json.dumps, self.chrome())) + "\n]\n").encode())
         return file
 
     def chrome(self) -> list[dict[str, Any]]:
-        """Events of the trace format, metadata first, then in the order of time."""
+        """Return events in the trace format, metadata first, then by time."""
         told = [
             _event("__metadata", what, "M", 0, track, args={"name": name})
             for what, named in (("process_name", {0: "ort_lite"}), ("thread_name", self.tracks))

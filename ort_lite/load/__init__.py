@@ -1,1 +1,1 @@
-"""Models and bytes: ONNX files to a Model and back, external data, owned and mapped tensors."""
+"""Reading and writing of ONNX models, external data, and tensors that own, borrow or map their bytes."""

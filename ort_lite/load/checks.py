@@ -1,4 +1,4 @@
-"""Checks of a ModelProto while it is read. They raise InvalidGraph at the first error, even if a million follow."""
+"""Checks of a ModelProto while it is loaded. They raise InvalidGraph at the first error, even if a million follow."""
 
 from collections.abc import Iterator, Sequence
 from math import prod
@@ -11,11 +11,11 @@ from ort_lite.load.proto import element_type, pb, text
 from ort_lite.load.scope import graph_name
 
 MANY_ATTRIBUTES = 64
-"""A node with more attributes has its names compared before any attribute is read."""
+"""Above this number of attributes, the names of a node's attributes are compared before any attribute is read."""
 
 
-def named(infos: Sequence[pb.ValueInfoProto]) -> Iterator[pb.ValueInfoProto]:
-    """The inputs of the model. Raises InvalidGraph for one without a name."""
+def check_input_names(infos: Sequence[pb.ValueInfoProto]) -> Iterator[pb.ValueInfoProto]:
+    """Yield the inputs of the model. Raises InvalidGraph for one without a name."""
     for info in infos:
         if not info.name:
             raise InvalidGraph("an input of the model has no name; every input needs one")
@@ -23,7 +23,7 @@ def named(infos: Sequence[pb.ValueInfoProto]) -> Iterator[pb.ValueInfoProto]:
 
 
 def check_function_names(functions: Sequence[pb.FunctionProto]) -> None:
-    """Raises InvalidGraph for a function without a name, and for two of the same name, before any is read."""
+    """Raise InvalidGraph for a function without a name, or for two of the same name, before any is read."""
     seen = set[tuple[str, str, str]]()
     for function in functions:
         key = (domain_of(function.domain), text(function.name), text(function.overload))
@@ -35,14 +35,14 @@ def check_function_names(functions: Sequence[pb.FunctionProto]) -> None:
 
 
 def check_node(proto: pb.NodeProto, where: str) -> None:
-    """Raises InvalidGraph for a node that is none."""
+    """Raise InvalidGraph for a node without an operator, or without inputs and outputs."""
     if not proto.op_type:
         raise InvalidGraph(f"{where}: node {proto.name!r} has no operator (op_type is empty)").about(proto)
     raise InvalidGraph(f"{where}: {proto.op_type} {proto.name!r} has neither inputs nor outputs").about(proto)
 
 
 def check_attributes(proto: pb.NodeProto) -> None:
-    """Raises InvalidGraph for an attribute that comes twice."""
+    """Raise InvalidGraph if a node has two attributes of the same name."""
     names = [attribute.name for attribute in proto.attribute]
     if len(set(names)) < len(names):
         listed = shorten(", ".join(map(str, names[:MANY_ATTRIBUTES])), 1000)
@@ -50,7 +50,7 @@ def check_attributes(proto: pb.NodeProto) -> None:
 
 
 def check_exists(proto: pb.NodeProto, names: Sequence[str], inputs: Sequence[Value | None]) -> None:
-    """Raises InvalidGraph for an input that is named, but is nowhere."""
+    """Raise InvalidGraph if a name in the node's inputs is not defined."""
     for name, value in zip(names, inputs, strict=True):
         if name and value is None:
             raise InvalidGraph(
@@ -58,8 +58,8 @@ def check_exists(proto: pb.NodeProto, names: Sequence[str], inputs: Sequence[Val
             ).about(proto, input=name)
 
 
-def check_typed(value: Value, graph: Graph) -> None:
-    """Raises InvalidGraph for an input of the model without a type, or of more bytes than an address has."""
+def check_input_type(value: Value, graph: Graph) -> None:
+    """Raise InvalidGraph for an input of the model without a type, or too large to address."""
     if value.type is None:
         raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has no type; every input of a model needs one")
     numbers = [dim for dim in value.shape or () if isinstance(dim, int)]
@@ -67,8 +67,11 @@ def check_typed(value: Value, graph: Graph) -> None:
         raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has dimensions {numbers}: 2**63 bytes or more")
 
 
-def declared_type(said: Type | None, initializer: Value) -> Type | None:
-    """The type of an initialiser that a feed may replace: other sizes fit where the model declares them open, as in onnxruntime."""
+def initializer_type(said: Type | None, initializer: Value) -> Type | None:
+    """Return the type of an initialiser that a feed may replace.
+
+    As in onnxruntime, a replacement may have other sizes in the dimensions that the model declares open.
+    """
     own = initializer.type
     if not isinstance(said, TensorType) or not isinstance(own, TensorType) or said.shape is None or own.shape is None:
         return own
@@ -78,7 +81,7 @@ def declared_type(said: Type | None, initializer: Value) -> Type | None:
 
 
 def check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> None:
-    """Raises InvalidGraph where an initialiser is an input of another type."""
+    """Raise InvalidGraph if an initialiser is also an input, with another type."""
     tensor, array = info.type.tensor_type, initializer.constant
     if array is not None and tensor.HasField("shape"):
         said_dims = [dim.dim_value for dim in tensor.shape.dim[:]]
@@ -98,12 +101,12 @@ def check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> No
 
 
 def domain_of(name: str) -> str:
-    """The domain of operators, "" for ONNX's own."""
+    """Return the domain of operators, "" for ONNX's own."""
     return "" if name == "ai.onnx" else text(name)
 
 
 def describe_node(proto: pb.NodeProto) -> str:
-    """A node before it has a name of its own."""
+    """Describe a node that may not have a name yet."""
     if proto.name:
         return f"{proto.op_type} {proto.name!r}"
     return f"{proto.op_type} with outputs {', '.join(map(repr, proto.output[:8]))}"

@@ -1,4 +1,4 @@
-"""Deep copies and pickles of a Model have their tensors' bytes in spans of their own, whatever the model borrows."""
+"""Deep copies and pickles of a Model. Their tensors own their bytes, even if the model borrows some."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def reduce_model(model: Model) -> tuple[Any, ...]:
-    """Reduce a model for `copyreg` as `Model.__reduce__` does, with tensors that lead to spans once restored."""
+    """Reduce a model for `copyreg` like `Model.__reduce__`, but restore its tensors in spans."""
     _, parts = model.__reduce__()
     return _owning, parts
 
@@ -23,7 +23,7 @@ def _owning(tables: "Tables", *parts: Any) -> Model:
 
 
 def _in_span(array: Array) -> Array:
-    """The array, which was just made and which nobody else has, read-only; of strings, which have no span, itself."""
+    """Move a new array, which nothing else refers to, into a read-only span. Strings have no span and only become read-only."""
     dtype = from_numpy(array.dtype)
     if dtype != "string":
         return ByteSpan.of_array(np.ascontiguousarray(array)).array(dtype, array.shape)

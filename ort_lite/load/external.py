@@ -1,9 +1,9 @@
-"""External data: tensors in files beside the model.
+"""External data: tensors in files next to the model.
 
-A location is read only where it ends up, links resolved, in the folder that the model was opened from, the one that its own
-file really is in (a download cache links both from elsewhere), or a folder that the caller allows. The file is opened without
-following another link, and everything else is asked of what was opened: it must be a regular file with one name, and it has the
-size that offsets are compared with. Tensors are read into memory of their own, or lie in the mapped file if the caller asks for that.
+After links are resolved, a location must be in the folder from which the model was opened, in the folder of the model's real file
+(a download cache links to both from elsewhere), or in a folder that the caller allows. The file is opened without following further
+links; all checks are made on the open file. It must be a regular file with one name, and offsets are compared with its size.
+Tensors are read into new memory, or into the mapped file if the caller requests that.
 """
 
 import os
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 Folder = str | os.PathLike[str]
 
 _KEYS = ("location", "offset", "length", "checksum", "basepath")
-"""The keys of ONNX, and `basepath`, which its tools write and nothing here reads."""
+"""ONNX's keys, plus `basepath`, which ONNX's tools write and which is ignored."""
 _PREPACKED = "prepacked_"
-"""Keys of onnxruntime's, with which it finds what it packed itself; any number of them."""
+"""The prefix of onnxruntime's keys for weights that it packed. There may be any number of them."""
 _LONGEST = 4096
-"""Characters of a location: no system has longer paths, and resolving one costs the square of it."""
+"""The most characters of a location. No system has longer paths, and resolving one takes quadratic time."""
 _MOST_TIMES, _FREE_BYTES = 4, 2**20
-"""How much larger than a file its tensors may be together: models share a few between names, and do not repeat the file."""
+"""The limit on the total size of tensors relative to their file. Models share a few tensors, but do not repeat the file."""
 
 
 class ExternalData:
-    """The files of one model. `read` serves `TensorReader`; `close` it after the last tensor."""
+    """The external files of one model. `read` serves `TensorReader`; call `close` after the last tensor."""
 
     def __init__(
         self,
@@ -42,26 +42,27 @@ class ExternalData:
         mapped: bool = False,
         supplied: "Supplied | None" = None,
     ) -> None:
-        """`roots` are allowed besides. With `mapped`, tensors lie in the mapped file, which is the owner of their spans.
-        Files that are `supplied` in memory stand for all.
+        """`roots` are additional folders to allow.
+
+        With `mapped`, tensors lie in the mapped file, which owns their spans. Files `supplied` in memory replace all files on disk.
         """
         self.folder, self._file, self._roots, self._mapped, self._supplied = folder, file, roots, mapped, supplied
-        self._open: OpenFile | None = None  # the last one: a model may have thousands
+        self._open: OpenFile | None = None  # only the last one: a model may have thousands
         self._paths: dict[str, tuple[str, str]] = {}  # by location
         self._sums: dict[tuple[int, ...], str] = {}  # digests by file
         self._asked: dict[tuple[Any, ...], int] = {}  # bytes by file
         self._spans = WeakValueDictionary[tuple[tuple[Any, ...], int, int], ByteSpan]()  # by file, offset and size
 
     @cached_property
-    def _allowed(self) -> list[str]:
-        """The folders, links resolved, that files may be in."""
+    def _folders(self) -> list[str]:
+        """The folders that may contain files, with links resolved."""
         beside = None if self._file is None else os.path.dirname(os.path.realpath(self._file))
         return [os.path.realpath(folder) for folder in (self.folder, beside, *self._roots) if folder is not None]
 
     def read(self, entries: Sequence[tuple[str, str]], nbytes: int, who: str) -> ByteSpan:
-        """The `nbytes` that the entries of a tensor stand for.
+        """Return the bytes, `nbytes` in number, that the entries of a tensor refer to.
 
-        Raises InvalidGraph, InvalidArgument, NoExternalData; Fail for a file that changes meanwhile.
+        Raises InvalidGraph, InvalidArgument, NoExternalData, and Fail for a file that changes meanwhile.
         """
         fields = _fields(entries, who)
         location = fields.get("location", "")
@@ -75,7 +76,7 @@ class ExternalData:
             if self._mapped and nbytes:
                 return span
             return self._once((location,), held.nbytes, offset, nbytes, who, lambda: ByteSpan.owned(span.array()))
-        file = self._opened(location, who)
+        file = self._open_file(location, who)
         _check_range(offset, nbytes, location, file.size, who)
         try:
             if checksum := fields.get("checksum", ""):
@@ -90,12 +91,12 @@ class ExternalData:
         except OrtLiteError:
             raise
         except OSError as error:
-            raise _unreadable(file.path, error, who) from error
+            raise _read_error(file.path, error, who) from error
 
     def _once(
         self, file: tuple[Any, ...], size: int, offset: int, nbytes: int, who: str, copy: Callable[[], ByteSpan]
     ) -> ByteSpan:
-        """Call `copy` once for tensors in the same place. Raises InvalidGraph for those that repeat the file too often."""
+        """Call `copy` once for all tensors in the same place. Raises InvalidGraph if tensors repeat the file too often."""
         asked = self._asked[file] = self._asked.get(file, 0) + nbytes
         if asked > _MOST_TIMES * size + _FREE_BYTES:
             raise InvalidGraph(
@@ -108,36 +109,36 @@ class ExternalData:
         return span
 
     def place(self, entries: Sequence[tuple[str, str]], nbytes: int, who: str) -> tuple[str, int, int]:
-        """(file, offset, length) of what `read` reads. Raises InvalidGraph, InvalidArgument."""
+        """Return (file, offset, length) of the bytes that `read` returns. Raises InvalidGraph and InvalidArgument."""
         fields = _fields(entries, who)
         path, _ = self._path(fields.get("location", ""), who)
         return path, _number(fields, "offset", 0, who), _number(fields, "length", nbytes, who)
 
     def whole(self, location: str, who: str) -> bytes:
-        """All bytes of a file. Raises what `read` raises."""
-        file = self._opened(location, who)
+        """Return all bytes of a file. Raises the errors of `read`."""
+        file = self._open_file(location, who)
         try:
             return file.whole()
         except OrtLiteError:
             raise
         except OSError as error:
-            raise _unreadable(file.path, error, who) from error
+            raise _read_error(file.path, error, who) from error
 
     def check(self) -> None:
-        """Raises Fail where the file that is open has changed since it was opened: tensors may be of two versions."""
+        """Raise Fail if the open file has changed since it was opened, since tensors may then be of two versions."""
         if self._open is not None:
             try:
                 self._open.check()
             except OSError as error:
-                raise _unreadable(self._open.path, error, "external data") from error
+                raise _read_error(self._open.path, error, "external data") from error
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the open file."""
         if self._open is not None:
             self._open.close()
             self._open = None
 
-    def _opened(self, location: str, who: str) -> OpenFile:
+    def _open_file(self, location: str, who: str) -> OpenFile:
         path, root = self._path(location, who)
         if self._open is not None and self._open.path == path:
             return self._open
@@ -146,7 +147,7 @@ class ExternalData:
         try:
             file = self._open = open_below(root, path)
         except (OSError, ValueError) as error:
-            raise _unopened(path, location, error, who) from error
+            raise _open_error(path, location, error, who) from error
         if file.state.st_nlink > 1:
             raise InvalidGraph(
                 f"{who}: external data {location!r} has {file.state.st_nlink} names (hard links), and may be a file from elsewhere; "
@@ -155,7 +156,7 @@ class ExternalData:
         return file
 
     def _path(self, location: str, who: str) -> tuple[str, str]:
-        """The file, links resolved, and the folder because of which it is allowed."""
+        """Return the file, with links resolved, and the folder that permits it."""
         if not location or "\0" in location or len(location) > _LONGEST:
             raise InvalidGraph(f"{who}: external data without a usable location: {shorten(repr(location), 80)}")
         if self.folder is None:
@@ -163,7 +164,7 @@ class ExternalData:
         known = self._paths.get(location)
         if known is None:
             path = os.path.realpath(os.path.join(self.folder, location))
-            root = next((folder for folder in self._allowed if _is_below(folder, path)), None)
+            root = next((folder for folder in self._folders if _is_below(folder, path)), None)
             if root is None:
                 raise InvalidGraph(
                     f"{who}: external data {location!r} is outside of the model's folder {self.folder}; "
@@ -173,7 +174,7 @@ class ExternalData:
         return known
 
     def _check_sum(self, file: OpenFile, checksum: str, who: str) -> None:
-        """Compare the SHA-1 digest of the whole file, once a file. Raises InvalidGraph."""
+        """Compare the SHA-1 digest of the whole file, once per file. Raises InvalidGraph."""
         if file.identity not in self._sums:
             self._sums[file.identity] = file.sha1()
         if checksum.lower() != (found := self._sums[file.identity]):
@@ -185,7 +186,7 @@ class ExternalData:
 
 
 def _fields(entries: Sequence[tuple[str, str]], who: str) -> dict[str, str]:
-    """Raises InvalidGraph for a key that ONNX does not have, and for one that comes twice: others may read the other one."""
+    """Return the entries by key. Raises InvalidGraph for unknown and repeated keys, since other readers may use the other one."""
     fields = dict(entries)
     if unknown := [key for key in fields if key not in _KEYS and not key.startswith(_PREPACKED)]:
         raise InvalidGraph(f"{who}: external data has the key {unknown[0][:80]!r}; expected {', '.join(_KEYS)}")
@@ -214,13 +215,13 @@ def _is_below(folder: str, path: str) -> bool:
     return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
-def _unopened(path: str, location: str, error: Exception, who: str) -> Exception:
+def _open_error(path: str, location: str, error: Exception, who: str) -> Exception:
     if isinstance(error, (NotRegular, IsADirectoryError)):
         return InvalidGraph(f"{who}: external data {location!r} is not a regular file: {words(error)}")
     said = words(error) if isinstance(error, OSError) else str(error)
     return NoExternalData(f"{who}: external data file {path} cannot be opened: {said}")
 
 
-def _unreadable(path: str, error: OSError, who: str) -> Fail:
+def _read_error(path: str, error: OSError, who: str) -> Fail:
     kind = Fail if isinstance(error, Changed) else NoExternalData
     return kind(f"{who}: external data file {path} cannot be read: {words(error)}")

@@ -1,7 +1,7 @@
-"""Files that a caller or a model names: opened first, checked by their descriptor, read to the size that was checked.
+"""Files named by a caller or a model: opened first, checked by their descriptor, then read up to the size that was checked.
 
-Only regular files are read. A pipe would be waited for, a device has no end, and a file of /proc says that it has no bytes. What is
-wrong comes as an OSError whose `strerror` says it, so that each caller raises its own kind of error.
+Only regular files are read: a pipe would block, a device never ends, and files in /proc report a size of 0. Problems are raised as
+OSError with an explanation in `strerror`, so that each caller can raise its own class.
 """
 
 import errno
@@ -20,14 +20,14 @@ from ort_lite.native.checkpoint import checkpoint
 Path = str | os.PathLike[str]
 
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
-"""A pipe that takes the place of a file between two looks is opened without waiting for its writer."""
+"""Opens a pipe that has just replaced a file without waiting for its writer."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | _NO_LINK
 _BELOW = os.open in os.supports_dir_fd and _NO_LINK != 0
-_AT_ONCE = 2**30  # bytes that a system reads in one call; none reads 2 GiB
-_PIECE = 2**26  # bytes that are read at a time
-_HASHED = 2**20  # bytes that are hashed at a time
-_MOST_JSON = 2**28  # bytes: Python's objects for them take about thirty times as many
+_AT_ONCE = 2**30  # bytes to read in one call; no system reads 2 GiB
+_PIECE = 2**26  # bytes to read at a time
+_HASHED = 2**20  # bytes to hash at a time
+_MOST_JSON = 2**28  # bytes; as Python objects they take about thirty times as many
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -41,16 +41,16 @@ class NotRegular(OSError):
 
 
 class Changed(OSError):
-    """The file has another size, or another time of change, than when it was opened."""
+    """The size or modification time of the file has changed since it was opened."""
 
 
 class OpenFile:
-    """A regular file that is open for reading. `size` is what it had when it was opened; nothing behind that is read."""
+    """A regular file open for reading. `size` is its size when it was opened; nothing past that is read."""
 
     __slots__ = ("_raw", "path", "size", "state")
 
     def __init__(self, descriptor: int, path: str) -> None:
-        """Takes the descriptor over, and closes it where this raises: NotRegular for another kind of file."""
+        """Take over the descriptor, and close it on errors. Raises NotRegular for other kinds of files."""
         try:
             state = os.fstat(descriptor)
             _check_kind(state, path)
@@ -62,7 +62,7 @@ class OpenFile:
 
     @property
     def identity(self) -> tuple[int, ...]:
-        """Return what distinguishes the file from others, and from itself after a change."""
+        """A key that differs between files, and for the same file after a change."""
         state = self.state
         return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
@@ -71,7 +71,7 @@ class OpenFile:
         return self._raw.fileno()
 
     def read_into(self, offset: int, target: Array) -> None:
-        """Fill an array of bytes from `offset` on. Raises Changed where the file has become shorter."""
+        """Fill a byte array, starting at `offset`. Raises Changed if the file has become shorter."""
         view = target.data
         self._raw.seek(offset)
         while view:
@@ -82,7 +82,7 @@ class OpenFile:
             view = view[count:]
 
     def array(self, offset: int, nbytes: int) -> Array:
-        """Bytes in memory of their own, aligned as NumPy aligns. Raises Changed, OutOfMemory."""
+        """Return bytes as a new array. Raises Changed and OutOfMemory."""
         try:
             made: Array = np.empty(nbytes, np.uint8)
         except (MemoryError, ValueError) as error:
@@ -106,7 +106,7 @@ class OpenFile:
         return data
 
     def whole(self) -> bytes:
-        """All bytes. Raises Changed where the file changed meanwhile, or has bytes although its size is 0; OutOfMemory."""
+        """Return all bytes. Raises OutOfMemory, and Changed if the file changed meanwhile or has bytes although its size is 0."""
         data = self.read(0, self.size)
         if self._raw.read(1):
             grew = "it became longer while it was read" if self.size else "it has bytes but no size, as files of /proc: copy it"
@@ -115,7 +115,7 @@ class OpenFile:
         return data
 
     def sha1(self) -> str:
-        """The SHA-1 digest of all bytes. O(size)."""
+        """Return the SHA-1 digest of all bytes. O(size)."""
         from hashlib import sha1
 
         made = sha1(usedforsecurity=False)
@@ -125,13 +125,13 @@ class OpenFile:
         return made.hexdigest()
 
     def check(self) -> None:
-        """Raises Changed where the size or the time of the last change is another than when the file was opened."""
+        """Raise Changed if the size or modification time has changed since the file was opened."""
         state = os.fstat(self._raw.fileno())
         if (state.st_size, state.st_mtime_ns) != (self.size, self.state.st_mtime_ns):
             raise Changed(errno.EIO, "it changed while it was read", self.path)
 
     def stream(self) -> io.BufferedReader:
-        """Return a file object that reads from the beginning. Closing it closes this."""
+        """Return a file object that reads from the start. Closing it closes this file."""
         self._raw.seek(0)
         return io.BufferedReader(self._raw)
 
@@ -147,16 +147,16 @@ class OpenFile:
 
 
 def open_file(path: Path) -> OpenFile:
-    """Open a regular file that the caller names; links are followed. Raises OSError: NotRegular for another kind."""
+    """Open a regular file that the caller names, following links. Raises OSError, NotRegular for other kinds of files."""
     name = os.fspath(path)
-    _check_kind(os.stat(name), name)  # first: to open a device may do something
+    _check_kind(os.stat(name), name)  # before opening: that may affect a device
     return OpenFile(os.open(name, _FLAGS), name)
 
 
 def open_below(folder: str, path: str) -> OpenFile:
-    """Open a regular file of a folder or of one below it; both are real paths, links resolved.
+    """Open a regular file in a folder or its subfolders. Both paths are real, with links resolved.
 
-    No link is followed, so that nobody leads elsewhere by putting one in the place of a folder meanwhile. Raises OSError.
+    No link is followed, so replacing a folder by a link meanwhile cannot redirect the path. Raises OSError.
     """
     if not _BELOW:
         return _open_and_compare(path)
@@ -174,7 +174,7 @@ def open_below(folder: str, path: str) -> OpenFile:
 
 
 def _open_and_compare(path: str) -> OpenFile:
-    """Open a file and compare it with what the path leads to, on systems that cannot open without following links."""
+    """Open a file and compare it with the target of the path, where the system cannot open without following links."""
     file = open_file(path)
     if os.path.realpath(path) == path and os.path.samestat(os.stat(path, follow_symlinks=False), file.state):
         return file
@@ -183,7 +183,7 @@ def _open_and_compare(path: str) -> OpenFile:
 
 
 def _check_kind(state: os.stat_result, path: str) -> None:
-    """Raises IsADirectoryError or NotRegular, whose text names what the file is."""
+    """Raise IsADirectoryError or NotRegular, naming the kind of file."""
     if stat.S_ISDIR(state.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
     if not stat.S_ISREG(state.st_mode):
@@ -192,9 +192,9 @@ def _check_kind(state: os.stat_result, path: str) -> None:
 
 
 def read_file(path: Path, most: int | None = None) -> bytes:
-    """All bytes of a regular file that the caller names.
+    """Return all bytes of a regular file that the caller names.
 
-    Raises OSError; `most` is the size above which it is refused before a byte is read.
+    Raises OSError. A file larger than `most` is rejected before anything is read.
     """
     with open_file(path) as file:
         if most is not None and file.size > most:
@@ -203,21 +203,21 @@ def read_file(path: Path, most: int | None = None) -> bytes:
 
 
 def read_file_for(path: Path, who: str, most: int | None = None) -> bytes:
-    """Read a file; errors begin with `who`. Raises NoSuchFile, and Fail for a file that cannot be read."""
+    """Read a file. Raises NoSuchFile, or Fail if it cannot be read; messages start with `who`."""
     try:
         return read_file(path, most)
     except FileNotFoundError as error:
         raise NoSuchFile(f"{who} cannot be read: {words(error)}") from error
     except OrtLiteError:
-        raise  # DeadlineExceeded is an OSError, too
+        raise  # DeadlineExceeded is an OSError too
     except OSError as error:
         raise Fail(f"{who} cannot be read: {words(error)}") from error
 
 
 def read_json(path: Path) -> Any:
-    """Read a file of JSON in UTF-8.
+    """Read a JSON file in UTF-8.
 
-    Raises NoSuchFile, Fail for a file that cannot be read, and ValueError where it is no JSON or nests deeper than Python's stack.
+    Raises NoSuchFile, Fail if it cannot be read, and ValueError if it is not JSON or nests deeper than Python's stack allows.
     """
     import json
 
@@ -238,7 +238,7 @@ def words(error: OSError) -> str:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raises OSError where a file that is moved to the path would take the place of a folder, a pipe or a device."""
+    """Raise OSError if moving a file to the path would replace a folder, a pipe or a device."""
     try:
         _check_kind(os.stat(path), os.fspath(path))
     except FileNotFoundError:
@@ -246,7 +246,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def write_file(path: Path, data: Any) -> None:
-    """Write all bytes to a path that the caller names. A pipe without a reader is an OSError, and is not waited for."""
+    """Write all bytes to a path that the caller names. A pipe without a reader raises OSError instead of blocking."""
     with open(path, "wb", opener=_open_to_write) as file:
         file.write(data)
 

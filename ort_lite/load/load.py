@@ -1,8 +1,8 @@
-"""Stage 1: a path, bytes or ModelProto becomes a Model, validated; nodes may come in any order.
+"""Stage 1: load a path, bytes or ModelProto as a validated Model. Nodes may come in any order.
 
-Every tensor's bytes lie in a ByteSpan (see `spans`): owned by default, so that nothing of the file or of the caller's
-bytes is kept; with `no_copy` borrowed from a mapped file of external data, or from the caller's buffer. Tensors of a file are read
-into the memory that they stay in: loading needs little more than the model.
+Each tensor's bytes are in a ByteSpan (see `spans`). By default the tensor owns them, so neither the file nor the caller's bytes are
+kept; with `no_copy` it borrows them from a mapped file of external data or from the caller's buffer. Tensors are read from a file
+directly into their final memory, so loading needs little memory beyond the model.
 """
 
 import copyreg
@@ -25,16 +25,16 @@ from ort_lite.load.checks import (
     check_exists,
     check_function_names,
     check_input,
+    check_input_names,
+    check_input_type,
     check_node,
-    check_typed,
-    declared_type,
     describe_node,
     domain_of,
-    named,
+    initializer_type,
 )
 from ort_lite.load.parse_options import ParseOptions
 from ort_lite.load.proto import NEWEST_IR_VERSION, AttributeReader, dims_of, pb, read_type, text
-from ort_lite.load.scope import Dims, Scope, graph_name
+from ort_lite.load.scope import DimReader, Scope, graph_name
 from ort_lite.load.source import ModelSource, ParsedSource, read_source
 from ort_lite.load.spans import ByteSpan
 from ort_lite.load.tensor_proto import TensorReader
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 _IMPLICIT_DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
 
 
-def _reduced(model: Model) -> tuple[Any, ...]:
+def _reduce(model: Model) -> tuple[Any, ...]:
     from ort_lite.load.copying import reduce_model
 
     return reduce_model(model)
 
 
-copyreg.pickle(Model, _reduced)
+copyreg.pickle(Model, _reduce)
 
 
 def load(
@@ -66,13 +66,13 @@ def load(
     folder: str | os.PathLike[str] | None = None,
     supplied: "Supplied | None" = None,
 ) -> Model:
-    """The model as a validated graph in topological order, node names unique.
+    """Return the model as a validated graph in topological order with unique node names.
 
-    `no_copy` and `load_external_data`, if given, hold instead of the options' own. `folder` is where external data is; by
-    default that of the model's own file; `supplied` is external data in memory. Initialisers are constants unless they are inputs
-    too and the IR version is 4 or newer: those can be overridden by a feed, and are in `graph.inputs` as well. Of a Model, the
-    result is a clone over the same tensors. O(size of the file), with `no_copy` without its external data. Raises NoSuchFile,
-    InvalidProtobuf, InvalidGraph naming the node, InvalidArgument for another kind of `model`.
+    `no_copy` and `load_external_data` override those of `options`. `folder` contains external data, by default the folder of the
+    model's file; `supplied` is external data in memory. Initialisers are constants, unless they are also inputs and the IR version
+    is 4 or newer: a feed can override those, and `graph.inputs` has them too. A Model is cloned, sharing its tensors. O(size of the
+    file), with `no_copy` excluding external data. Raises NoSuchFile, InvalidProtobuf, InvalidGraph naming the node, and
+    InvalidArgument for another kind of `model`.
     """
     options = _options(options, no_copy, load_external_data)
     if isinstance(model, Model):
@@ -92,7 +92,7 @@ def load(
 
 
 def _load(source: ParsedSource, external: "_External", options: ParseOptions, supplied: "Supplied | None") -> Model:
-    """The model, from files that did not change meanwhile. Raises OutOfMemory, and what `load` raises."""
+    """Return the model, read from files that did not change meanwhile. Raises OutOfMemory and the errors of `load`."""
     aligned = options.copy_misaligned or not options.no_copy
     tensor = TensorReader(source.spans, source.read, external.read, aligned, options.max_tensor_size_bytes)
     try:
@@ -107,7 +107,7 @@ def _load(source: ParsedSource, external: "_External", options: ParseOptions, su
 
 
 class _External:
-    """Reads from the files beside a model, which most do not have."""
+    """The files of external data, opened on demand, since most models have none."""
 
     def __init__(
         self, folder: str | os.PathLike[str] | None, file: str | None, options: ParseOptions, supplied: "Supplied | None"
@@ -155,12 +155,12 @@ class _Loader:
         self._proto, self._tensor, self._options = proto, tensor, options
         self._depth = -1  # in messages: the model is 1, its graph 2, each graph nested in an attribute of a node 3 more
         self._input_dims = [
-            (info.name, dims_of(info.type.tensor_type, f"input {info.name!r}")) for info in named(proto.graph.input)
+            (info.name, dims_of(info.type.tensor_type, f"input {info.name!r}")) for info in check_input_names(proto.graph.input)
         ]
-        self._dims = Dims(text(dim.dim_param) for _, dims in self._input_dims for dim in dims)
+        self._dims = DimReader(text(dim.dim_param) for _, dims in self._input_dims for dim in dims)
         self._versions: dict[str, int] = {}
-        self._names: list[str | bytes] = []  # of values, nodes, operators and attributes: bytes where they are not UTF-8
-        self._made: list[Node] = []  # nodes of the graph at work and of its bodies, a body's before the node that has it
+        self._names: list[str | bytes] = []  # of values, nodes, operators and attributes; bytes if not UTF-8
+        self._made: list[Node] = []  # nodes of the current graph and its bodies, a body's before its node
         self._function_domains = {domain_of(function.domain) for function in proto.functions}
 
     def model(self) -> Model:
@@ -180,7 +180,7 @@ class _Loader:
         graph = self._graph(proto.graph, None)
         opset_imports = self._versions
         if self._supplied is not None:
-            self._supplied.check_used(self._external_names)
+            self._supplied.check_names(self._external_names)
         functions = [self._function(function, opset_imports) for function in proto.functions]
         model = Model(
             graph=graph,
@@ -222,11 +222,11 @@ class _Loader:
                 value = Value(info.name, self._type(info))
                 graph.inputs.append(scope.declare(value, graph_name(graph)))
                 if outer is None:
-                    check_typed(value, graph)
+                    check_input_type(value, graph)
                 continue
             check_input(info, initializer, graph)
             if self._proto.ir_version >= 4:
-                initializer.type = declared_type(self._type(info), initializer)
+                initializer.type = initializer_type(self._type(info), initializer)
                 graph.inputs.append(initializer)
         declared = {info.name: info for info in chain(proto.value_info, proto.output)}
         self._nodes(proto.node, declared, scope)
@@ -242,10 +242,10 @@ class _Loader:
             checkpoint()
             name = tensor.name
             who = f"initialiser {name!r}"
-            if (type_ := self._left_out(tensor, who)) is not None:
+            if (type_ := self._type_without_array(tensor, who)) is not None:
                 scope.graph.add_initializer(scope.declare(Value(name, type_), where))
                 continue
-            held = None if self._supplied is None else self._given(self._supplied, tensor, who)
+            held = None if self._supplied is None else self._array_in_memory(self._supplied, tensor, who)
             array = self._tensor(tensor, who) if held is None else held
             scope.graph.add_initializer(scope.declare(Value(name, constant=array), where))
         for sparse in proto.sparse_initializer:
@@ -253,20 +253,20 @@ class _Loader:
             array = self._tensor(sparse, f"sparse initialiser {name!r}")
             scope.graph.add_initializer(scope.declare(Value(name, constant=array), where))
 
-    def _given(self, supplied: "Supplied", tensor: pb.TensorProto, who: str) -> Array | None:
-        """The array that the caller has for an initialiser with external data."""
+    def _array_in_memory(self, supplied: "Supplied", tensor: pb.TensorProto, who: str) -> Array | None:
+        """Return the array that the caller supplied for an initialiser with external data."""
         if tensor.data_location != pb.TensorProto.EXTERNAL:
             return None
         self._external_names.add(tensor.name)
-        return supplied.array(tensor.name, *self._tensor.described(tensor, who)[:2])
+        return supplied.array(tensor.name, *self._tensor.read_header(tensor, who)[:2])
 
-    def _left_out(self, tensor: pb.TensorProto, who: str) -> TensorType | None:
-        """The type of an initialiser that the options leave without an array."""
+    def _type_without_array(self, tensor: pb.TensorProto, who: str) -> TensorType | None:
+        """Return the type of an initialiser that the options load without an array."""
         options = self._options
         if options.load_external_data and not options.skip_raw_data:
             return None
         external = tensor.data_location == pb.TensorProto.EXTERNAL
-        dtype, shape, nbytes = self._tensor.described(tensor, who)
+        dtype, shape, nbytes = self._tensor.read_header(tensor, who)
         raw = external or tensor.HasField("raw_data") or tensor.HasField("segment")
         if external and not options.load_external_data:
             return TensorType(dtype, shape)
@@ -274,14 +274,14 @@ class _Loader:
 
     def _nodes(self, protos: Iterable[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
-        nodes, outputs = [], []  # outputs of all nodes first: they may come in any order
+        nodes, outputs = [], []  # all outputs first, since nodes may come in any order
         for number, proto in enumerate(protos):
             if not number & 63:
                 checkpoint()
             nodes.append(proto)
             values: list[Value | None] = []
             names = proto.output[:]
-            if not proto.op_type or not (names or proto.input):  # at the first of a million of them
+            if not proto.op_type or not (names or proto.input):  # fail at the first of a million
                 check_node(proto, graph_name(scope.graph))
             for name in names:
                 if not name:
@@ -370,7 +370,7 @@ class _Loader:
         )
 
     def _finish(self, graph: Graph) -> None:
-        """Node names become unique: those left out by operator, later ones of a name apart from the first."""
+        """Make node names unique: unnamed nodes are named by operator, later duplicates get a suffix."""
         nodes, self._made = self._made, []
         taken = {node.name for node in nodes}
         seen: set[str] = set()
@@ -393,8 +393,10 @@ class _Loader:
 
 
 def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
-    """Versions by domain. Of two of a domain the last one holds, as in onnxruntime: exporters write a domain again. A warning tells of
-    those that differ. Raises InvalidGraph for a version below 1.
+    """Return the versions by domain. Raises InvalidGraph for a version below 1.
+
+    If a domain is imported twice, the last version counts, as in onnxruntime: some exporters repeat domains. Logs a warning if the
+    versions differ.
     """
     found: dict[str, int] = {}
     warned = set[str]()

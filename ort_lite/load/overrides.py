@@ -1,4 +1,4 @@
-"""Changes that a session's options make to a model that was just loaded: free dimensions and initializers."""
+"""Changes that a session's options make to a newly loaded model: free dimensions and initialisers."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from ort_lite.shapes.dims import substitute
 
 
 def apply_overrides(model: Model, options: SessionOptions) -> None:
-    """Put free-dimension overrides and replaced initializers into a model that was just loaded."""
+    """Apply the options' free-dimension overrides and replacement initialisers to a newly loaded model."""
     by_name, by_denotation = options.free_dimensions
     override_dimensions(model, by_name, by_denotation)
     for name, given in options.initializers.items():
@@ -25,10 +25,10 @@ def apply_overrides(model: Model, options: SessionOptions) -> None:
 
 
 def override_dimensions(model: Model, by_name: Mapping[str, int], by_denotation: Mapping[str, int] | None = None) -> None:
-    """Replace free dimensions of the model's inputs by numbers; what no input has is ignored, as onnxruntime does.
+    """Replace free dimensions of the model's inputs by numbers. Names that no input has are ignored, as in onnxruntime.
 
-    Denotations are compared without regard to case; they override their own dimension alone, names all of one name. Raises
-    InvalidArgument for a dimension that is another number already, or is overridden by two.
+    Denotations ignore case. A denotation overrides only its own dimension, a name all dimensions of that name. Raises
+    InvalidArgument for a dimension that already has another size or has two overrides.
     """
     wanted = {name.lower(): size for name, size in (by_denotation or {}).items()}
     for value in model.graph.inputs:

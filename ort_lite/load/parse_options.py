@@ -1,6 +1,6 @@
-"""Options of loading, saving and consolidating. Names and defaults are onnx-light's, where it has them.
+"""Options for loading, saving and consolidating, with the names and defaults of onnx-light where it has them.
 
-Any function that takes TensorBufferOptions takes the other two as well, with the thresholds that they have.
+A function that takes TensorBufferOptions also accepts the other two classes, with their thresholds.
 """
 
 import os
@@ -19,10 +19,10 @@ RawDataCallback = Callable[["TensorSlot", str], Callable[[], object] | None]
 
 
 class TensorBufferOptions:
-    """Options for tensors and their layout. Setting an attribute to an impossible value raises InvalidArgument at once.
+    """Options for tensors and their layout. Setting an invalid value raises InvalidArgument immediately.
 
-    raw_data_threshold: bytes from which a tensor counts; below 0 is 0. alignment: each tensor's address and offset become
-    multiples of it, powers of two or not; 0 leaves them.
+    raw_data_threshold: the size in bytes from which a tensor counts; negative values become 0. alignment: the address and offset of
+    each tensor become multiples of it, which need not be a power of two; 0 leaves them unchanged.
     """
 
     _defaults: ClassVar[dict[str, Any]] = {"raw_data_threshold": 0, "alignment": 0}
@@ -31,7 +31,7 @@ class TensorBufferOptions:
     alignment: int
 
     def __init__(self, **values: Any) -> None:
-        """Raises TypeError for an option that is not known, InvalidArgument for a value."""
+        """Set options by name. Raises TypeError for an unknown option, InvalidArgument for an invalid value."""
         if unknown := values.keys() - self._defaults.keys():
             known = ", ".join(self._defaults)
             raise TypeError(f"{type(self).__name__} takes no {', '.join(sorted(unknown))}; it takes {known}")
@@ -41,9 +41,9 @@ class TensorBufferOptions:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._defaults:
             raise AttributeError(f"{type(self).__name__} has no option {name!r}; it has {', '.join(self._defaults)}")
-        object.__setattr__(self, name, self._checked(name, value))
+        object.__setattr__(self, name, self._check(name, value))
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _check(self, name: str, value: Any) -> Any:
         if name == "raw_data_threshold":
             return max(0, self._count(name, value, -(2**63)))
         return self._count(name, value) if name == "alignment" else value
@@ -67,7 +67,7 @@ class TensorBufferOptions:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
 
-    __hash__ = None  # type: ignore[assignment]  # they can be changed
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._defaults)})"
@@ -76,15 +76,15 @@ class TensorBufferOptions:
 class ParseOptions(TensorBufferOptions):
     """Options of `load`.
 
-    no_copy: borrow instead of copying, where the source allows (docs/memory.md has the table); external data is mapped then, as by
-    `InferenceSession(..., mmap=True)`, and sessions look before each run whether the files have changed. copy_misaligned: with no_copy,
-    copy tensors whose bytes do not lie at a multiple of their element's size. skip_raw_data: initialisers of
-    raw_data_threshold bytes and more are left without an array: the structure alone. load_external_data: False leaves those
-    in external data without one. max_tensor_size_bytes: a larger tensor is refused before it is allocated; None: no limit.
-    max_recursion_depth: messages within messages, three for each nested graph; protobuf itself ends at 100.
-    external_data_roots: folders outside of the model's own that external data may be in, links resolved.
-    raw_data_callback: called as (tensor, graph name) for every tensor with raw bytes once the model is loaded; a function
-    that it returns is called exactly once when the bytes' owner token goes.
+    no_copy: borrow bytes instead of copying them, if the source allows (docs/memory.md has the table). External data is then
+    mapped, as by `InferenceSession(..., mmap=True)`, and sessions check before each run that the files have not changed.
+    copy_misaligned: with no_copy, copy tensors that are not aligned to their element size. skip_raw_data: load only the structure;
+    initialisers of at least raw_data_threshold bytes get no array. load_external_data: False leaves initialisers in external data
+    without an array. max_tensor_size_bytes: larger tensors are rejected before memory is allocated; None means no limit.
+    max_recursion_depth: the limit on nested messages, of which each nested graph takes three; protobuf itself stops at 100.
+    external_data_roots: folders besides the model's that may contain external data, with links resolved. raw_data_callback: called
+    with (tensor, graph name) for every tensor with raw bytes after loading; a function that it returns is called exactly once, when
+    the owner of the bytes is released.
     """
 
     _defaults: ClassVar[dict[str, Any]] = {
@@ -109,7 +109,7 @@ class ParseOptions(TensorBufferOptions):
     external_data_roots: Sequence[str | os.PathLike[str]]
     raw_data_callback: RawDataCallback | None
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _check(self, name: str, value: Any) -> Any:
         if name in ("no_copy", "copy_misaligned", "skip_raw_data", "load_external_data"):
             return self._flag(name, value)
         if name == "max_recursion_depth":
@@ -122,14 +122,14 @@ class ParseOptions(TensorBufferOptions):
             return tuple(os.fspath(folder) for folder in value)
         if name == "raw_data_callback" and value is not None and not callable(value):
             raise InvalidArgument(f"{type(self).__name__}.{name}: got {value!r}, expected a function or None")
-        return super()._checked(name, value)
+        return super()._check(name, value)
 
 
 class SerializeOptions(TensorBufferOptions):
     """Options of `save`.
 
-    external_data: the name of a file beside the model that receives initialisers of raw_data_threshold bytes and more; None
-    keeps all in the model, up to protobuf's 2 GiB. alignment: of a tensor in that file; 0 is 64, which suits any kernel.
+    external_data: the name of a file next to the model for initialisers of at least raw_data_threshold bytes; None keeps everything
+    in the model, up to protobuf's 2 GiB. alignment: of tensors in that file; 0 means 64, which suits all kernels.
     """
 
     _defaults: ClassVar[dict[str, Any]] = {
@@ -140,9 +140,9 @@ class SerializeOptions(TensorBufferOptions):
 
     external_data: str | None
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _check(self, name: str, value: Any) -> Any:
         if name == "external_data":
             if value is not None and not isinstance(value, str):
                 raise InvalidArgument(f"{type(self).__name__}.{name}: got {value!r}, expected a file name or None")
             return value
-        return super()._checked(name, value)
+        return super()._check(name, value)

@@ -1,8 +1,8 @@
-"""Protobuf: the generated classes of ONNX, bytes to ModelProto, TypeProto and AttributeProto to ours and back.
+"""Protobuf: ONNX's generated classes, parsing of bytes, and conversion of TypeProto and AttributeProto in both directions.
 
-The classes are loaded from the file of onnx's generated module, not through the package `onnx`, whose import costs four
-times as much. protobuf keeps one class for each message type, so a later `import onnx`, before or after, gives the same
-classes. The module is not put into `sys.modules`: the import system would then never bind `onnx.onnx_ml_pb2`.
+The classes are loaded directly from onnx's generated module; importing the package `onnx` would cost four times as much. protobuf
+keeps one class per message type, so `import onnx` returns the same classes before or after. The module is not put into
+`sys.modules`, because the import system would then never bind `onnx.onnx_ml_pb2`.
 """
 
 import sys
@@ -18,12 +18,12 @@ from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
 from ort_lite.errors import InvalidGraph, InvalidProtobuf, OutOfMemory
 from ort_lite.graph.graph import Attr, Graph
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
-from ort_lite.load.wire import Buffer, Malformed, Source, Span, outline
+from ort_lite.load.wire import Buffer, ByteSource, Malformed, Span, outline
 from ort_lite.shapes.expr import Dim, Expr
 
 
 def _generate() -> ModuleType:
-    """onnx's `onnx_ml_pb2`. Raises ImportError where onnx is not installed."""
+    """Return onnx's `onnx_ml_pb2`. Raises ImportError if onnx is not installed."""
     if "onnx" in sys.modules:
         return import_module("onnx.onnx_ml_pb2")
     found = (finder.find_spec("onnx", None) for finder in sys.meta_path if hasattr(finder, "find_spec"))
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 else:
     pb = _generate()
 
-OUTLINE_FROM = 2**22  # bytes; below, protobuf has copied everything before Python has looked
+OUTLINE_FROM = 2**22  # bytes; below, protobuf copies faster than Python scans
 MOST_DIMS = 64
-"""Of a tensor: NumPy has no more."""
-_LARGEST = 2**25  # bytes that protobuf reads whole: its objects may take a hundred times as many
+"""The most dimensions of a tensor, which is NumPy's limit."""
+_LARGEST = 2**25  # bytes to parse as a whole: protobuf's objects may take a hundred times as many
 NEWEST_IR_VERSION: int = max(pb.Version.values())
-TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
+TEXT = ("utf-8", "surrogateescape")  # strings in models are really bytes: those that are not UTF-8 survive a round trip
 
 
-def parse(source: Source, origin: str, least: int | None = None) -> "tuple[pb.ModelProto, frozenset[Span]]":
-    """The model, and which of its bytes are tensors that `segment` stands for: those of `least` bytes, LARGE or EVERY, and more
-    (`ort_lite.load.wire`); None: none of them.
+def parse(source: ByteSource, origin: str, least: int | None = None) -> "tuple[pb.ModelProto, frozenset[Span]]":
+    """Return the model, and the spans of the tensors whose bytes were replaced by `segment` (`ort_lite.load.wire`).
 
-    Raises InvalidProtobuf, naming `origin`, for bytes that are no ModelProto: after a look at the first field that shows it.
+    Replaces tensors of at least `least` bytes, which is LARGE or EVERY; None replaces none. Raises InvalidProtobuf naming `origin`
+    for bytes that are not a ModelProto, at the first field that shows it.
     """
     if bytes(source.piece(4, min(8, source.size))) == b"ORTM":
         raise InvalidProtobuf(f"{origin} is in ORT format, which is not supported: load the .onnx model it was made from")
@@ -79,8 +79,8 @@ def parse(source: Source, origin: str, least: int | None = None) -> "tuple[pb.Mo
     return proto, spans
 
 
-def _check_strange(source: Source, origin: str) -> None:
-    """Raises InvalidProtobuf for bytes of another kind, which it names."""
+def _check_strange(source: ByteSource, origin: str) -> None:
+    """Raise InvalidProtobuf naming the format if the bytes are in a known one."""
     from ort_lite.load.strangers import stranger
 
     if strange := stranger(source):
@@ -88,14 +88,14 @@ def _check_strange(source: Source, origin: str) -> None:
 
 
 def _whole(data: Buffer) -> bytes:
-    """Its bytes: the object itself that it is a view of, where that is `bytes`."""
+    """Return the bytes of a buffer, without a copy if it is a view of an entire `bytes` object."""
     if isinstance(data, bytes):
         return data
     return data.obj if type(data.obj) is bytes and len(data.obj) == data.nbytes else bytes(data)
 
 
 def serialize(proto: "pb.ModelProto") -> bytes:
-    """The same bytes for equal models. Raises InvalidProtobuf above protobuf's limit of 2 GiB."""
+    """Serialize deterministically: equal models give equal bytes. Raises InvalidProtobuf above protobuf's limit of 2 GiB."""
     try:
         data: bytes = proto.SerializeToString(deterministic=True)
         return data
@@ -104,12 +104,12 @@ def serialize(proto: "pb.ModelProto") -> bytes:
 
 
 def text(field: str | bytes) -> str:
-    """protobuf gives a string that is not UTF-8 as bytes: here with U+FFFD in the place of what cannot be read."""
+    """Return a string field as str. protobuf returns invalid UTF-8 as bytes; U+FFFD replaces what cannot be decoded."""
     return field if isinstance(field, str) else field.decode("utf-8", "replace")
 
 
 def element_type(code: int, who: object) -> DType:
-    """Raises InvalidGraph that names `who`."""
+    """Return the element type of a TensorProto.DataType. Raises InvalidGraph naming `who` for an unknown one."""
     try:
         return from_onnx(code)
     except KeyError:
@@ -117,7 +117,7 @@ def element_type(code: int, who: object) -> DType:
 
 
 def dims_of(tensor: "pb.TypeProto.Tensor", who: object) -> "Sequence[pb.TensorShapeProto.Dimension]":
-    """The dimensions of a declared type. Raises InvalidGraph for more than an array can have."""
+    """Return the dimensions of a declared type. Raises InvalidGraph for more than an array can have."""
     dims = tensor.shape.dim
     if len(dims) > MOST_DIMS:
         raise InvalidGraph(f"{who}: its type has {len(dims)} dimensions, {MOST_DIMS} at most")
@@ -126,7 +126,7 @@ def dims_of(tensor: "pb.TypeProto.Tensor", who: object) -> "Sequence[pb.TensorSh
 
 
 def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: object) -> Type | None:
-    """Read a type; None if the model leaves it open. `dim` makes the dimensions from (proto, axis)."""
+    """Read a type; None if the model leaves it open. `dim` creates a dimension from (proto, axis)."""
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
         tensor = proto.tensor_type
@@ -175,19 +175,19 @@ _PLAIN: dict[int, tuple[str, Callable[["pb.AttributeProto"], Any]]] = {
     1: ("FLOAT", lambda a: a.f),
     2: ("INT", lambda a: a.i),
     3: ("STRING", lambda a: a.s.decode(*TEXT)),
-    6: ("FLOATS", lambda a: a.floats[:]),  # a list; `list(a.floats)` would take twice as long
+    6: ("FLOATS", lambda a: a.floats[:]),  # a slice: `list(a.floats)` takes twice as long
     7: ("INTS", lambda a: a.ints[:]),
     8: ("STRINGS", lambda a: _texts(a.strings[:])),
 }
 
 
 def _texts(strings: list[bytes]) -> list[str]:
-    """Each text once: the modes of a forest are ten thousand words of two kinds."""
+    """Decode the strings, each distinct one once: the modes of a forest are ten thousand strings with two values."""
     known = {found: found.decode(*TEXT) for found in set(strings)}
     return [known[found] for found in strings]
 
 
-_MANY_GRAPHS = 64  # of an attribute: no operator has a list of them
+_MANY_GRAPHS = 64  # graphs in an attribute: no operator has a list of them
 _NAMES = {code: name for name, code in pb.AttributeProto.AttributeType.items()}
 _FIELDS = {  # name of the type -> field
     "FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "SPARSE_TENSOR": "sparse_tensor", "TYPE_PROTO": "tp",
@@ -197,7 +197,7 @@ _FIELDS = {  # name of the type -> field
 
 
 class _Place:
-    """The owner and the name of an attribute: words that only an error needs."""
+    """The owner and the name of an attribute, formatted only in case of an error."""
 
     __slots__ = ("_name", "_who")
 
@@ -209,7 +209,7 @@ class _Place:
 
 
 class AttributeReader:
-    """AttributeProto -> Attr. The three functions read what is nested: graphs, (sparse) tensors, dimensions."""
+    """Converts AttributeProto to Attr. Three functions read nested parts: graphs, tensors, dimensions."""
 
     def __init__(
         self,
@@ -220,8 +220,9 @@ class AttributeReader:
         self._graph, self._tensor, self._dim = graph, tensor, dim
 
     def __call__(self, proto: "pb.AttributeProto", who: Callable[[], str]) -> Attr:
-        """Sparse tensors become dense ones (`sparse_value` of Constant its `value`). Raises InvalidGraph that
-        names `who` and the attribute.
+        """Return the attribute. Raises InvalidGraph naming `who` and the attribute.
+
+        Sparse tensors become dense (`sparse_value` of Constant becomes `value`).
         """
         code = proto.type or _guess(proto)
         name = proto.name
@@ -263,7 +264,7 @@ def _has(proto: "pb.AttributeProto", kind: str) -> bool:
 
 
 def _guess(proto: "pb.AttributeProto") -> int:
-    """The type of an attribute that does not say it, as files of IR version 1 do: that of the field which is set."""
+    """Infer the type of an attribute that does not state it, as in files of IR version 1, from the field that is set."""
     filled = {field.name for field, _ in proto.ListFields()}
     return next((pb.AttributeProto.AttributeType.Value(kind) for kind, f in _FIELDS.items() if f in filled), 0)
 
@@ -274,7 +275,7 @@ def write_attribute(
     graph: Callable[[Graph, "pb.GraphProto"], None],
     tensor: Callable[[Array, "pb.TensorProto"], None],
 ) -> None:
-    """Fills `proto`; `graph` and `tensor` fill what is nested."""
+    """Fill `proto`; `graph` and `tensor` fill nested messages."""
     proto.name = attribute.name
     proto.type = pb.AttributeProto.AttributeType.Value(attribute.type)
     if attribute.ref:
@@ -300,7 +301,10 @@ def write_attribute(
 
 
 def same_operator(domain: str, op_type: str, one: int, other: int) -> bool:
-    """Return True if two opset versions hold the same version of an operator. Imports onnx: not for a process that only runs."""
+    """Return True if two opset versions have the same version of an operator.
+
+    Imports onnx, so do not call it in processes that only run models.
+    """
     import onnx
 
     try:
@@ -311,8 +315,9 @@ def same_operator(domain: str, op_type: str, one: int, other: int) -> bool:
 
 
 def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
-    """Return True if a use of the operator as of opset version `one` means the same in `other`: the schemas differ in element
-    types at most, or `other` lacks it. Imports onnx.
+    """Return True if an operator as of opset version `one` means the same in version `other`. Imports onnx.
+
+    This holds if the schemas differ at most in element types, or if `other` lacks the operator.
     """
     import onnx
 
@@ -320,7 +325,7 @@ def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
         return True
     try:
         newer = onnx.defs.get_schema(op_type, one, domain)
-    except onnx.defs.SchemaError:  # of a domain that onnx does not know
+    except onnx.defs.SchemaError:  # a domain that onnx does not know
         return False
     try:
         older = onnx.defs.get_schema(op_type, other, domain)

@@ -1,4 +1,4 @@
-"""A Model back to ModelProto and to a file, as `onnx.checker` accepts it."""
+"""Conversion of a Model to a ModelProto and to a file that `onnx.checker` accepts."""
 
 import os
 import secrets
@@ -23,15 +23,15 @@ from ort_lite.shapes.expr import Expr
 
 PutTensor = Callable[[Array, pb.TensorProto, str], None]
 
-_ALIGNMENT = 64  # of a tensor in its file, so that a mapped one serves any kernel
-_CHUNK = 2**20  # bytes looked at, and written, at a time
+_ALIGNMENT = 64  # of tensors in a file, so that mapped ones suit all kernels
+_CHUNK = 2**20  # bytes to check and write at a time
 
 
 def to_proto(model: Model) -> pb.ModelProto:
-    """The model as a ModelProto that owns its bytes. O(size of the model).
+    """Return the model as a ModelProto that owns its bytes. O(size of the model).
 
-    Names of nested graphs that hide outer ones are changed, since ONNX forbids that. Raises InvalidGraph for a node whose
-    opset version is not the one that the model imports and holds another version of the operator.
+    Names in nested graphs that shadow outer names are changed, since ONNX forbids shadowing. Raises InvalidGraph for a node whose
+    opset version has another version of its operator than the one that the model imports.
     """
     return _to_proto(model, write_tensor)
 
@@ -43,12 +43,12 @@ def save(
     *,
     external_data: str | None = None,
 ) -> None:
-    """Writes the model to `path`, its larger initialisers into the file `external_data` beside it if given.
+    """Write the model to `path`, and larger initialisers to the file `external_data` next to it, if given.
 
-    `external_data`, if given, holds instead of the options' own. Files are replaced when they are complete, so the model may
-    come from the very same files. Memory beyond the model's: a megabyte, and what stays inside the model file. Stretches of
-    zeros take no room on disk where the file system can do without. Raises InvalidProtobuf above 2 GiB without external data,
-    InvalidArgument for a name that is not a plain file name and for other options than SerializeOptions.
+    `external_data` overrides that of `options`. Files are replaced only once complete, so the model may come from the same files.
+    Needs about a megabyte of additional memory, plus the contents of the model file. Runs of zeros become holes if the file system
+    supports them. Raises InvalidProtobuf above 2 GiB without external data, and InvalidArgument for a name that is not a plain file
+    name and for options other than SerializeOptions.
     """
     path = Path(path)
     options = SerializeOptions() if options is None else options
@@ -75,9 +75,9 @@ def _write(file: BinaryIO, data: bytes) -> None:
 
 
 def _replace(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """The file appears under its name when it is complete: a mapping of the old one stays intact, a reader sees no half.
+    """Write a new file and rename it once complete: mappings of the old file stay valid, and readers never see a partial file.
 
-    Raises OSError where the name is that of a folder, a pipe or a device.
+    Raises OSError if the name is that of a folder, a pipe or a device.
     """
     check_replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
@@ -90,7 +90,7 @@ def _replace(path: Path, write: Callable[[BinaryIO], None]) -> None:
 
 
 class _ExternalWriter:
-    """Appends tensors to a file and describes in the TensorProto where they are."""
+    """Appends tensors to a file and records their positions in the TensorProto."""
 
     def __init__(self, file: BinaryIO, location: str, options: SerializeOptions) -> None:
         self._file, self._location, self._threshold = file, location, options.raw_data_threshold
@@ -112,7 +112,7 @@ class _ExternalWriter:
 
 
 def _write_array(file: BinaryIO, array: Array) -> None:
-    """The bytes of `to_bytes`, without a copy of the whole and with holes where they are zero."""
+    """Write the bytes that `to_bytes` returns, without a copy of the whole and with holes for zeros."""
     if from_numpy(array.dtype) in BITS:
         data = np.frombuffer(to_bytes(array), np.uint8)
     else:
@@ -124,7 +124,7 @@ def _write_array(file: BinaryIO, array: Array) -> None:
             file.write(chunk.data)
         else:
             file.seek(chunk.size, os.SEEK_CUR)
-    file.truncate()  # a hole at the end would be lost otherwise
+    file.truncate()  # keeps a hole at the end
 
 
 def _to_proto(model: Model, put_initializer: PutTensor) -> pb.ModelProto:
@@ -144,7 +144,7 @@ def _to_proto(model: Model, put_initializer: PutTensor) -> pb.ModelProto:
 
 
 class _Writer:
-    """Writes a graph with those nested in it, or a function."""
+    """Writes a graph with its nested graphs, or a function."""
 
     def __init__(self, model: Model, imports: Mapping[str, int], put_initializer: PutTensor) -> None:
         self._model, self._imports, self._put_initializer = model, dict(imports), put_initializer
@@ -152,7 +152,7 @@ class _Writer:
         self._dim_name = _DimNames(model)
 
     def graph(self, graph: Graph, proto: pb.GraphProto, outer: Mapping[str, Value]) -> None:
-        """Fills `proto`. `outer` holds the values that the graphs around it define, by name."""
+        """Fill `proto`. `outer` holds the values of the enclosing graphs by name."""
         visible = self._declare(graph, outer)
         proto.name = graph.name or "graph"
         if graph.doc_string:
@@ -163,7 +163,7 @@ class _Writer:
             if value.constant is None:
                 raise InvalidGraph(f"initialiser {value.name!r} has no array")
             self._put_initializer(value.constant, proto.initializer.add(), self._name(value))
-            if self._model.ir_version < 4:  # initialisers were inputs as well then
+            if self._model.ir_version < 4:  # where initialisers are also inputs
                 inputs[value] = None
         self._infos(inputs, proto.input)
         if graph is self._model.graph:
@@ -191,13 +191,13 @@ class _Writer:
         self.put_imports(proto.opset_import)
 
     def put_imports(self, opsets: Any) -> None:
-        """Fills a repeated OperatorSetIdProto: what was imported, and what the nodes that were written need besides."""
+        """Fill a repeated OperatorSetIdProto with the imports and with those that the written nodes also need."""
         for domain, version in self._imports.items():
             opset = opsets.add()
             opset.domain, opset.version = domain, version
 
     def _declare(self, graph: Graph, outer: Mapping[str, Value]) -> dict[str, Value]:
-        """Names the values of the graph, no name twice and none that is in `outer`. Returns all that its nodes can read."""
+        """Name the values of the graph uniquely, avoiding names in `outer`, and return all that its nodes can read."""
         visible = dict(outer)
         made = [value for node in graph for value in node.outputs if value is not None]
         for value in (*graph.inputs, *graph.outputs, *graph.initializers.values(), *made):
@@ -262,7 +262,7 @@ class _Writer:
 
 
 class _DimNames:
-    """Names of symbolic dimensions: expressions get new ones, since tools take `dim_param` for a name or evaluate it."""
+    """The names of symbolic dimensions. Expressions get new names, since tools use `dim_param` as a name or evaluate it."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -285,7 +285,7 @@ class _DimNames:
 
 
 def _values(graph: Graph) -> Iterator[Value]:
-    """All values of the graph and of those nested in it that have types."""
+    """Yield the values of the graph and of its nested graphs that may have types."""
     yield from graph.inputs
     for node in graph.all_nodes():
         yield from (value for value in node.outputs if value is not None)
@@ -294,6 +294,6 @@ def _values(graph: Graph) -> Iterator[Value]:
 
 
 def _intermediate(graph: Graph) -> list[Value]:
-    """Return the values that nodes compute besides the graph's outputs, as far as their types are known."""
+    """Return the values with known types that nodes compute, except the graph's outputs."""
     made = [value for node in graph for value in node.outputs if value is not None and value.type is not None]
     return [value for value in made if value not in graph.outputs]

@@ -1,4 +1,4 @@
-"""Names while a model is loaded: the values that a graph can see, and symbols for dimensions that have none."""
+"""Names during loading: the values that a graph can see, and symbols for unnamed dimensions."""
 
 from collections.abc import Iterable
 
@@ -8,11 +8,11 @@ from ort_lite.load.proto import pb, text
 from ort_lite.shapes.dims import symbol
 from ort_lite.shapes.expr import Dim
 
-_NO_NAME = frozenset({"", "?", "-1", "None"})  # what exporters write for "not known", many different dims alike
+_NO_NAME = frozenset({"", "?", "-1", "None"})  # what exporters write for unknown sizes, the same for different dims
 
 
-class Dims:
-    """Dimensions of declared types. `unnamed` collects the symbols made up here, with the text that they stand for."""
+class DimReader:
+    """Reads the dimensions of declared types. `unnamed` collects the symbols created here, with the text that each replaces."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
@@ -20,7 +20,7 @@ class Dims:
         self.owner = ""
 
     def __call__(self, proto: pb.TensorShapeProto.Dimension, axis: int) -> Dim:
-        """Sizes of 0 and less count as unknown: some exporters write them where they mean that."""
+        """Return the dimension. Sizes of 0 and less mean unknown, because some exporters write them for that."""
         if (size := proto.dim_value) > 0:
             return size
         given = text(proto.dim_param)
@@ -37,14 +37,14 @@ class Dims:
 
 
 class Scope:
-    """The values of a graph by name, and the scope around it."""
+    """The values of a graph by name, and the enclosing scope."""
 
     def __init__(self, graph: Graph, outer: "Scope | None") -> None:
         self.graph, self.outer = graph, outer
         self.values: dict[str, Value] = {}
 
     def declare(self, value: Value, who: str) -> Value:
-        """Raises InvalidGraph when the graph has the name already; names of outer graphs may be shadowed."""
+        """Add a value. Raises InvalidGraph if the graph already has the name; names of outer graphs may be shadowed."""
         if self.values.setdefault(value.name, value) is not value or not value.name:
             raise InvalidGraph(f"{who}: {value.name!r} is {self._origin(value.name)}; every value needs a name of its own")
         return value
@@ -58,7 +58,7 @@ class Scope:
         return f"already an input of {graph_name(self.graph)}" if inputs else "already an output of another node"
 
     def find(self, name: str) -> Value | None:
-        """The value of this graph or the innermost one around it."""
+        """Return the value of this graph or of the innermost enclosing one; None if there is none."""
         scope: Scope | None = self
         while scope is not None:
             if (value := scope.values.get(name)) is not None:
@@ -68,5 +68,5 @@ class Scope:
 
 
 def graph_name(graph: Graph) -> str:
-    """Name a graph in messages."""
+    """Return a graph's name for messages."""
     return f"graph {graph.name!r}"

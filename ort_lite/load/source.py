@@ -12,16 +12,16 @@ from ort_lite.load.spans import Backing, ByteSpan
 from ort_lite.load.wire import EVERY, LARGE, InFile, InMemory, Span
 from ort_lite.record import Record
 
-_PIECE = 2**24  # bytes of a file object that are read at a time
-_LARGEST = 2**31 - 1  # bytes of a message
+_PIECE = 2**24  # bytes to read from a file object at a time
+_LARGEST = 2**31 - 1  # bytes in a message
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
 
 
 class ParsedSource(Record):
-    """A parsed model; `spans` are where its large tensors are, `read` gives the bytes of one (`ort_lite.load.wire`).
+    """A parsed model. `spans` are the positions of its large tensors; `read` returns the bytes of one (`ort_lite.load.wire`).
 
-    `path` is where it came from. `file` is open as long as tensors are to be read from it: `close` it.
+    `path` is its origin. `file` stays open while tensors are read from it; call `close` afterwards.
     """
 
     proto: pb.ModelProto
@@ -36,18 +36,19 @@ class ParsedSource(Record):
             self.file.close()
 
     def check(self) -> None:
-        """Raises Fail where the file changed while it was read."""
+        """Raise Fail if the file changed while it was read."""
         if self.file is not None:
             try:
                 self.file.check()
             except OSError as error:
-                raise _unreadable(self.file.path, error) from error
+                raise _read_error(self.file.path, error) from error
 
 
 def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
-    """`in_place` leaves the tensors of a caller's buffer where they are, if its bytes are contiguous.
+    """Read a model from any source.
 
-    Raises NoSuchFile, InvalidProtobuf, Fail for a file that cannot be read, InvalidType for anything else.
+    With `in_place`, tensors in a caller's contiguous buffer stay there. Raises NoSuchFile, InvalidProtobuf, Fail for a file that
+    cannot be read, and InvalidType for anything else.
     """
     if isinstance(model, pb.ModelProto):
         return ParsedSource(model)
@@ -62,7 +63,7 @@ def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
 
 
 def _read_stream(stream: Any) -> Any:
-    """Read a file object up to the largest message size: it may be a device without an end."""
+    """Read a file object up to the largest message size, since it may be an endless device."""
     data = stream.read(_PIECE)
     if not isinstance(data, bytes):
         return data
@@ -90,7 +91,7 @@ def _read_bytes(data: memoryview, origin: str, in_place: bool = False, path: str
 
 
 def _read_path(path: str) -> ParsedSource:
-    """Read a small file whole; of a large one what is around its tensors, which are read once each, into memory of their own."""
+    """Read a small file whole; for a large one, read only what surrounds its tensors, which are read later, once each."""
     try:
         file = open_file(path)
     except IsADirectoryError as error:
@@ -99,18 +100,17 @@ def _read_path(path: str) -> ParsedSource:
         said = f"Load model from {path} failed. File doesn't exist"
         raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}").about(words=said) from error
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
+        raise _read_error(path, error) from error
     try:
         return _read_file(file, path)
     except BaseException as error:
         file.close()
         if isinstance(error, OSError) and not isinstance(error, OrtLiteError):
-            raise _unreadable(path, error) from error
+            raise _read_error(path, error) from error
         raise
 
 
 def _read_file(file: OpenFile, path: str) -> ParsedSource:
-    """Read a small file whole; of a large one what is around its tensors, which are read once each, into memory of their own."""
     if file.size < OUTLINE_FROM:
         with file:
             return _read_bytes(memoryview(file.whole()), path, path=path)
@@ -122,10 +122,10 @@ def _read_file(file: OpenFile, path: str) -> ParsedSource:
         except OrtLiteError:
             raise
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise _read_error(path, error) from error
 
     return ParsedSource(proto, spans, read, path, file)
 
 
-def _unreadable(path: str, error: Exception) -> Fail:
+def _read_error(path: str, error: Exception) -> Fail:
     return Fail(f"{path} cannot be read: {words(error) if isinstance(error, OSError) else error}")

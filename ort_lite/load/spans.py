@@ -1,10 +1,10 @@
-"""The bytes of one tensor and who keeps them: owned by the tensor, or borrowed from a buffer that many tensors lie in.
+"""The bytes of a tensor and their ownership: owned by the tensor, or borrowed from a buffer shared by many tensors.
 
-An array that was made by `ByteSpan.array`, and every view of it, leads back to its span (`span_of`) and keeps it alive. So a
-model needs no table of its own: its tensors are arrays, and their spans say to whom the bytes belong.
+An array created by `ByteSpan.array`, and every view of it, refers to its span (`span_of`) and keeps it alive. A model therefore
+needs no table of its own: its tensors are arrays, and their spans say who owns the bytes.
 
-Python cannot be made to dangle. Where onnx-light's C++ lets the caller free bytes that a tensor still borrows, the caller here
-gets a BufferError from `bytearray.extend` or `mmap.close`; `bytes` stay as long as anything borrows them.
+No pointer can dangle. Where onnx-light's C++ lets a caller free bytes that a tensor still borrows, `bytearray.extend` and
+`mmap.close` raise BufferError here, and `bytes` live as long as anything borrows them.
 """
 
 import ctypes
@@ -21,28 +21,28 @@ from ort_lite.errors import InvalidArgument
 
 Mode = Literal["owned", "borrowed"]
 
-_BYTES_HEADER = bytes.__basicsize__ - 1  # of a `bytes` object, before its first byte; the last one counted is the final NUL
+_BYTES_HEADER = bytes.__basicsize__ - 1  # size of a `bytes` object before its first byte, without the final NUL
 
 
 class Backing:
-    """A buffer that spans lie in: a mapped file, a consolidated buffer, what a caller passed in.
+    """A buffer that contains spans: a mapped file, a consolidated buffer, or an argument of the caller.
 
-    As a span's `owner` it is the shared token: the buffer is let go when the last span that has it, or a copy of one, is gone.
+    As the `owner` of spans, it is the shared token: the buffer is released with the last span that refers to it.
     """
 
     __slots__ = ("__weakref__", "_kept", "address", "name", "nbytes")
 
     def __init__(self, buffer: Any, name: str = "") -> None:
-        """`buffer` has the buffer protocol; it is held, and cannot be closed or resized meanwhile. O(1)."""
+        """Hold `buffer`, which supports the buffer protocol and cannot be closed or resized meanwhile. O(1)."""
         self._kept = kept = np.frombuffer(buffer, np.uint8)
         self.address, self.nbytes, self.name = _address(kept), kept.size, name
 
     def span(self, offset: int, nbytes: int) -> "ByteSpan":
-        """Borrowed, with this as its owner."""
+        """Return a borrowed span that this buffer owns."""
         return ByteSpan(self.address + offset, nbytes, self, self, "borrowed")
 
     def lend(self, offset: int, nbytes: int) -> "ByteSpan":
-        """Borrowed, without an owner: the buffer is the caller's, who must not change what is in it."""
+        """Return a borrowed span without an owner. The buffer belongs to the caller, who must not change it."""
         return ByteSpan(self.address + offset, nbytes, self, None, "borrowed")
 
     def __repr__(self) -> str:
@@ -50,35 +50,35 @@ class Backing:
 
 
 class ByteSpan:
-    """Bytes that do not move or go while the span, a copy of it, or an array over it lives. Read-only.
+    """Read-only bytes that stay in place while the span, a copy of it, or an array over it is alive.
 
-    `mode` "owned": nobody else has them. "borrowed": they lie in a Backing; with an `owner` that is shared, without one the
-    bytes are the caller's. `copy.copy` keeps mode and owner, `copy.deepcopy` and `pickle` give an owned span.
+    `mode` "owned" means that nothing else uses them. "borrowed" means that they are part of a Backing; the `owner` shares it, and
+    without one the bytes belong to the caller. `copy.copy` keeps mode and owner; `copy.deepcopy` and `pickle` create an owned span.
     """
 
     __slots__ = ("__weakref__", "_kept", "address", "mode", "nbytes", "owner")
 
     def __init__(self, address: int, nbytes: int, kept: Any, owner: Backing | None, mode: Mode) -> None:
-        """`kept` is the object that has the bytes at `address`; use `owned`, `borrowed` and `Backing.span`."""
+        """`kept` keeps the bytes at `address` alive. Prefer `owned`, `borrowed` and `Backing.span`."""
         self.address, self.nbytes, self._kept = address, nbytes, kept
         self.owner, self.mode = owner, mode
 
     @staticmethod
     def owned(data: Any) -> "ByteSpan":
-        """A copy of a contiguous buffer; of `bytes`, which cannot change, the object itself."""
+        """Return an owned span with a copy of a contiguous buffer. Immutable `bytes` are not copied."""
         if type(data) is not bytes:
-            return ByteSpan.of_array(np.frombuffer(data, np.uint8).copy())  # NumPy's memory comes in huge pages
+            return ByteSpan.of_array(np.frombuffer(data, np.uint8).copy())  # NumPy allocates huge pages
         return ByteSpan(_address_of_bytes(data), len(data), data, None, "owned")
 
     @staticmethod
     def of_array(array: Array) -> "ByteSpan":
-        """Owned: the memory of a C-contiguous array that was just made and that nobody else has."""
+        """Return an owned span of the memory of a new C-contiguous array that nothing else uses."""
         data = array.reshape(-1).view(np.uint8)
         return ByteSpan(_address(data), data.size, data, None, "owned")
 
     @staticmethod
     def borrowed(buffer: Any, offset: int = 0, nbytes: int | None = None) -> "ByteSpan":
-        """Bytes of the caller's buffer, without an owner token. Raises InvalidArgument where it has fewer."""
+        """Return a span of the caller's buffer, without an owner. Raises InvalidArgument if the buffer is too short."""
         backing = Backing(buffer)
         nbytes = backing.nbytes - offset if nbytes is None else nbytes
         if offset < 0 or nbytes < 0 or offset + nbytes > backing.nbytes:
@@ -86,17 +86,17 @@ class ByteSpan:
         return backing.lend(offset, nbytes)
 
     def array(self, dtype: DType = "uint8", shape: tuple[int, ...] | None = None) -> Array:
-        """A read-only array over the bytes, which the caller knows to suffice. No copy; the array keeps the span alive."""
+        """Return a read-only array over the bytes, which must suffice. Copies nothing; the array keeps the span alive."""
         typestr, target = _typestr(dtype)
         shape = (self.nbytes,) if shape is None else shape
         described = {"version": 3, "shape": shape, "typestr": typestr, "data": (self.address, True)}
-        made: Array = np.asarray(_Exported(described, self))
+        made: Array = np.asarray(_SpanExport(described, self))
         return made if target is None else made.view(target)
 
     def attach_deleter(self, deleter: Callable[[], object]) -> None:
-        """Calls `deleter` exactly once, when the owner token goes; a span that has none gets one of its own.
+        """Call `deleter` exactly once, when the owner token is released. A span without one gets its own.
 
-        Copies that were made before do not share that one.
+        Copies made earlier do not share that token.
         """
         if self.owner is None:
             kept = self._kept
@@ -125,8 +125,8 @@ class ByteSpan:
         return f"ByteSpan({self.nbytes:,} bytes, {self.mode}{'' if self.owner is None else f' from {self.owner!r}'})"
 
 
-class _Exported:
-    """The object that NumPy makes an array from; it becomes the array's base, and leads from it to the span."""
+class _SpanExport:
+    """The object that NumPy creates an array from. It becomes the array's base and refers to the span."""
 
     __slots__ = ("__array_interface__", "span")
 
@@ -135,18 +135,18 @@ class _Exported:
 
 
 def span_of(array: Array) -> ByteSpan | None:
-    """The span that an array, or the one it is a view of, lies in.
+    """Return the span of an array or of the array that it is a view of.
 
-    None for arrays without raw bytes: made of typed fields (`float_data`), strings, or computed. O(views of views).
+    None for arrays without raw bytes: read from typed fields (`float_data`), strings, or computed. O(depth of views).
     """
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
-    return base.span if type(base) is _Exported else None
+    return base.span if type(base) is _SpanExport else None
 
 
-def owned_array(array: Array) -> Array:
-    """A read-only copy in an owned span; of strings, which have none, a copy."""
+def copy_to_span(array: Array) -> Array:
+    """Return a read-only copy in an owned span; for strings, which have no span, a plain copy."""
     dtype = from_numpy(array.dtype)
     if dtype != "string":
         return ByteSpan.of_array(np.array(array, order="C")).array(dtype, array.shape)
@@ -157,7 +157,10 @@ def owned_array(array: Array) -> Array:
 
 @cache
 def _typestr(dtype: DType) -> tuple[str, np.dtype[Any] | None]:
-    """NumPy's spelling for little-endian bytes; for the types it lacks that of their bits, and what to view them as."""
+    """Return NumPy's code for a little-endian type, and None.
+
+    For a type that NumPy lacks, return the code of an integer of its size, and the dtype to view it as.
+    """
     found = to_numpy(dtype)
     if found.isbuiltin == 1:
         return found.newbyteorder("<").str, None
@@ -170,12 +173,12 @@ def _address(array: Array) -> int:
 
 
 def _address_of_bytes(data: bytes) -> int:
-    """NumPy needs a microsecond to say it, which counts when a model has a thousand tensors."""
+    """Return the address of the first byte. NumPy takes a microsecond for it, which adds up over a thousand tensors."""
     return id(data) + _BYTES_HEADER if _is_plain() else _address(np.frombuffer(data, np.uint8))
 
 
 @cache
 def _is_plain() -> bool:
-    """Return True if `bytes` lie in memory as CPython has them, checked against NumPy's answer for a probe."""
+    """Return True if `bytes` have CPython's memory layout, checked against NumPy for a probe."""
     probe = b"probe"
     return sys.implementation.name == "cpython" and id(probe) + _BYTES_HEADER == _address(np.frombuffer(probe, np.uint8))

@@ -1,6 +1,6 @@
-"""Recognition of files that are not models, for messages about them."""
+"""Recognition of files that are not models, for error messages."""
 
-from ort_lite.load.wire import Source
+from ort_lite.load.wire import ByteSource
 
 _HEADS = (
     (b"PK\x03\x04", "a zip archive: unpack it"),
@@ -22,10 +22,10 @@ _HEADS = (
     (b"\x80\x05", "a Python pickle: export the model to ONNX where it was made"),
 )
 _LOOKED_AT = 1024
-_TAGS = '"(2:B'  # what a model that was cut short may begin with
+_TAGS = '"(2:B'  # possible first bytes of a truncated model
 
 
-def stranger(source: Source) -> str:
+def stranger(source: ByteSource) -> str:
     """Describe the bytes and what to do with them; "" if they are not recognized. O(1)."""
     if not source.size:
         return "empty"
@@ -43,7 +43,7 @@ def stranger(source: Source) -> str:
 
 
 def _safetensors(head: bytes, size: int) -> str:
-    """A length of eight bytes, and so much JSON."""
+    """Recognize eight bytes of length, followed by that much JSON."""
     length = int.from_bytes(head[:8], "little")
     return "a safetensors file, weights without a graph" if head[8:9] == b"{" and 0 < length <= size - 8 else ""
 

@@ -1,4 +1,4 @@
-"""External data that a caller has in memory: arrays by the names of initialisers, or whole files by their names."""
+"""External data that a caller has in memory: arrays by the names of initialisers, or whole files by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,16 +12,16 @@ from ort_lite.record import Record, field
 
 
 class Supplied(Record):
-    """`arrays` stand for initialisers whose data is external; `files` for files, by the location that the model gives.
+    """External data in memory: `arrays` for initialisers, and `files` by the location in the model.
 
-    Where there are files, no other ones are read.
+    If there are any files, none are read from disk.
     """
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     def array(self, name: str, dtype: DType, shape: tuple[int, ...]) -> Array | None:
-        """Return the array supplied for the initialiser `name`, or None. Raises Fail if it has another type or shape."""
+        """Return the array supplied for the initialiser `name`, or None. Raises Fail if its type or shape differs."""
         given = self.arrays.get(name)
         if given is None:
             return None
@@ -33,8 +33,8 @@ class Supplied(Record):
             )
         return array
 
-    def check_used(self, external: set[str]) -> None:
-        """`external`: the initialisers whose data is. Raises Fail for arrays that stand for none of them."""
+    def check_names(self, external: set[str]) -> None:
+        """Raise Fail for arrays that are not in `external`, the initialisers with external data."""
         if unknown := [name for name in self.arrays if name not in external]:
             has = ", ".join(map(repr, sorted(external))) or "none"
             raise Fail(
@@ -42,7 +42,7 @@ class Supplied(Record):
             )
 
     def backing(self, location: str, who: str) -> Backing | None:
-        """The file in memory; None where there are no such files at all. Raises Fail where others are there."""
+        """Return a file in memory; None without any files. Raises Fail if only other files were supplied."""
         if not self.files:
             return None
         if location not in self.files:

@@ -1,8 +1,7 @@
-"""TensorProto and SparseTensorProto to NumPy arrays and back.
+"""Conversion between TensorProto or SparseTensorProto and NumPy arrays.
 
-Arrays that are read are read-only; those of raw bytes lie in a ByteSpan (`ort_lite.load.spans`), owned or borrowed. Types
-narrower than a byte are unpacked to one element a byte, owned. A size that the model writes down is compared with the bytes that
-are there before anything of that size is allocated.
+The arrays are read-only. Raw bytes are in a ByteSpan (`ort_lite.load.spans`), owned or borrowed. Types narrower than a byte are
+unpacked to one element per byte, owned. Sizes stated in the model are compared with the available bytes before memory is allocated.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -17,12 +16,12 @@ from ort_lite.load.spans import ByteSpan
 from ort_lite.load.wire import Span
 
 External = Callable[[Sequence[tuple[str, str]], int, str], ByteSpan]
-"""(entries of `external_data`, bytes wanted, who asks) -> those bytes."""
+"""A function from (entries of `external_data`, size in bytes, name for errors) to the bytes."""
 
-_MOST_ENTRIES = 1000  # of external data: onnxruntime has one for each piece of a weight that it packed
-_DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense; a dense one in the same file could not be larger either
+_MOST_ENTRIES = 1000  # of external data: onnxruntime has one per packed piece of a weight
+_DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense; a dense tensor in the file has the same limit
 
-# The field that holds the elements when `raw_data` does not; int32_data for the types that are not listed.
+# The field that holds the elements without `raw_data`; int32_data for types that are not listed.
 _FIELDS = {
     "float32": "float_data",
     "complex64": "float_data",
@@ -33,12 +32,12 @@ _FIELDS = {
     "uint64": "uint64_data",
 }
 _AS_THEY_ARE = frozenset({"float32", "float64", "int32", "int64", "uint64"})
-"""Types whose elements are as their field has them."""
+"""The types whose elements a field holds without conversion."""
 _FIELD_TYPES = {"float_data": np.float32, "double_data": np.float64, "int64_data": np.int64, "uint64_data": np.uint64}
 
 
 class TensorReader:
-    """Reads the tensors of one model; raises InvalidGraph that names `who` asks."""
+    """Reads the tensors of one model. Raises InvalidGraph naming `who`."""
 
     def __init__(
         self,
@@ -48,22 +47,21 @@ class TensorReader:
         aligned: bool = True,
         limit: int | None = None,
     ) -> None:
-        """`spans` are what `parse` returned, `read` gives the bytes of one, which is one tensor's; `external` opens the files of
-        external data.
+        """`spans` come from `parse`; `read` returns the bytes of a span; `external` reads external data.
 
-        `aligned` copies tensors that are not. `limit` is the size in bytes above which a tensor is refused.
+        `aligned` copies tensors that are not aligned. Tensors of more than `limit` bytes are rejected.
         """
         self._spans, self._read, self._external = set(spans), read, external
         self._aligned, self._limit = aligned, limit
 
     def __call__(self, proto: "pb.TensorProto | pb.SparseTensorProto", who: object) -> Array:
-        """The array, of objects for strings; a sparse tensor is made dense."""
+        """Return the array: objects for strings, dense for a sparse tensor."""
         array = self._dense(proto, who) if isinstance(proto, pb.TensorProto) else self._sparse(proto, who)
         array.setflags(write=False)
         return array
 
-    def described(self, proto: pb.TensorProto, who: object) -> tuple[DType, tuple[int, ...], int]:
-        """(element type, shape, bytes in the file) of a tensor, checked without reading it; 0 bytes for strings."""
+    def read_header(self, proto: pb.TensorProto, who: object) -> tuple[DType, tuple[int, ...], int]:
+        """Return (element type, shape, bytes in the file) of a tensor, checked without reading it. Strings count 0 bytes."""
         dtype = element_type(proto.data_type, who)
         shape = tuple(proto.dims[:])
         if shape and (min(shape) <= 0 or len(shape) > MOST_DIMS):
@@ -77,7 +75,7 @@ class TensorReader:
             raise InvalidGraph(f"{who}: {nbytes:,} bytes; ParseOptions.max_tensor_size_bytes is {self._limit:,}")
 
     def _dense(self, proto: pb.TensorProto, who: object) -> Array:
-        dtype, shape, nbytes = self.described(proto, who)
+        dtype, shape, nbytes = self.read_header(proto, who)
         if proto.data_location == pb.TensorProto.EXTERNAL:
             if self._external is None or dtype == "string":
                 raise InvalidGraph(f"{who}: {dtype} in external data cannot be read here")
@@ -86,26 +84,26 @@ class TensorReader:
             entries = [(text(entry.key), text(entry.value)) for entry in proto.external_data]
             return from_span(self._external(entries, nbytes, str(who)), dtype, shape, self._aligned)
         if dtype == "string":
-            texts = np.empty(_counted(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
+            texts = np.empty(_check_count(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
             texts[:] = [item.decode(*TEXT) for item in proto.string_data]
             return texts.reshape(shape)
         if proto.HasField("raw_data"):
             raw = proto.raw_data
-            _counted(len(raw), nbytes, shape, f"bytes of {dtype}", who)
+            _check_count(len(raw), nbytes, shape, f"bytes of {dtype}", who)
             return from_span(ByteSpan.owned(raw), dtype, shape)
         if self._spans and (span := (proto.segment.begin, proto.segment.end)) in self._spans:
             assert self._read is not None
-            self._spans.remove(span)  # a segment that the file has itself would repeat it
-            _counted(span[1] - span[0], nbytes, shape, f"bytes of {dtype}", who)
+            self._spans.remove(span)  # a segment in the file itself would refer to it again
+            _check_count(span[1] - span[0], nbytes, shape, f"bytes of {dtype}", who)
             return from_span(self._read(*span), dtype, shape, self._aligned)
-        return _typed(proto, dtype, shape, who)
+        return _read_field(proto, dtype, shape, who)
 
     def _sparse(self, proto: pb.SparseTensorProto, who: object) -> Array:
         values, index, shape = self(proto.values, who), self(proto.indices, who), tuple(proto.dims)
         dtype = from_numpy(values.dtype)
         if shape and min(shape) < 0:
             raise InvalidGraph(f"{who}: a sparse tensor of {dtype}, dimensions {list(shape)}, is not supported")
-        nbytes = prod(shape) * (itemsize(dtype) or 8)  # of a string its address
+        nbytes = prod(shape) * (itemsize(dtype) or 8)  # for strings: 8 bytes per address
         self._check_limit(nbytes, who)
         if nbytes > _DENSE_LIMIT:
             raise InvalidGraph(f"{who}: a sparse tensor of dimensions {list(shape)} is too large to make dense (2 GiB)")
@@ -123,18 +121,19 @@ class TensorReader:
 
 
 read_tensor = TensorReader()
-"""Reads a tensor that has its bytes inside: (proto, who) -> array."""
+"""Reads a tensor that contains its bytes: (proto, who) -> array."""
 
 
 def from_span(span: ByteSpan, dtype: DType, shape: tuple[int, ...], aligned: bool = True) -> Array:
-    """The tensor of little-endian bytes that are known to suffice: over the span itself, or, where they are packed or have to
-    be `aligned`, over one of its own.
+    """Return the tensor of little-endian bytes, which must suffice.
+
+    It uses the span itself, unless the bytes are packed or have to be `aligned`.
     """
     bits = BITS.get(dtype)
     if bits is not None:
         return ByteSpan.of_array(unpack(span.array(), bits, prod(shape), dtype)).array(dtype, shape)
     array = span.array("uint8" if dtype == "bool" else dtype, shape)
-    if dtype == "bool":  # any other byte than 0 and 1 is true as well, but not for those who compare or count
+    if dtype == "bool":  # other bytes are true too, but break comparisons and counts
         return array.view(bool) if not array.size or array.max() <= 1 else ByteSpan.of_array(array != 0).array(dtype, shape)
     if aligned and not array.flags.aligned:
         return ByteSpan.owned(span.array()).array(dtype, shape)
@@ -142,7 +141,7 @@ def from_span(span: ByteSpan, dtype: DType, shape: tuple[int, ...], aligned: boo
 
 
 def unpack(packed: Array, bits: int, count: int, dtype: DType) -> Array:
-    """One element a byte; the first of those that share a byte is in its lowest bits."""
+    """Return one element per byte. Of the elements that share a byte, the first is in the lowest bits."""
     if 8 % bits:
         split = np.unpackbits(packed, count=count * bits, bitorder="little").reshape(count, bits)
         return np.packbits(split, axis=1, bitorder="little").reshape(count).view(to_numpy(dtype))
@@ -152,7 +151,7 @@ def unpack(packed: Array, bits: int, count: int, dtype: DType) -> Array:
 
 
 def pack(array: Array, bits: int) -> bytes:
-    """The inverse of `unpack`; the last byte is filled up with zeros."""
+    """Pack elements: the inverse of `unpack`. The last byte is padded with zeros."""
     if 8 % bits:
         split = np.unpackbits(array.reshape(-1, 1).view(np.uint8), axis=1, count=bits, bitorder="little")
         return np.packbits(split, bitorder="little").tobytes()
@@ -168,18 +167,18 @@ def _check_dims(shape: tuple[int, ...], dtype: DType, who: object) -> None:
         raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {MOST_DIMS} at most")
     if min(shape) < 0:
         raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
-    if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy multiplies them
+    if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy computes the product
         raise InvalidGraph(f"{who}: dimensions {list(shape)} are 2**63 bytes and more, but for the 0")
 
 
-def _typed(proto: pb.TensorProto, dtype: DType, shape: tuple[int, ...], who: object) -> Array:
+def _read_field(proto: pb.TensorProto, dtype: DType, shape: tuple[int, ...], who: object) -> Array:
     field = _FIELDS.get(dtype, "int32_data")
     values = getattr(proto, field)
     if dtype in _AS_THEY_ARE:
-        return np.fromiter(values, to_numpy(dtype), _counted(len(values), prod(shape), shape, field, who)).reshape(shape)
+        return np.fromiter(values, to_numpy(dtype), _check_count(len(values), prod(shape), shape, field, who)).reshape(shape)
     bits, target = BITS.get(dtype), to_numpy(dtype)
     wanted = _nbytes(dtype, shape) if bits and 8 % bits == 0 else prod(shape) * (2 if dtype.startswith("complex") else 1)
-    array = np.fromiter(values, _FIELD_TYPES.get(field, np.int32), _counted(len(values), wanted, shape, field, who))
+    array = np.fromiter(values, _FIELD_TYPES.get(field, np.int32), _check_count(len(values), wanted, shape, field, who))
     if bits and 8 % bits == 0:
         return unpack(array.astype(np.uint8), bits, prod(shape), dtype).reshape(shape)
     if dtype.startswith("complex"):
@@ -193,14 +192,14 @@ def _nbytes(dtype: DType, shape: tuple[int, ...]) -> int:
     return -(-prod(shape) * BITS[dtype] // 8) if dtype in BITS else prod(shape) * itemsize(dtype)
 
 
-def _counted(got: int, wanted: int, shape: tuple[int, ...], what: str, who: object) -> int:
+def _check_count(got: int, wanted: int, shape: tuple[int, ...], what: str, who: object) -> int:
     if got != wanted:
         raise InvalidGraph(f"{who}: dimensions {list(shape)} need {wanted} {what}, there are {got}")
     return got
 
 
 def write_tensor(array: Array, proto: pb.TensorProto, name: str = "") -> None:
-    """Fills `proto`: `raw_data`, or `string_data` for strings. Raises KeyError for a dtype that ONNX lacks."""
+    """Fill `proto`: `raw_data`, or `string_data` for strings. Raises KeyError for a dtype that ONNX lacks."""
     describe(array, proto, name)
     if proto.data_type == pb.TensorProto.STRING:
         items = array.reshape(-1).tolist()
@@ -210,7 +209,7 @@ def write_tensor(array: Array, proto: pb.TensorProto, name: str = "") -> None:
 
 
 def describe(array: Array, proto: pb.TensorProto, name: str = "") -> None:
-    """Name, element type and dimensions."""
+    """Write the name, element type and dimensions to `proto`."""
     proto.data_type = to_onnx(from_numpy(array.dtype))
     proto.dims.extend(array.shape)
     if name:
@@ -218,13 +217,13 @@ def describe(array: Array, proto: pb.TensorProto, name: str = "") -> None:
 
 
 def nbytes_of(array: Array) -> int | None:
-    """Return the size of what `to_bytes` makes of it, in bytes; None for strings, which have none."""
+    """Return the size in bytes of the result of `to_bytes`; None for strings."""
     dtype = from_numpy(array.dtype)
     return None if dtype == "string" else _nbytes(dtype, array.shape)
 
 
 def to_bytes(array: Array) -> bytes:
-    """Elements in row-major order as `raw_data` holds them: little-endian, packed where narrower than a byte."""
+    """Return the elements in row-major order as in `raw_data`: little-endian, packed if narrower than a byte."""
     bits = BITS.get(from_numpy(array.dtype))
     if bits is not None:
         return pack(np.ascontiguousarray(array), bits)

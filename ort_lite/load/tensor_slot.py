@@ -1,4 +1,4 @@
-"""TensorSlot: one tensor of a model, as callbacks of `load` and `ort_lite.model_tensors` give it."""
+"""TensorSlot: a tensor of a model, as passed to callbacks of `load` and returned by `ort_lite.model_tensors`."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,12 @@ from ort_lite.load.spans import ByteSpan, span_of
 
 
 class TensorSlot:
-    """A place in a model that holds a tensor: an initialiser, or an attribute's tensor. `array` can be set."""
+    """A place in a model that holds a tensor: an initialiser, or a tensor in an attribute. `array` can be set."""
 
     __slots__ = ("_get", "_set", "graph", "name")
 
     def __init__(self, name: str, graph: str, get: Callable[[], Array], set_: Callable[[Array], None]) -> None:
-        """`name` is the initialiser's, or "node.attribute"; `graph` the name of the graph that it is in."""
+        """`name` is the initialiser's, or "node.attribute"; `graph` is the name of its graph."""
         self.name, self.graph, self._get, self._set = name, graph, get, set_
 
     @property

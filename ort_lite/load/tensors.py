@@ -1,4 +1,4 @@
-"""Every tensor of a model, wherever it is: initialisers, attributes of nodes, nested graphs, functions."""
+"""Iteration over all tensors of a model: initialisers, node attributes, nested graphs and functions."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from ort_lite.load.tensor_slot import TensorSlot
 
 
 def model_tensors(model: Model) -> Iterator[TensorSlot]:
-    """Yield tensors in the order of the graph, nested graphs with their node, functions last. O(size of the model)."""
+    """Yield tensors in graph order, nested graphs with their node, functions last. O(size of the model)."""
     yield from _of_graph(model.graph)
     for function in model.functions.values():
         yield from _of_graph(function.graph)
@@ -19,7 +19,7 @@ def model_tensors(model: Model) -> Iterator[TensorSlot]:
 
 
 def writeable_tensors(model: Model) -> frozenset[int]:
-    """Return the ids of arrays that somebody may write to. O(tensors)."""
+    """Return the ids of the writeable arrays. O(tensors)."""
     return frozenset(id(slot.array) for slot in model_tensors(model) if slot.array.flags.writeable)
 
 
@@ -47,10 +47,10 @@ def _of_attribute(attributes: dict[str, Attr], attribute: Attr, name: str, graph
         yield TensorSlot(name, graph, lambda: attributes[key].value, lambda array: _put(attributes, key, array))
         return
     for k in range(len(attribute.value)):
-        yield _listed(attributes, key, k, f"{name}[{k}]", graph)
+        yield _slot_in_list(attributes, key, k, f"{name}[{k}]", graph)
 
 
-def _listed(attributes: dict[str, Attr], key: str, k: int, name: str, graph: str) -> TensorSlot:
+def _slot_in_list(attributes: dict[str, Attr], key: str, k: int, name: str, graph: str) -> TensorSlot:
     def put(array: Array) -> None:
         arrays = attributes[key].value
         _put(attributes, key, [*arrays[:k], array, *arrays[k + 1 :]])
@@ -67,7 +67,7 @@ def _slot(holder: object, field: str, name: str, graph: str) -> TensorSlot:
 
 
 def call_back(model: Model, callback: RawDataCallback) -> None:
-    """Calls `callback` for every tensor with raw bytes; functions that it returns are attached as deleters."""
+    """Call `callback` for every tensor with raw bytes, and attach the functions that it returns as deleters."""
     for slot in model_tensors(model):
         span = slot.span
         if span is not None and (deleter := callback(slot, slot.graph)) is not None:

@@ -1,11 +1,11 @@
-"""Finds the large tensors of a serialised ModelProto, so that protobuf need not copy them.
+"""A scanner that finds the large tensors of a serialised ModelProto, so that protobuf need not copy them.
 
-protobuf copies `raw_data` twice, once while it parses and once more whenever the field is read. `outline` takes these bytes
-out: what it returns is a small ModelProto in which each large tensor has, in place of `raw_data`, the field `segment` (which
-ONNX reserves and nobody writes) with the begin and end of its bytes in the original. Of a file, it reads nothing but the rest.
+protobuf copies `raw_data` while parsing, and again whenever the field is read. `outline` takes these bytes out: it returns a small
+ModelProto in which each large tensor has, instead of `raw_data`, the field `segment` (which ONNX reserves and nobody writes) with
+the begin and end of its bytes in the original. For a file, it reads only the rest.
 
-Python walks one field for every 32 bytes at most, and leaves the model to protobuf where there are more of them. So a walk takes about
-20 ms a megabyte, whatever the bytes are. What cannot be a message is refused at the first field that shows it.
+It visits at most one field per 32 bytes and leaves a model with more fields to protobuf, so that a scan takes about 20 ms per
+megabyte at most. Bytes that cannot be a message are rejected at the first field that shows it.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ from ort_lite.native.checkpoint import checkpoint
 
 Span = tuple[int, int]
 Buffer = bytes | memoryview
-LARGE = 4096  # bytes from which a tensor is worth it
-EVERY = 1  # bytes from which one counts where the tensors are to stay in the caller's buffer
+LARGE = 4096  # bytes from which a tensor counts as large
+EVERY = 1  # bytes from which tensors stay in the caller's buffer
 
 # Message -> {field number: message in it}, along every path that leads to a TensorProto.
 _MODEL, _GRAPH, _FUNCTION, _NODE, _ATTRIBUTE, _SPARSE, _TENSOR = range(7)
@@ -32,42 +32,42 @@ _NESTED: dict[int, dict[int, int]] = {
 _SEGMENT, _RAW_DATA = 3, 9  # fields of TensorProto
 _NAME, _LISTS = 1, (7, 8, 9)  # of AttributeProto: floats, ints, strings, element by element
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
-_DEPTH = 64  # messages within messages; models have about ten a level of nested graphs
+_DEPTH = 64  # nested messages; models have about ten per level of nested graphs
 _BUDGETS = {LARGE: (2**12, 32), EVERY: (2**16, 8)}
-"""By the least size of a tensor: fields that are walked in any case, and one more for so many bytes."""
-_WINDOW, _BEGINNING = 2**14, 20  # bytes of a file read at a time; of a tag and a length, ten at most each
+"""The budget of fields to visit, by the least size of a tensor: a fixed number, plus one for this many bytes."""
+_WINDOW, _BEGINNING = 2**14, 20  # bytes of a file to read at a time; the most bytes of a tag and a length together
 
 
 class Malformed(Exception):
-    """The bytes are no message: protobuf would refuse them too."""
+    """The bytes are not a message: protobuf would reject them too."""
 
 
 class _Unusual(Exception):
-    """Something that this module leaves to protobuf."""
+    """The bytes have something that this module leaves to protobuf."""
 
 
-class Source(Protocol):
-    """The place of the bytes of a model."""
+class ByteSource(Protocol):
+    """The source of a model's bytes."""
 
     @property
     def size(self) -> int:
         """The number of bytes."""
 
     def window(self, at: int) -> tuple[Buffer, int, int]:
-        """Return a buffer with the bytes from `at` on, where it begins, and up to where the beginning of a field is whole in it."""
+        """Return a buffer with the bytes from `at` on, its start, and the position up to which field headers are complete in it."""
 
     def piece(self, start: int, stop: int) -> Buffer:
         """Return the bytes from `start` to `stop`."""
 
 
 class InMemory:
-    """A model whose bytes are all there."""
+    """A model entirely in memory."""
 
     def __init__(self, data: memoryview) -> None:
         self.data, self.size = data, len(data)
 
     def window(self, at: int) -> tuple[Buffer, int, int]:
-        """Return the buffer, the position of its first byte, and its end."""
+        """Return the buffer, its start and its end."""
         return self.data, 0, self.size
 
     def piece(self, start: int, stop: int) -> Buffer:
@@ -76,7 +76,7 @@ class InMemory:
 
 
 class InFile:
-    """A model of which one window at a time is read."""
+    """A model in a file, read one window at a time."""
 
     def __init__(self, size: int, read: Callable[[int, int], bytes]) -> None:
         """`read(offset, count)` returns bytes of the file."""
@@ -84,7 +84,7 @@ class InFile:
         self._buffer, self._base = b"", 0
 
     def window(self, at: int) -> tuple[Buffer, int, int]:
-        """Return a buffer that holds the byte `at`, the position of its first byte, and its end."""
+        """Return a buffer with the bytes from `at` on, its start, and the position up to which field headers are complete in it."""
         stop = self._base + len(self._buffer)
         if not (self._base <= at < stop and (stop == self.size or at < stop - _BEGINNING)):
             self._base, self._buffer = at, self.piece(at, min(at + _WINDOW, self.size))
@@ -96,12 +96,13 @@ class InFile:
         return self._read(start, stop - start)
 
 
-def outline(source: Source, least: int = LARGE) -> tuple[bytes, frozenset[Span]] | None:
-    """(ModelProto without its tensors of `least` bytes and more, where these are), or None for bytes that only protobuf can judge.
+def outline(source: ByteSource, least: int = LARGE) -> tuple[bytes, frozenset[Span]] | None:
+    """Return the ModelProto without its tensors of at least `least` bytes, and their positions.
 
-    `least` is LARGE or EVERY. Raises Malformed for bytes that protobuf would refuse, and what reading a file raises.
+    None for bytes that only protobuf can judge. `least` is LARGE or EVERY. Raises Malformed for bytes that protobuf would reject,
+    and the errors of reading a file.
     """
-    walk = _Walk(source, least)
+    walk = _OutlineWalk(source, least)
     try:
         return walk.strip(0, source.size, _MODEL, _DEPTH), frozenset(walk.spans)
     except _Unusual:
@@ -110,10 +111,10 @@ def outline(source: Source, least: int = LARGE) -> tuple[bytes, frozenset[Span]]
         raise Malformed from None
 
 
-class _Walk:
-    """One walk through the fields that lead to tensors."""
+class _OutlineWalk:
+    """A walk through the fields that lead to tensors."""
 
-    def __init__(self, source: Source, least: int) -> None:
+    def __init__(self, source: ByteSource, least: int) -> None:
         self.spans: set[Span] = set()
         self._source, self._least = source, least
         free, bytes_a_field = _BUDGETS[least]
@@ -130,11 +131,11 @@ class _Walk:
             replaced = b""
             if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):
                 raw += 1
-                if raw > 1 or number == _SEGMENT:  # protobuf says which of two holds; a segment is not ours
+                if raw > 1 or number == _SEGMENT:  # protobuf decides which of two counts; a segment is not ours
                     raise _Unusual
                 if stop - begin >= self._least:
                     self.spans.add((begin, stop))
-                    replaced = _field(_SEGMENT, _tagged_varint(1, begin) + _tagged_varint(2, stop))
+                    replaced = _field(_SEGMENT, _varint_field(1, begin) + _varint_field(2, stop))
             elif (
                 number in nested and stop - begin >= self._least and not (nested[number] == _ATTRIBUTE and self._is_list(begin))
             ):
@@ -145,7 +146,7 @@ class _Walk:
         return b"".join([*pieces, self._source.piece(kept, end)])
 
     def _is_list(self, begin: int) -> bool:
-        """Return True if an attribute is a list of numbers or strings, perhaps millions: its field after the name says so."""
+        """Return True if an attribute is a list of numbers or strings, perhaps millions, by the field after its name."""
         tag, at = self._varint(begin)
         if tag != _NAME << 3 | _BYTES:
             return False
@@ -158,7 +159,7 @@ class _Walk:
         return value, after + base
 
     def _fields(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """(number, where its tag is, begin and end of its bytes) of every length-delimited field."""
+        """Yield (number, position of the tag, begin and end of the bytes) of every length-delimited field."""
         buffer: Buffer = b""
         base = ready = 0
         at = start
@@ -190,7 +191,7 @@ class _Walk:
 
 
 def _varint(data: Buffer, at: int) -> tuple[int, int]:
-    """(value, where the next byte is). Raises IndexError where the bytes end."""
+    """Return (value, position of the next byte). Raises IndexError at the end of the bytes."""
     byte = data[at]
     if byte < 128:
         return byte, at + 1
@@ -214,7 +215,7 @@ def _to_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _tagged_varint(number: int, value: int) -> bytes:
+def _varint_field(number: int, value: int) -> bytes:
     return _to_varint(number << 3 | _VARINT) + _to_varint(value)
 
 

@@ -1,9 +1,8 @@
-"""The logger "ort_lite", with onnxruntime's severities: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal are `logging`'s DEBUG, INFO,
-WARNING, ERROR and CRITICAL.
+"""The logger "ort_lite", with onnxruntime's severities.
 
-A session's or run's own `log_severity_level` goes before the logger's level, in both directions; -1 leaves it to that. Messages of a
-session or run that has a `logid` begin with it, and their records have it as `logid`. `logging` is imported with the first message,
-which most sessions never have.
+0 verbose, 1 info, 2 warning, 3 error and 4 fatal are DEBUG, INFO, WARNING, ERROR and CRITICAL of `logging`. The
+`log_severity_level` of a session or run overrides the logger's level; -1 leaves it in effect. Messages of a session or run with a
+`logid` start with it, and their records have it as `logid`. The first message imports `logging`, which most sessions never need.
 """
 
 import sys
@@ -16,35 +15,35 @@ _LEVELS = (10, 20, 30, 40, 50)  # of the module logging
 
 
 def logger() -> Any:
-    """The `logging.Logger`."""
+    """Return the `logging.Logger`."""
     import logging
 
     return logging.getLogger("ort_lite")
 
 
 class Options(Protocol):
-    """The members that log messages read from options of sessions and runs."""
+    """The options of sessions and runs that affect log messages."""
 
     log_severity_level: int
     logid: str
 
 
 Whose = Options | int
-"""Whose message it is: options, or a severity alone."""
+"""The origin of a message: options, or just a severity."""
 
 
 def warn(whose: Whose, message: str) -> None:
-    """Logs a warning, unless the severity of `whose` is above it."""
+    """Log a warning, unless the severity of `whose` is above it."""
     _say(whose, WARNING, message)
 
 
 def info(whose: Whose, message: str) -> None:
-    """Log what a user may want to know but need not act on."""
+    """Log something that users may want to know but need not act on."""
     _say(whose, INFO, message)
 
 
 def verbose(whose: Whose, message: str) -> None:
-    """Log what helps to find a cause."""
+    """Log something that helps to find a cause."""
     _say(whose, VERBOSE, message)
 
 
@@ -63,12 +62,12 @@ def _say(whose: Whose, severity: int, message: str) -> None:
     level, to, text = _LEVELS[severity], logger(), f"{logid}: {message}" if logid else message
     if to.isEnabledFor(level):
         to.log(level, "%s", text, extra={"logid": logid}, stacklevel=3)
-    elif own >= 0:  # past the logger's level, to its handlers
+    elif own >= 0:  # bypasses the logger's level
         to.handle(to.makeRecord(to.name, level, __file__, 0, "%s", (text,), None, extra={"logid": logid}))
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Sets the level of the logger. Raises InvalidArgument outside 0 to 4."""
+    """Set the level of the logger. Raises InvalidArgument outside 0 to 4."""
     if severity not in range(len(_LEVELS)):
         given: Any = severity
         kind = InvalidArgument if isinstance(given, int) else InvalidType
@@ -77,6 +76,6 @@ def set_default_logger_severity(severity: int) -> None:
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """Accepted for compatibility: verbose messages have one level here. Raises InvalidArgument for a negative one."""
+    """Do nothing, for compatibility: verbose messages have only one level here. Raises InvalidArgument if negative."""
     if verbosity < 0:
         raise InvalidArgument(f"logger verbosity {verbosity!r}: expected 0 or more")

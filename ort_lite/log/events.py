@@ -1,7 +1,7 @@
-"""The events of a session: what its creation and its runs did, and when.
+"""The events of a session: what happened during its creation and its runs, and when.
 
-Each session has one `Stream`. Profiles, the creation report and the viewer subscribe to it. While nobody does, `subscribers` is empty.
-A run tests that one attribute, takes its usual path, and creates no event.
+Each session has one `Stream`, to which profiles, the creation report and the viewer subscribe. Without subscribers, a run tests one
+attribute and creates no events.
 """
 
 import threading
@@ -14,11 +14,11 @@ from typing import Any
 from ort_lite.record import Record, field
 
 RUN = "model_run"
-"""The name of the event of kind Session that is a run."""
+"""The name of the Session event of a run."""
 
 
 class Link(Record):
-    """An earlier moment that an event depends on: nanoseconds and thread. `name` says which result leads from there to the event."""
+    """An earlier time that an event depends on, in nanoseconds, and its thread. `name` describes the dependency."""
 
     name: str
     moment: int
@@ -26,10 +26,10 @@ class Link(Record):
 
 
 class Event(Record):
-    """Something that took place. `begin` and `end` are nanoseconds of `time.perf_counter_ns`; `args` are shown with it.
+    """An activity with begin and end in nanoseconds of `time.perf_counter_ns`. `args` are displayed with it.
 
-    `thread` is `threading.get_native_id()` of the thread that did it, inside of whose step it is shown; 0: a device did it.
-    `kind` is one of `ort_lite.execute.trace.KINDS`. `depth` counts the scopes around a scope. `links` lead to what it depends on.
+    `thread` is the `threading.get_native_id()` of the thread that did it, 0 for a device. `kind` is one of
+    `ort_lite.execute.trace.KINDS`. `depth` counts the enclosing scopes of a scope. `links` lead to what it depends on.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Event(Record):
 
 
 class Subscriber:
-    """Receives the events of a stream, in the threads where they take place."""
+    """Receives the events of a stream, on the threads where they happen."""
 
     def on_begin(self, name: str) -> None:
-        """A scope begins. Events that are no scopes are reported at their end alone."""
+        """Handle the begin of a scope. Other events are reported only when they end."""
 
     def on_end(self, event: Event) -> None:
-        """An event is over. Inner scopes end before outer ones; kernels are reported when their run ends."""
+        """Handle the end of an event. Inner scopes end before outer ones; kernels are reported when their run ends."""
 
 
 Span = Callable[..., AbstractContextManager[dict[str, Any]]]
@@ -62,7 +62,7 @@ class Stream:
     __slots__ = ("_depth", "lock", "subscribers")
 
     def __init__(self, lock: AbstractContextManager[Any] | None = None) -> None:
-        """`lock` is held while subscribers change, by one thread many times. A session's is one that is free after a fork."""
+        """`lock` is held while subscribers change and must be reentrant. A session passes one that is free after a fork."""
         self.subscribers: tuple[Subscriber, ...] = ()
         self.lock = threading.RLock() if lock is None else lock
         self._depth = 0
@@ -73,7 +73,7 @@ class Stream:
             self.subscribers = (*self.subscribers, subscriber)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Do nothing if it is not subscribed."""
+        """Stop sending events to a subscriber. Does nothing if it is not subscribed."""
         with self.lock:
             self.subscribers = tuple(other for other in self.subscribers if other is not subscriber)
 
@@ -84,9 +84,9 @@ class Stream:
 
     @contextmanager
     def span(self, name: str, **args: Any) -> Iterator[dict[str, Any]]:
-        """A scope of the session's creation, in one thread at a time. Gives a dict for the args that are known later.
+        """Open a scope of the session's creation, on one thread at a time. Yields a dict for args that are known later.
 
-        The kind is that of onnxruntime's profiles: Session for the creation and its stages, Creation for what is inside of them.
+        Kinds are those of onnxruntime's profiles: Session for the creation and its stages, Creation for scopes inside them.
         """
         subscribers = self.subscribers
         if not subscribers:
@@ -107,4 +107,4 @@ class Stream:
 
 
 no_span: Span = Stream().span
-"""A span of a stream without subscribers."""
+"""The `span` of a stream without subscribers."""

@@ -1,1 +1,1 @@
-"""Memory planning: lifetimes, planners and their native packing kernels, the checker, arenas."""
+"""Memory planning (lifetimes, planners with native packing kernels, the checker) and arenas."""

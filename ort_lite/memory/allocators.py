@@ -1,4 +1,4 @@
-"""An allocator for a provider: an arena of regions, cut best fit first, which grows, shrinks, keeps a limit and counts."""
+"""An arena allocator for providers: best fit within regions, with growth, shrinking, a limit and statistics."""
 
 from bisect import bisect_left, insort
 from collections import deque
@@ -8,27 +8,27 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory import locks
-from ort_lite.memory.arenas import Growth, MemorySource, aligned_bytes
+from ort_lite.memory.arenas import Growth, MemorySource, allocate_bytes
 
 GRAIN = 256
-"""Chunks begin and end at multiples of it, inside their region."""
+"""Chunks begin and end at multiples of this many bytes within their region."""
 FIRST_REGION, LARGEST_STEP = 1 << 20, 1 << 30
-"""Bytes of the first region where regions grow by powers of two, and from where on they grow no faster."""
+"""The size of the first region if regions grow by powers of two, and the size from which regions stop doubling."""
 
 
 class HostSource:
-    """The system's memory, as arrays of bytes that begin at a multiple of GRAIN."""
+    """Host memory, as byte arrays aligned to GRAIN."""
 
     def allocate(self, nbytes: int) -> Any:
-        """Return so many bytes of host memory."""
-        return aligned_bytes(nbytes, GRAIN)
+        """Return `nbytes` bytes of host memory."""
+        return allocate_bytes(nbytes, GRAIN)
 
     def free(self, handle: Any) -> None:
-        """NumPy's reference counts do it."""
+        """Do nothing: NumPy's reference counts free the memory."""
 
 
-class Region:
-    """Memory that came from the source in one piece. `free` lists its free chunks by offset, merged."""
+class MemoryRegion:
+    """Memory obtained from the source in one piece. `free` lists its free chunks by offset, with neighbours merged."""
 
     __slots__ = ("free", "handle", "nbytes")
 
@@ -60,11 +60,11 @@ class Region:
 
 
 class Chunk:
-    """A result of `ArenaAllocator.allocate`: `nbytes` at `offset` of the region that `region` is the source's handle of."""
+    """A result of `ArenaAllocator.allocate`: `nbytes` bytes at `offset` of a region. `region` is the source's handle of it."""
 
     __slots__ = ("_owner", "_region", "nbytes", "offset", "reserved")
 
-    def __init__(self, owner: "ArenaAllocator", region: Region, offset: int, nbytes: int, reserved: int) -> None:
+    def __init__(self, owner: "ArenaAllocator", region: MemoryRegion, offset: int, nbytes: int, reserved: int) -> None:
         self._owner = owner
         self._region, self.offset, self.nbytes, self.reserved = region, offset, nbytes, reserved
 
@@ -75,14 +75,14 @@ class Chunk:
 
     @property
     def address(self) -> int:
-        """The address of the first byte, if the source's handles are addresses; else raises AttributeError."""
+        """The address of the first byte. Raises AttributeError unless the source's handles are addresses."""
         if isinstance(handle := self._region.handle, int):
             return handle + self.offset
         raise AttributeError(f"the source's handles are {type(handle).__name__}, not addresses")
 
     @property
     def data(self) -> Any:
-        """The bytes, where the source's handles can be sliced: an array of the host's."""
+        """The bytes, as a slice of the source's handle: an array for host memory."""
         return self._region.handle[self.offset : self.offset + self.nbytes]
 
     @property
@@ -94,11 +94,11 @@ class Chunk:
 
 
 class ArenaAllocator:
-    """Chunks of one device's memory, for `ExecutionProvider.allocator()`, which returns the same one each time.
+    """An allocator of chunks of a device's memory. `ExecutionProvider.allocator()` returns the same one each time.
 
-    Thread-safe; the garbage collector may free chunks inside of any call. `source` has the device's own allocate and free (None: the
-    host's memory). Regions grow as `growth` says: each of twice the last one's bytes (kNextPowerOfTwo), or of what was asked for
-    (kSameAsRequested).
+    Thread-safe; the garbage collector may free chunks during any call. `source` allocates and frees the device's memory (None: host
+    memory). `growth` sets the size of new regions: powers of two, each at least twice the last (kNextPowerOfTwo), or exactly what
+    is requested (kSameAsRequested).
     """
 
     def __init__(
@@ -112,18 +112,18 @@ class ArenaAllocator:
         self._growth, self._source = growth, source if source is not None else HostSource()
         self._lock = locks.lock()
         self._returned: deque[Chunk] = deque()
-        self._regions: list[Region] = []
+        self._regions: list[MemoryRegion] = []
         self._step = FIRST_REGION
         self._in_use = self._total = self._most = self._largest = 0
         self._allocations = self._extensions = self._shrinkages = self._reserves = 0
 
     @property
     def bytes_in_use(self) -> int:
-        """The bytes that are allocated now."""
+        """The number of bytes allocated now."""
         return self._in_use
 
     def allocate(self, nbytes: int) -> Chunk:
-        """Raises OutOfMemory where limit or source have no room for it. O(free chunks)."""
+        """Allocate a chunk of at least `nbytes` bytes. Raises OutOfMemory at the limit or if the source fails. O(free chunks)."""
         if nbytes < 0:
             raise InvalidArgument(f"allocator of {self.device}: {nbytes} bytes asked for, expected 0 or more")
         reserved = max(GRAIN, -(-nbytes // GRAIN) * GRAIN)
@@ -136,11 +136,11 @@ class ArenaAllocator:
         return Chunk(self, region, offset, nbytes, reserved)
 
     def free(self, handle: Chunk) -> None:
-        """Raises InvalidArgument for a chunk that is not this allocator's, or was freed."""
+        """Free a chunk. Raises InvalidArgument if it was freed before or belongs to another allocator."""
         try:
             mine = handle._owner is self
             if mine:
-                del handle._owner  # of two threads one succeeds
+                del handle._owner  # only one of two threads succeeds
         except AttributeError:
             mine = False
         if not mine:
@@ -149,13 +149,13 @@ class ArenaAllocator:
         self._settle()
 
     def reserve(self, nbytes: int) -> None:
-        """Takes a region of so many bytes from the source at once, for what is to come. Raises OutOfMemory."""
+        """Get a region of `nbytes` bytes from the source for later allocations. Raises OutOfMemory."""
         with self._inside():
             self._add(-(-nbytes // GRAIN) * GRAIN)
             self._reserves += 1
 
     def shrink(self) -> None:
-        """Gives regions that nobody has a chunk of back to the source."""
+        """Return regions without allocated chunks to the source."""
         with self._inside():
             idle = [region for region in self._regions if region.idle]
             self._regions = [region for region in self._regions if not region.idle]
@@ -181,7 +181,7 @@ class ArenaAllocator:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """One thread at a time, and nothing that was freed is still outside."""
+        """Admit one thread at a time, and take back freed chunks on entry and on exit."""
         try:
             with self._lock:
                 self._take_back()
@@ -190,9 +190,9 @@ class ArenaAllocator:
             self._settle()
 
     def _settle(self) -> None:
-        """Takes back what was freed, unless somebody is inside, who does it on the way out.
+        """Take back freed chunks, unless another thread is inside, which does so on exit.
 
-        It never waits: a chunk may be freed by the garbage collector in the thread that is inside.
+        Never waits: the garbage collector may free a chunk on the thread that is inside.
         """
         while self._returned and self._lock.acquire(blocking=False):
             try:
@@ -206,7 +206,7 @@ class ArenaAllocator:
             chunk._region.give(chunk.offset, chunk.reserved)
             self._in_use -= chunk.reserved
 
-    def _best_fit(self, nbytes: int) -> tuple[Region, int] | None:
+    def _best_fit(self, nbytes: int) -> tuple[MemoryRegion, int] | None:
         fits = [
             (length, k, offset) for k, region in enumerate(self._regions) for offset, length in region.free if length >= nbytes
         ]
@@ -215,8 +215,8 @@ class ArenaAllocator:
         _, k, offset = min(fits)
         return self._regions[k], offset
 
-    def _extend(self, nbytes: int) -> Region:
-        """A new region of at least so many bytes: as large as it should be, or as limit and source allow."""
+    def _extend(self, nbytes: int) -> MemoryRegion:
+        """Add a region for `nbytes` bytes: as large as the growth says, or smaller if limit or source require it."""
         wanted = nbytes
         if self._growth is not Growth.same_as_requested:
             wanted = max(self._step, self._growth.next(0, nbytes))
@@ -238,10 +238,10 @@ class ArenaAllocator:
             self._step = min(max(self._step, wanted) * 2, max(self._step, LARGEST_STEP))
         return region
 
-    def _add(self, nbytes: int) -> Region:
+    def _add(self, nbytes: int) -> MemoryRegion:
         if self.limit is not None and self._total + nbytes > self.limit:
             raise OutOfMemory(f"allocator of {self.device}: {nbytes:,} bytes more exceed its limit of {self.limit:,}")
-        region = Region(self._source.allocate(nbytes), nbytes)
+        region = MemoryRegion(self._source.allocate(nbytes), nbytes)
         self._regions.append(region)
         self._total += nbytes
         self._extensions += 1
@@ -249,21 +249,21 @@ class ArenaAllocator:
 
 
 class Scratch:
-    """Memory for what calls need besides inputs and results: one chunk, as large as the most that was asked for. One thread's."""
+    """Memory for temporary data of calls: one chunk, as large as the largest request so far. For one thread."""
 
     def __init__(self, arena: ArenaAllocator) -> None:
         self._arena = arena
         self._chunk: Chunk | None = None
 
     def chunk(self, nbytes: int) -> Chunk:
-        """Return the same chunk each time, of at least so many bytes, which hold anything. Raises OutOfMemory."""
+        """Return the chunk, enlarged to at least `nbytes` bytes if needed. Its contents are undefined. Raises OutOfMemory."""
         if self._chunk is None or self._chunk.nbytes < nbytes:
             self.release()
             self._chunk = self._arena.allocate(nbytes)
         return self._chunk
 
     def release(self) -> None:
-        """The arena gets its chunk back."""
+        """Return the chunk to the arena."""
         if self._chunk is not None:
             self._arena.free(self._chunk)
             self._chunk = None

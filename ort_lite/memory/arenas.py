@@ -1,4 +1,4 @@
-"""The bytes behind a plan: arenas that grow for scratch, persistent bytes that start as zeros, constants filled once."""
+"""The memory behind a plan: growing scratch arenas, persistent bytes that start as zeros, constants that are filled once."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,17 +18,17 @@ _CHUNK = 1 << 20
 
 
 class MemorySource(Protocol):
-    """The source of memory for arenas: an allocator whose handles have the buffer protocol."""
+    """A source of memory for arenas: an allocator whose handles support the buffer protocol."""
 
     def allocate(self, nbytes: int) -> Any:
-        """Return a handle of so many bytes."""
+        """Allocate `nbytes` bytes and return the handle."""
 
     def free(self, handle: Any) -> None:
         """Free what `allocate` returned."""
 
 
 class Growth(StrEnum):
-    """The growth of an arena: half as much again, a power of two, or exactly what was requested.
+    """The growth of an arena: by half, to a power of two, or exactly as requested.
 
     The last two are onnxruntime's strategies, by its names.
     """
@@ -38,38 +38,48 @@ class Growth(StrEnum):
     same_as_requested = "kSameAsRequested"
 
     @classmethod
-    def named(cls, name: object) -> "Growth":
-        """Return a Growth by its name or onnxruntime's number: 0 (-1) the power of two, 1 as requested. Raises InvalidArgument."""
+    def parse(cls, name: object) -> "Growth":
+        """Return a Growth by its name or by onnxruntime's number: 0 or -1 for kNextPowerOfTwo, 1 for kSameAsRequested.
+
+        Raises InvalidArgument for anything else.
+        """
         found = {"-1": "kNextPowerOfTwo", "0": "kNextPowerOfTwo", "1": "kSameAsRequested"}.get(str(name), str(name))
         if found not in list(cls):
             raise InvalidArgument(f"arena_extend_strategy {name!r}: expected one of {', '.join(cls)}")
         return cls(found)
 
     def next(self, held: int, asked: int, enough: int | None = None) -> int:
-        """Bytes to take for `asked` ones where `held` are too few; `half` takes no more than `enough` in advance."""
+        """Return how many bytes to allocate if `asked` are needed and `held` are too few.
+
+        `half` allocates at most `enough` bytes in advance.
+        """
         if self is Growth.half:
             ahead = held + held // 2
             return max(asked, ahead if enough is None else min(ahead, enough))
         return asked if self is Growth.same_as_requested else 1 << (asked - 1).bit_length()
 
 
-def aligned_bytes(nbytes: int, alignment: int = CACHE_LINE, zeroed: bool = False) -> Bytes:
-    """(nbytes,), the first byte at a multiple of `alignment`. Pages are touched when used. Raises OutOfMemory."""
+def allocate_bytes(nbytes: int, alignment: int = CACHE_LINE, zeroed: bool = False) -> Bytes:
+    """Return uninitialized or zeroed bytes, shape (nbytes,), starting at a multiple of `alignment`. Raises OutOfMemory.
+
+    The operating system commits pages on first use.
+    """
     try:
         raw = (np.zeros if zeroed else np.empty)(nbytes + alignment - 1, np.uint8)
     except (MemoryError, ValueError, OverflowError) as error:
         raise OutOfMemory(f"{nbytes:,} bytes asked of the system, which refused: {error}") from error
-    return _aligned(raw, nbytes, alignment)
+    return _align(raw, nbytes, alignment)
 
 
 class Sole(np.ndarray[Any, Any]):
-    """Bytes that a single array looks at, and owns through them."""
+    """The memory of a single array, which owns it."""
 
 
-def allocate_aligned(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Return an uninitialized array as np.empty does, but aligned to a cache line.
+def allocate_array(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return an uninitialized array, like np.empty but aligned to a cache line.
 
-    Vectors of a cache line's length that begin elsewhere touch two. A microsecond more than np.empty; raises what that raises.
+    An unaligned vector of a cache line's length touches two lines. Takes a microsecond longer than np.empty and raises the same
+    errors.
     """
     raw = Sole(math.prod(shape) * dtype.itemsize + CACHE_LINE - 1, np.uint8)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % CACHE_LINE)
@@ -81,11 +91,11 @@ def owns_bytes(array: Array) -> bool:
 
 
 def equal(a: Array, b: Array) -> bool:
-    """Return True if two arrays hold the same bytes. Compares in pieces: NumPy makes a mask as large as what it compares."""
+    """Return True if two arrays hold the same bytes. Compares in pieces, because NumPy creates a mask as large as its operands."""
     return all(np.array_equal(a[at : at + _CHUNK], b[at : at + _CHUNK]) for at in range(0, len(a), _CHUNK))
 
 
-def _aligned(raw: Bytes, nbytes: int, alignment: int) -> Bytes:
+def _align(raw: Bytes, nbytes: int, alignment: int) -> Bytes:
     skip = -address_of(raw) % alignment
     return raw[skip : skip + nbytes]
 
@@ -97,10 +107,10 @@ def address_of(array: Bytes) -> int:
 
 
 class Arena:
-    """A buffer that grows and never shrinks, until `trim`. Growing takes fresh memory and forgets the contents.
+    """A buffer that grows, and shrinks only by `trim`. Growing allocates fresh memory and discards the contents.
 
-    First touch costs more than most kernels, so growth is geometric by default: a sequence that gets longer by one with each
-    run takes fresh memory a logarithmic number of times. One thread at a time; a `ScratchPool` gives each run its own.
+    The first touch of memory costs more than most kernels, so growth is geometric by default: a sequence that gets one longer with
+    each run reallocates a logarithmic number of times. For one thread at a time; a `ScratchPool` gives each run its own.
     """
 
     __slots__ = ("_growth", "_handle", "_source", "address", "alignment", "buffer", "leased", "leases", "nbytes")
@@ -108,7 +118,7 @@ class Arena:
     def __init__(
         self, nbytes: int = 0, alignment: int = CACHE_LINE, growth: Growth = Growth.half, source: MemorySource | None = None
     ) -> None:
-        """`source` None: the system's memory."""
+        """`source` None means system memory."""
         self.alignment, self._growth, self._source = alignment, growth, source
         self.nbytes, self.leases, self.leased = 0, 0, False
         self._handle: Any = None
@@ -116,10 +126,10 @@ class Arena:
         self.reserve(nbytes)
 
     def reserve(self, nbytes: int, limit: int | None = None, enough: int | None = None) -> int:
-        """The address of at least `nbytes` bytes, which stay until the next call that asks for more than there are.
+        """Return the address of at least `nbytes` bytes, valid until a call requests more than there are.
 
-        Keeps to `limit` bytes where its way of growing would exceed it; `enough`: see `Growth.next`. Raises OutOfMemory, and
-        keeps what there is.
+        Allocates at most `limit` bytes, even if the growth strategy would take more; `Growth.next` explains `enough`. Raises
+        OutOfMemory and then keeps the buffer.
         """
         if nbytes > self.nbytes:
             wanted = self._growth.next(self.nbytes, nbytes, enough)
@@ -131,11 +141,11 @@ class Arena:
         return self.address
 
     def trim(self) -> None:
-        """Gives the memory back to where it came from; the next `reserve` takes fresh one."""
-        self._replace(aligned_bytes(0, self.alignment), None)
+        """Free the memory; the next `reserve` allocates again."""
+        self._replace(allocate_bytes(0, self.alignment), None)
 
     def view(self, offset: int, nbytes: int) -> Bytes:
-        """(nbytes,) of the buffer itself. Raises InvalidArgument where that is not inside."""
+        """Return a view of the buffer, shape (nbytes,). Raises InvalidArgument if it is out of bounds."""
         if not 0 <= offset <= offset + nbytes <= self.nbytes:
             raise InvalidArgument(f"bytes [{offset}, {offset + nbytes}) of an arena that has [0, {self.nbytes})")
         return self.buffer[offset : offset + nbytes]
@@ -150,14 +160,14 @@ class Arena:
         self._replace(*taken)
 
     def _take(self, nbytes: int) -> tuple[Bytes, Any]:
-        """A buffer, and the handle to free with it."""
+        """Allocate a buffer, and return it with the handle to free it by."""
         if self._source is None:
-            return aligned_bytes(nbytes, self.alignment), None
+            return allocate_bytes(nbytes, self.alignment), None
         handle = self._source.allocate(nbytes + self.alignment - 1)
         raw = np.frombuffer(handle, np.uint8)
         if len(raw) < nbytes + self.alignment - 1:
             raise OutOfMemory(f"{self._source!r} gave {len(raw):,} bytes for {nbytes + self.alignment - 1:,}")
-        return _aligned(raw, nbytes, self.alignment), handle
+        return _align(raw, nbytes, self.alignment), handle
 
     def _replace(self, buffer: Bytes, handle: Any) -> None:
         before, self._handle = self._handle, handle
@@ -172,10 +182,10 @@ class Arena:
 
 
 class PersistentArena:
-    """(nbytes,) writable bytes that keep their contents from run to run, zero at first and after `clear`."""
+    """Writable bytes, shape (nbytes,), that keep their contents between runs. They are zero at first and after `clear`."""
 
     def __init__(self, nbytes: int, alignment: int = CACHE_LINE) -> None:
-        self.buffer = aligned_bytes(nbytes, alignment, zeroed=True)
+        self.buffer = allocate_bytes(nbytes, alignment, zeroed=True)
         self.nbytes, self.address = nbytes, address_of(self.buffer)
 
     def clear(self) -> None:
@@ -184,10 +194,9 @@ class PersistentArena:
 
 
 class ConstantArena:
-    """Read-only bytes. Cold ones are read where they are; staged ones are copied by `hydrate`, once, when first needed.
+    """Read-only bytes. Cold ones are read where they are stored; staged ones are copied by `hydrate` on first use.
 
-    `hydrate` gets the writable bytes and fills them. Threads that come meanwhile wait; if it raises, the next call of
-    `buffer` tries again.
+    `hydrate` gets writable bytes and fills them, while other threads wait. If it raises, the next use of `buffer` tries again.
     """
 
     def __init__(self, nbytes: int, hydrate: Callable[[Bytes], None], alignment: int = CACHE_LINE) -> None:
@@ -198,18 +207,18 @@ class ConstantArena:
 
     @classmethod
     def cold(cls, stored: Bytes) -> "ConstantArena":
-        """Over bytes that are stored already, say in a mapped file: nothing is copied."""
+        """Return an arena over bytes that are already stored, for example in a mapped file. Copies nothing."""
         arena = cls(len(stored), lambda _: None)
         arena._buffer = _read_only(stored)
         return arena
 
     @property
     def buffer(self) -> Bytes:
-        """(nbytes,), read-only. Raises OutOfMemory, and what `hydrate` raises."""
+        """The bytes, shape (nbytes,), read-only. Raises OutOfMemory and the errors of `hydrate`."""
         if self._buffer is None:
             with self._hydrating:
                 if self._buffer is None:
-                    filled = aligned_bytes(self.nbytes, self._alignment)
+                    filled = allocate_bytes(self.nbytes, self._alignment)
                     self._hydrate(filled)
                     self._buffer = _read_only(filled)
         return self._buffer

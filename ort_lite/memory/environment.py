@@ -1,17 +1,17 @@
-"""Memory shared by sessions that ask for it (`session.use_env_allocators`): one scratch pool, from one allocator."""
+"""Scratch memory shared by sessions that request it (`session.use_env_allocators`): one pool, from one allocator."""
 
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.memory import locks
 from ort_lite.memory.arenas import Growth, MemorySource
-from ort_lite.memory.pool import A, Budget, ScratchPool
+from ort_lite.memory.pool import A, MemoryBudget, ScratchPool
 
 LIMIT_NAME = "max_mem of the environment's allocator"
 
 
 class Environment:
-    """Pools by the kind of arena, and the allocator that they take memory from. Thread-safe."""
+    """The pools by kind of arena, and the allocator that they use. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = locks.lock()
@@ -19,7 +19,7 @@ class Environment:
         self._forget()
 
     def pool(self, kind: type[A]) -> ScratchPool[A]:
-        """One for all sessions that are made from now on, until the allocator changes."""
+        """Return the pool that all sessions created from now on share, until the allocator changes."""
         with self._lock:
             if kind not in self._pools:
                 growth, source = self._growth, self._source
@@ -28,7 +28,7 @@ class Environment:
             return found
 
     def register(self, source: MemorySource | None, limit: int | None = None, growth: Growth = Growth.half) -> None:
-        """Sessions that are made later share scratch memory of `source` (None: the system's), `limit` bytes at most.
+        """Make later sessions share at most `limit` bytes of scratch memory from `source` (None: system memory).
 
         Raises InvalidArgument while another allocator is registered.
         """
@@ -41,15 +41,15 @@ class Environment:
             self._registered = True
 
     def unregister(self) -> None:
-        """Sessions that are made later share the system's memory; those that there are keep what they have."""
+        """Make later sessions share system memory again; existing sessions keep theirs."""
         with self._lock:
             self._forget()
 
     def _forget(self, source: MemorySource | None = None, limit: int | None = None, growth: Growth = Growth.half) -> None:
         self._registered = False
-        self._source, self._growth, self._budget = source, growth, Budget(limit, LIMIT_NAME)
+        self._source, self._growth, self._budget = source, growth, MemoryBudget(limit, LIMIT_NAME)
         self._pools: dict[type[Any], ScratchPool[Any]] = {}
 
 
 ENVIRONMENT = Environment()
-"""Of this process."""
+"""The environment of this process."""

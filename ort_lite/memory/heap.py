@@ -7,9 +7,9 @@ from functools import cache
 
 
 def give_back() -> None:
-    """Whole pages that nobody uses go back to the operating system, where the C library can do that: glibc's `malloc_trim`.
+    """Return unused pages to the operating system, if the C library can: `malloc_trim` of glibc.
 
-    Reading and packing weights leaves holes of many megabytes in the heap. Up to 2 ms, most often less than half of one.
+    Reading and packing weights leaves holes of many megabytes in the heap. Takes up to 2 ms, usually less than 0.5 ms.
     """
     trim = _trim()
     if trim is not None:

@@ -1,7 +1,7 @@
-"""Locks that the child of a fork finds free, whoever of its parent's threads held them: nobody there would release them.
+"""Locks that are free in a forked child, even if a thread of the parent, which does not exist there, held them.
 
-For state whose single steps are whole (a dict, a list), so that a thread which the fork took away in the middle leaves something
-usable. Where that is not so, whoever forks has to wait: `before=` of `os.register_at_fork` acquires.
+They suit state that each single step leaves consistent (a dict, a list), so that it stays usable if the fork happens between steps.
+Other state needs a fork to wait: acquire its lock in `before=` of `os.register_at_fork`.
 """
 
 import os
@@ -10,18 +10,18 @@ import weakref
 from typing import Any
 
 _ALL: "weakref.WeakSet[Any]" = weakref.WeakSet()
-"""Those of this process, as long as they live."""
+"""The live locks of this process."""
 
 
 def lock() -> threading.Lock:
-    """A new threading.Lock. 1 us."""
+    """Return a new threading.Lock. Takes 1 us."""
     made = threading.Lock()
     _ALL.add(made)
     return made
 
 
 def rlock() -> "threading.RLock":
-    """A new threading.RLock."""
+    """Return a new threading.RLock."""
     made = threading.RLock()
     _ALL.add(made)
     return made
@@ -29,7 +29,7 @@ def rlock() -> "threading.RLock":
 
 def _free_all() -> None:
     for each in list(_ALL):
-        each._at_fork_reinit()  # as the standard library's own locks are freed
+        each._at_fork_reinit()  # as the standard library does for its own locks
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""Scratch memory of the runs in flight: a pool gives each an arena of its own, within a budget that others may share."""
+"""Scratch memory of runs in flight: a pool gives each run its own arena, within a budget that other pools may share."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -11,22 +11,22 @@ from ort_lite.record import Record
 A = TypeVar("A", bound=Arena)
 
 
-class Budget:
-    """Bytes that may be held at once. Who changes `held` has the `lock`."""
+class MemoryBudget:
+    """A limit on the bytes held at once. Changing `held` requires the `lock`."""
 
     def __init__(self, limit: int | None = None, name: str = "the limit of the pool") -> None:
-        """`name` says in errors what to raise."""
+        """`name` tells users in error messages which limit to raise."""
         self.limit, self.name = limit, name
         self.held = 0
         self.lock = locks.lock()
 
     @property
     def room(self) -> int | None:
-        """Bytes left; None: no limit."""
+        """The number of bytes left; None without a limit."""
         return None if self.limit is None else max(0, self.limit - self.held)
 
     def take(self, nbytes: int, what: str) -> None:
-        """Takes bytes that stay. Raises OutOfMemory, and takes none."""
+        """Count bytes that stay allocated. Raises OutOfMemory, and then counts none."""
         with self.lock:
             if self.room is not None and nbytes > self.room:
                 raise self.refusal(nbytes, what)
@@ -42,8 +42,10 @@ class Budget:
 
 
 class PoolStatistics(Record):
-    """`bytes` held now and `in_use` by runs of them, `peak` ever held, `leases` given so far, `arenas` made: as many as there
-    were runs at once.
+    """Statistics of a pool.
+
+    `bytes` are held now, `in_use` of them by runs; `peak` is the most ever held. `leases` counts leases so far, `arenas` the arenas
+    created, which is the most runs in flight at once.
     """
 
     bytes: int
@@ -54,23 +56,23 @@ class PoolStatistics(Record):
 
 
 class ScratchPool(Generic[A]):
-    """One scratch arena for each run in flight: k runs hold k arenas, as large as the largest scratch they ran with.
+    """A pool with one scratch arena per run in flight. Each arena grows to the largest scratch it was used for.
 
-    `lease` and `release` may be called from any thread, and take no lock unless an arena is made or grows: list.pop
-    and list.append are atomic. The arena released last is leased first, while its bytes are still in a cache.
-    Several programs, and several sessions, may share a pool: nothing in scratch outlives a run.
+    Any thread may call `lease` and `release`. They lock only to create or grow an arena, since list.pop and list.append are atomic.
+    The last arena released is leased first, while its bytes are still in a cache. Programs and sessions may share a pool, since
+    nothing in scratch outlives a run.
     """
 
-    def __init__(self, make: Callable[[], A], budget: Budget | None = None) -> None:
-        """`make` gives empty arenas."""
-        self.budget = budget or Budget()
+    def __init__(self, make: Callable[[], A], budget: MemoryBudget | None = None) -> None:
+        """`make` creates an empty arena."""
+        self.budget = budget or MemoryBudget()
         self._make = make
         self._free: list[A] = []
         self._arenas: list[A] = []
         self._held = self._peak = self._largest = 0
 
     def lease(self, nbytes: int) -> A:
-        """An arena with at least `nbytes` bytes that nobody else has, until it is released. Raises OutOfMemory."""
+        """Return an arena with at least `nbytes` bytes for exclusive use until it is released. Raises OutOfMemory."""
         try:
             arena = self._free.pop()
         except IndexError:
@@ -83,19 +85,19 @@ class ScratchPool(Generic[A]):
         return arena
 
     def release(self, arena: A) -> None:
-        """Takes an arena back. Raises InvalidArgument if nobody has it: two runs would get the same bytes."""
+        """Take an arena back. Raises InvalidArgument unless it is leased: two runs would otherwise get the same bytes."""
         if not arena.leased:
             raise InvalidArgument("ScratchPool.release: this arena is not leased; expected one release for each lease")
         arena.leased = False
         self._free.append(arena)
 
     def trim(self) -> None:
-        """Gives the memory of all arenas that no run has back to the system."""
+        """Return the memory of all idle arenas to the system."""
         with self.budget.lock:
             self._trim()
 
     def statistics(self) -> PoolStatistics:
-        """O(arenas). While other threads lease, the numbers are those of some moment during the call."""
+        """Return the statistics. While other threads lease, they are those of some moment during the call. O(arenas)."""
         arenas = list(self._arenas)
         in_use = sum(arena.nbytes for arena in arenas if arena.leased)
         leases = sum(arena.leases for arena in arenas)
@@ -123,11 +125,11 @@ class ScratchPool(Generic[A]):
             with budget.lock:
                 before = arena.nbytes
                 if budget.room is not None and nbytes - before > budget.room:
-                    self._trim()  # arenas that are idle, perhaps too small for this run as well
+                    self._trim()  # frees idle arenas, which may be too small for this run too
                 room = budget.room
                 if room is not None and nbytes - before > room:
                     raise budget.refusal(nbytes, "scratch memory of a run")
-                # Only who sets a record takes more than was ever asked for: the next record may be near.
+                # Only the largest request so far allocates ahead: a slightly larger one may follow.
                 enough = self._largest if nbytes < self._largest else None
                 arena.reserve(nbytes, None if room is None else before + room, enough)
                 self._largest = max(self._largest, nbytes)
@@ -140,10 +142,10 @@ class ScratchPool(Generic[A]):
 
 
 class ReturningPool(ScratchPool[A]):
-    """A pool whose memory goes back to the system as soon as a run is done with it."""
+    """A pool that returns memory to the system as soon as a run releases it."""
 
     def release(self, arena: A) -> None:
-        """Take an arena back and, if the pool may not keep it, free it."""
+        """Take an arena back and free its memory."""
         if arena.leased:
             with self.budget.lock:
                 self._give_back(arena)

@@ -1,7 +1,7 @@
-"""Equal arrays are one array: constants and packed weights of sessions over one model, or over models with layers in common.
+"""Deduplication of equal arrays: constants and packed weights of sessions that share a model or some of its layers.
 
-Arrays are compared byte by byte, so it does not matter where they come from, and nobody can be given wrong ones. They are held
-weakly: an array goes with the last program that reads it. Processes of one host share large ones too, once they are told a folder.
+Arrays are compared byte by byte, so their origin does not matter and results are never wrong. References are weak: an array is
+freed with the last program that reads it. Processes on one host share large arrays too if they are given a common folder.
 """
 
 from typing import Any
@@ -16,14 +16,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[str, tuple[int, ...], bytes]
 
 SMALLEST = 4096
-"""Bytes below which sharing saves less than it costs."""
+"""The size in bytes below which sharing costs more than it saves."""
 LARGE = 1 << 20
-"""Bytes from which an array is worth a file."""
+"""The size in bytes from which an array gets a file."""
 _SAMPLE = 32
 
 
 class Shared:
-    """Arrays that are alive, by type, shape and a sample of their bytes. Thread-safe."""
+    """The live arrays, by type, shape and a sample of their bytes. Thread-safe."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[Key, Array] = WeakValueDictionary()
@@ -31,16 +31,17 @@ class Shared:
         self._folder: str | None = None
 
     def keep_in(self, folder: str | None) -> None:
-        """Arrays of LARGE bytes and more that come from now on are mapped from files of this folder, which exists and which nobody
-        else may write to; None: they are in this process's memory. Whoever names the folder deletes it: what is mapped stays.
+        """Map later arrays of LARGE bytes or more from files in this folder; None keeps them in the memory of this process.
+
+        The folder must exist and be writable for trusted users only. The caller deletes it; mapped arrays stay valid.
         """
         self._folder = folder
 
     def __call__(self, array: Array) -> Array:
-        """The array that was given first among those alive with these elements; this one if there is none.
+        """Return the live array with the same elements that came first, or `array` itself if it is new.
 
-        Nobody may write to it from now on. Microseconds, and a comparison at the speed of memory where it may be known. Arrays
-        that are small, not contiguous or of objects come back as they are.
+        The result must not be written to. Takes microseconds, plus a comparison at memory speed if the sample matches. Small,
+        non-contiguous and object arrays are returned unchanged.
         """
         if array.nbytes < SMALLEST or not array.flags.c_contiguous or array.dtype.hasobject:
             return array
@@ -58,9 +59,9 @@ class Shared:
     def _in_folder(self, array: Array) -> Array:
         if self._folder is None or array.nbytes < LARGE:
             return array
-        from ort_lite.memory.sharing_files import mapped
+        from ort_lite.memory.sharing_files import map_array
 
-        return mapped(array, self._folder)
+        return map_array(array, self._folder)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -72,4 +73,4 @@ def _sample(data: Array) -> bytes:
 
 
 shared = Shared()
-"""Of this process."""
+"""The arrays of this process."""

@@ -1,4 +1,4 @@
-"""Arrays in files of one folder, named by their bytes: what processes of one host map, they hold once."""
+"""Arrays in files of one folder, named by a hash of their bytes, so that processes on one host map the same memory."""
 
 import mmap
 import os
@@ -13,11 +13,11 @@ from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import equal
 
 
-def mapped(array: Array, folder: str) -> Array:
-    """An array with these elements that is mapped from a file of `folder`, which is written if no process has done so; read-only.
+def map_array(array: Array, folder: str) -> Array:
+    """Return an equal read-only array that is mapped from a file of `folder`, which is written if it does not exist.
 
-    O(bytes). What is found is compared, so that a damaged file gives nobody wrong weights: then it is the array itself. Raises OSError
-    where the folder takes no file.
+    The contents of an existing file are compared: if it is damaged, the result is `array` itself. O(bytes). Raises OSError if the
+    file cannot be written.
     """
     data = array.reshape(-1).view(np.uint8)
     path = Path(folder) / f"{blake2b(data.data, digest_size=20).hexdigest()}.weights"
@@ -31,7 +31,7 @@ def mapped(array: Array, folder: str) -> Array:
 
 
 def _write(data: Array, path: Path) -> None:
-    """All of it or nothing: whoever sees the file sees it whole; the first of several that are written stays, so that all map one."""
+    """Write the file atomically. If several processes write it, the first wins, so that all of them map the same one."""
     with tempfile.NamedTemporaryFile(dir=path.parent) as file:
         file.write(data.data)
         file.flush()

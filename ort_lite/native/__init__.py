@@ -1,4 +1,4 @@
-"""Compilation of Python functions to native code: `lang` (what kernels use), `spec`, `load`."""
+"""Compilation of Python functions to native code: `lang` (the kernel language), `spec` and `load`."""
 
 from typing import TYPE_CHECKING, Any
 

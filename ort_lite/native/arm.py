@@ -1,14 +1,14 @@
-"""The features of an AArch64 CPU, as Linux reports them, in LLVM's words: LLVM itself misses most of them.
+"""The features of an AArch64 CPU as Linux reports them, by LLVM's names: LLVM itself misses most of them.
 
-LLVM reads /proc/cpuinfo for CPUs that it knows by number, and knows few of the features; in a container or under emulation
-there may be nothing to read. The kernel's hardware capabilities are those that a program may use.
+LLVM reads /proc/cpuinfo, for CPUs whose number it knows, and recognizes few features; in a container or under emulation there may
+be nothing to read. The kernel's hardware capabilities are what a program may use.
 """
 
 import ctypes
 
 _HWCAP, _HWCAP2 = 16, 26  # entries of the auxiliary vector
 
-# LLVM's feature -> the bits of AT_HWCAP, then of AT_HWCAP2, that it takes (arch/arm64/include/uapi/asm/hwcap.h).
+# LLVM's feature -> the bits of AT_HWCAP, then of AT_HWCAP2, that it requires (arch/arm64/include/uapi/asm/hwcap.h).
 _FIRST = {
     "fp-armv8": 1 << 0,
     "neon": 1 << 1,
@@ -30,13 +30,13 @@ _SECOND = {"sve2": 1 << 1, "i8mm": 1 << 13, "bf16": 1 << 14}
 
 
 def capabilities() -> tuple[int, int]:
-    """AT_HWCAP and AT_HWCAP2 of this process."""
+    """Return AT_HWCAP and AT_HWCAP2 of this process."""
     ask = ctypes.CDLL(None).getauxval
     ask.restype, ask.argtypes = ctypes.c_ulong, (ctypes.c_ulong,)
     return ask(_HWCAP), ask(_HWCAP2)
 
 
 def features(first: int, second: int) -> str:
-    """LLVM's features, in order, that the words of capabilities hold: "+fp-armv8,+neon"."""
+    """Return LLVM's names, sorted, of the features in the two capability words: "+fp-armv8,+neon"."""
     words = (_FIRST, first), (_SECOND, second)
     return ",".join(sorted(f"+{name}" for table, word in words for name, bits in table.items() if word & bits == bits))

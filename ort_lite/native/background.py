@@ -1,7 +1,7 @@
-"""Kernels for sessions to come, compiled beside this one in a process of the lowest priority.
+"""Background compilation of kernels for later sessions, in a process of the lowest priority.
 
-What goes wrong there is logged: nobody waits for it. The process ends when nothing is wanted any more, or when this one does, however
-far it is: each kernel is in the cache as soon as it is compiled.
+Nothing waits for it, so errors are logged. The process ends when its queue is empty or when this process ends, wherever it is: each
+kernel is in the cache as soon as it is compiled.
 """
 
 import atexit
@@ -24,18 +24,18 @@ LOWEST = 19
 
 
 class _Patient(Worker):
-    """A worker for which nobody waits."""
+    """A worker that nothing waits for."""
 
     def _start(self) -> Process:
         process = super()._start()
         if hasattr(os, "setpriority") and isinstance(process, subprocess.Popen):
-            with suppress(OSError):  # it may be gone by now
+            with suppress(OSError):  # it may have ended
                 os.setpriority(os.PRIO_PROCESS, process.pid, LOWEST)
         return process
 
 
 class Background:
-    """A queue of kernels to compile, in order, and the thread that asks a worker for them."""
+    """A queue of kernels to compile, in order, and the thread that sends them to a worker."""
 
     def __init__(self) -> None:
         self.worker = _Patient()
@@ -49,7 +49,7 @@ class Background:
         self._ended = False
 
     def want(self, specs: Sequence[Spec], target: Target) -> None:
-        """Compiles what this process has not asked for before. Returns at once."""
+        """Compile the specs that this process has not requested before. Returns immediately."""
         keys = {key_of(spec, target): spec for spec in specs}
         with self._lock:
             if self._ended:
@@ -66,14 +66,14 @@ class Background:
                 log.warn(-1, describe(error))
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until all that was requested so far is done, at most `seconds`; return True if it is."""
+        """Wait until everything requested so far is compiled, at most `seconds`. Return True if it is."""
         thread = self._thread
         if thread is not None:
             thread.join(seconds)
         return self._thread is None
 
     def close(self) -> None:
-        """Ends the process, whatever it does, and forgets what was wanted. At exit."""
+        """Kill the process and clear the queue. Called at exit."""
         with self._lock:
             self._ended = True
             self._wanted.clear()
@@ -81,7 +81,7 @@ class Background:
         self.wait()
 
     def forget(self) -> None:
-        """Reset a forked child: thread and process are the parent's."""
+        """Reset the state in a forked child: thread and process belong to the parent."""
         self.worker.forget()
         self._begin()
 
@@ -96,13 +96,13 @@ class Background:
                 spec, target = self._wanted.pop(key)
             try:
                 self._one(key, spec, target)
-            except Exception as error:  # noqa: BLE001  nobody waits for it
+            except Exception as error:  # noqa: BLE001  nothing waits for the result
                 if not self._ended:
                     log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {describe(error)}")
 
     def _one(self, key: str, spec: Spec, target: Target) -> None:
         folder = cache.directory()
-        if cache.read(folder, key) is not None or not cache.can_be_made(folder):
+        if cache.read(folder, key) is not None or not cache.make_folder(folder):
             return
         kind, answer = self.worker.ask((key, pickle.dumps(spec), target))
         if kind != "object":

@@ -1,4 +1,4 @@
-"""The names of `llvm.py` over llvmlite's documented bindings, for releases of llvmlite that `llvm.py` has no declarations for."""
+"""The interface of `llvm.py`, built on llvmlite's documented bindings, for releases that `llvm.py` has no declarations for."""
 
 from collections.abc import Iterable
 
@@ -21,15 +21,15 @@ def host_cpu_name() -> str:
 
 
 def host_cpu_features() -> str:
-    """Return all features that LLVM knows of this kind of CPU, sorted by name: "+avx,-avx512f"."""
+    """Return all features that LLVM knows for this kind of CPU, sorted by name: "+avx,-avx512f"."""
     features: str = llvm.get_host_cpu_features().flatten()
     return features
 
 
-class Module:
-    """A module and its machine, in a context of its own.
+class BindingModule:
+    """A module and its target machine, in a context of its own.
 
-    Raises RuntimeError with LLVM's message where the text is no module, or a value is used where it is not defined.
+    Raises RuntimeError with LLVM's message if the text is not a module or uses a value before its definition.
     """
 
     def __init__(self, text: str, triple: str, cpu: str, features: str) -> None:
@@ -41,7 +41,7 @@ class Module:
         self._module.verify()
 
     def optimise(self) -> None:
-        """Run LLVM's passes of level 3 for the machine."""
+        """Run LLVM's level 3 passes for the machine."""
         builder = llvm.create_pass_builder(self._machine, llvm.create_pipeline_tuning_options(speed_level=3))
         builder.getModulePassManager().run(self._module, builder)
 
@@ -58,26 +58,26 @@ class Module:
     def __str__(self) -> str:
         return str(self._module)
 
-    def __enter__(self) -> "Module":
+    def __enter__(self) -> "BindingModule":
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the module and its machine to llvmlite, which frees them with their last reference."""
+        """Do nothing: llvmlite frees the module and its machine with their last reference."""
 
 
-class Engine:
-    """The owner of executable memory, which lives as long as the process. Not thread-safe."""
+class BindingEngine:
+    """An owner of executable memory, which lives as long as the process. Not thread-safe."""
 
     def __init__(self) -> None:
         if not llvm.address_of_symbol("expf"):
             llvm.load_library_permanently("libm.so.6")
         triple = llvm.get_process_triple()
         machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
-        own_memory_manager = triple.startswith(("aarch64", "arm64"))  # LLVM's own places code too far apart there
+        own_memory_manager = triple.startswith(("aarch64", "arm64"))  # LLVM's default places code too far apart there
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=own_memory_manager)
 
     def add(self, objects: Iterable[bytes]) -> None:
-        """Link object files, after which their symbols have addresses."""
+        """Link object files, which gives their symbols addresses."""
         for data in objects:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
@@ -86,3 +86,7 @@ class Engine:
         """Return the address of a function in an object that was added."""
         address: int = self._engine.get_function_address(symbol)
         return address
+
+
+Module, Engine = BindingModule, BindingEngine
+"""The names that `llvm.py` uses."""

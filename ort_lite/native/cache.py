@@ -1,8 +1,8 @@
-"""Object code on disk: one file a key, checked when read. Several processes may use one folder at once.
+"""The on-disk cache of object code: one file per key, verified when read. Several processes may use a folder at once.
 
-`$ORT_LITE_CACHE_DIR`, else `$XDG_CACHE_HOME/ort-lite/kernels`, else `~/.cache/ort-lite/kernels`. Everything in it can be
-deleted at any time. Whoever can write there can run code as its user: what others own or could have written to is not used
-(`private.py`). A folder that cannot be used costs each process the time to compile, and a warning, once.
+The folder is `$ORT_LITE_CACHE_DIR`, else `$XDG_CACHE_HOME/ort-lite/kernels`, else `~/.cache/ort-lite/kernels`. Its contents can be
+deleted at any time. Whoever can write to it can run code as its user, so files that others own or could have written are ignored
+(`private.py`). An unusable folder costs each process the time to compile, and causes one warning.
 """
 
 import os
@@ -16,29 +16,29 @@ from ort_lite.native.digest import SIZE, digest
 
 _MAGIC = b"ort-lite object 1\n"
 MOST_BYTES = 1 << 28
-"""Size limit of an object. Kernels have a few kilobytes."""
+"""The largest size of an object. Kernels have a few kilobytes."""
 DAY = 86400.0
-"""In seconds."""
+"""A day in seconds."""
 _ADVICE = "name a folder of your own in ORT_LITE_CACHE_DIR"
 
 
 def directory() -> str:
-    """Return the folder of cached objects; "" if there is no home to keep them in."""
+    """Return the folder of cached objects; "" if there is no home folder."""
     override = os.environ.get("ORT_LITE_CACHE_DIR")
     if override:
         return override
     base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):  # which its specification calls invalid
+    if not os.path.isabs(base):  # invalid according to its specification
         base = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "ort-lite", "kernels") if os.path.isabs(base) else ""
 
 
 def read(folder: str, key: str) -> bytes | None:
-    """The object of a key; None if there is none, or none that is intact and nobody else's.
+    """Return the object of a key; None if it is missing, damaged, or could have been written by another user.
 
-    Its time of change becomes that of its last use, to within a day: times of access are not kept everywhere.
+    Updates the file's modification time to the last use, to within a day, because not every system keeps access times.
     """
-    if not _may_be_used(folder):
+    if not _is_trusted(folder):
         return None
     path = os.path.join(folder, key)
     try:
@@ -52,8 +52,8 @@ def read(folder: str, key: str) -> bytes | None:
             return None
         data = os.read(file, found.st_size) if found.st_size <= MOST_BYTES else b""
         if found.st_mtime < time() - DAY:
-            with suppress(OSError):  # one that can only be read
-                os.utime(path)  # Windows takes no descriptor
+            with suppress(OSError):  # it may be read-only
+                os.utime(path)  # Windows does not accept a descriptor
     except OSError:
         return None
     finally:
@@ -62,7 +62,7 @@ def read(folder: str, key: str) -> bytes | None:
 
 
 def state(folder: str) -> int:
-    """Another number when something has been written meanwhile: a look into the folder is worth it."""
+    """Return a number that changes when something is written to the folder, which tells if it is worth searching."""
     try:
         return os.stat(folder).st_mtime_ns
     except OSError:
@@ -70,17 +70,17 @@ def state(folder: str) -> int:
 
 
 def body_of(key: str, data: bytes) -> bytes | None:
-    """The object in the file of a key; None if it is not what was written."""
+    """Return the object in the file of a key; None if it is not what was written."""
     start = len(_MAGIC) + SIZE
     body = data[start:]
     return body if data[:start] == _MAGIC + _digest(key, body) else None
 
 
 def write(folder: str, key: str, body: bytes) -> bool:
-    """Keeps an object. False if the folder cannot be written: then the next process compiles again, and a warning says so."""
-    import tempfile  # 8 ms that a process does without if it only reads
+    """Store an object. If the folder is not writable, log a warning and return False; the next process then compiles again."""
+    import tempfile  # takes 8 ms, which a process that only reads saves
 
-    if not can_be_made(folder):
+    if not make_folder(folder):
         return False
     temporary = None
     try:
@@ -92,31 +92,31 @@ def write(folder: str, key: str, body: bytes) -> bool:
         if temporary is not None:
             with suppress(OSError):
                 os.unlink(temporary)
-        _say(_not_kept(folder, error))
+        _say(_folder_problem(folder, error))
         return False
     return True
 
 
-def can_be_made(folder: str) -> bool:
-    """True once the folder is there and private."""
+def make_folder(folder: str) -> bool:
+    """Create the folder if needed. Return True if it exists and is private."""
     if not folder:
         _say(f"there is no home folder to keep compiled kernels in, so that every process compiles them again: {_ADVICE}")
         return False
     try:
         private.make(folder)
     except OSError as error:
-        _say(_not_kept(folder, error))
+        _say(_folder_problem(folder, error))
         return False
-    return _may_be_used(folder)
+    return _is_trusted(folder)
 
 
-def _not_kept(folder: str, error: OSError) -> str:
+def _folder_problem(folder: str, error: OSError) -> str:
     why = error.strerror or type(error).__name__
     return f"{folder}: {why}; compiled kernels are not kept there, so that every process compiles them again: {_ADVICE}"
 
 
-def _may_be_used(folder: str) -> bool:
-    """False, with a warning, for a folder that somebody else could have written to. True for one that is not there."""
+def _is_trusted(folder: str) -> bool:
+    """Return True unless another user could have written to the folder, which logs a warning. True if it does not exist."""
     try:
         state = os.stat(folder)
     except OSError:
@@ -129,7 +129,7 @@ def _may_be_used(folder: str) -> bool:
 
 @cache
 def _trouble(folder: str, *_state: int) -> str:
-    """Describe a problem of the folder, or of one on the way to it; looked at once a process."""
+    """Describe a problem of the folder or of one of its parents, once per process; "" if there is none."""
     return private.trouble(folder)
 
 
@@ -137,7 +137,7 @@ _said: dict[str, object] = {}
 
 
 def _say(text: str) -> None:
-    """Once a process, whatever number of threads find it out."""
+    """Log a warning once per process, from whichever thread finds the problem first."""
     here = object()
     if _said.setdefault(text, here) is here:
         log.logger().warning("%s", text)

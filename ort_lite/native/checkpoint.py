@@ -1,8 +1,8 @@
 """Checkpoints: the points at which the creation of a session can end early.
 
-Code that creates a session calls `checkpoint()` between two pieces of work: nodes, tensors, calls of a provider. The check of the
-thread raises there if the load was cancelled or the creation timeout has passed. Providers and transforms whose own work takes long
-call it too. Outside of a creation it does nothing. 50 ns.
+Code that creates a session calls `checkpoint()` between units of work: nodes, tensors, calls of a provider. The check of the
+current thread raises there if the load was cancelled or the creation timeout has passed. Providers and transforms whose work takes
+long call it too. Outside of session creation it does nothing. 50 ns.
 """
 
 import threading
@@ -10,34 +10,37 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Check = Callable[[str], None]
-"""Called with the name of the current stage. Raises if the work must end."""
+"""A function that takes the name of the current stage and raises if the work must end."""
 
 
-class _Current(threading.local):
+class _CurrentCheck(threading.local):
     check: Check | None = None
     stage: str = ""
 
 
-_CURRENT = _Current()
+_CURRENT = _CurrentCheck()
 
 
 def checkpoint() -> None:
-    """Raise what the check of this thread raises: ModelLoadCanceled or DeadlineExceeded."""
+    """Run the check of this thread, which may raise ModelLoadCanceled or DeadlineExceeded."""
     check = _CURRENT.check
     if check is not None:
         check(_CURRENT.stage)
 
 
 def begin_stage(stage: str) -> None:
-    """Name the work that follows, for messages. This is a checkpoint too."""
+    """Set the name of the stage, for messages. Also a checkpoint."""
     if _CURRENT.check is not None:
         _CURRENT.stage = stage
         checkpoint()
 
 
 @contextmanager
-def checked_by(check: Check) -> Iterator[None]:
-    """Make `check` the check of this thread inside the block. An outer one still holds: a provider may create a session of its own."""
+def use_check(check: Check) -> Iterator[None]:
+    """Use `check` as the check of this thread within the block.
+
+    An outer check stays in effect, since a provider may create a session of its own.
+    """
     outer, stage = _CURRENT.check, _CURRENT.stage
     _CURRENT.check = check if outer is None else _both(outer, stage, check)
     try:

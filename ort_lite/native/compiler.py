@@ -1,7 +1,7 @@
-"""Spec -> relocatable object code. It alone imports what imports numba; a warm process never imports this one.
+"""Compilation of a spec to relocatable object code. It needs numba, so a warm process never imports this module.
 
-Numba types and lowers each function; everything below LLVM IR is done here: helpers are linked unoptimised, all
-symbols but the entry become internal, and one pass pipeline for the target runs over the whole.
+Numba types and lowers each function. Everything below LLVM IR happens here: helpers are linked unoptimised, all symbols except the
+entry become internal, and one pass pipeline for the target runs over the whole module.
 """
 
 from functools import cache
@@ -11,9 +11,9 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from ort_lite import log
 from ort_lite.errors import KernelCompileError
-from ort_lite.native.compilers import llvm, unverified
+from ort_lite.native.compilers import llvm, unknown_release
 from ort_lite.native.cpu import Target
-from ort_lite.native.spec import Spec, compiled_for
+from ort_lite.native.spec import Spec, target_of
 from ort_lite.native.translator import Translator
 from ort_lite.record import Record
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Written(Record):
-    """A spec as LLVM's text, not optimised, and what LLVM is to make it for."""
+    """A spec as unoptimised LLVM text, with the target to compile it for."""
 
     name: str
     text: str
     target: Target
 
     def module(self) -> "Module":
-        """Return the module, optimised, for the caller to close. Raises KernelCompileError."""
+        """Return the optimised module, which the caller closes. Raises KernelCompileError."""
         try:
             module: Module = llvm().Module(self.text, self.target.triple, self.target.tuning, self.target.features)
         except RuntimeError as error:
@@ -44,18 +44,21 @@ class Written(Record):
 
 
 def write(spec: Spec, target: Target, symbol: str) -> Written:
-    """Numba's part of compiling; one thread at a time. Of the target it uses what the spec's key names. Raises KernelCompileError."""
-    target = compiled_for(spec, target)
+    """Run Numba's part of the compilation, on one thread at a time. Raises KernelCompileError.
+
+    Uses only the parts of the target that the spec's key depends on.
+    """
+    target = target_of(spec, target)
     with global_compiler_lock:
         short = None
-        if not unverified():
+        if not unknown_release():
             try:
                 return Written(spec.name, _lean(target).text(spec, symbol), target)
-            except Exception as error:  # noqa: BLE001  all of numba may compile it, or says what is wrong
+            except Exception as error:  # noqa: BLE001  all of numba may compile it, or has a better error
                 short = error
         try:
             text = _plain(target).text(spec, symbol)
-        except Exception as error:  # whatever numba or an emitter raises, it is about this kernel
+        except Exception as error:  # any error of numba or an emitter is about this kernel
             source = f"\n{spec.source[1]}" if spec.source else ""
             raise KernelCompileError(f"kernel {spec.name}: {type(error).__name__}: {error}{source}") from error
     if short is not None:

@@ -1,4 +1,4 @@
-"""The installed compilers, Numba and llvmlite, and the switch for the shortcuts through their private parts. Imports neither."""
+"""The installed compilers, Numba and llvmlite, and the switch for shortcuts through their private parts. Imports neither."""
 
 import os
 import sys
@@ -10,17 +10,19 @@ from types import ModuleType
 from ort_lite import log
 
 COMPILERS = ("llvmlite-0.50.0.dist-info", "numba-0.68.1.dist-info")
-"""Whose objects a process takes that has no compiler; one that has a compiler takes those of the versions that it has."""
+"""The versions whose objects a process without a compiler uses. With a compiler, its versions count."""
 VERIFIED = {"llvmlite": "0.50", "numba": "0.68"}
-"""The releases whose private parts `frontend.py`, `writing.py` and `llvm.py` know. With any other release, kernels are compiled
-without these files: by what `translator.py`, `libraries.py` and `binding.py` use, which changes seldom.
+"""The releases whose private parts `frontend.py`, `writing.py` and `llvm.py` rely on.
+
+With any other release, kernels are compiled without these files, through the more stable parts that `translator.py`, `libraries.py`
+and `binding.py` use.
 """
 
 
 def compilers(folders: Sequence[str]) -> tuple[str, ...]:
-    """The versions of COMPILERS that Python would import from these folders; COMPILERS where it would not find both.
+    """Return the versions of COMPILERS that Python would import from these folders; COMPILERS unless it finds both.
 
-    From the names of dist-info folders: importing numba, or importlib.metadata, would take longer than all else.
+    Reads the names of dist-info folders: importing numba or importlib.metadata would take longer than everything else.
     """
     found = []
     for name in COMPILERS:
@@ -35,8 +37,8 @@ def compilers(folders: Sequence[str]) -> tuple[str, ...]:
 
 
 @cache
-def unverified() -> str:
-    """Name the compiler whose release is not VERIFIED, such as "numba 0.70.1"; "" where the shortcuts apply."""
+def unknown_release() -> str:
+    """Return the compiler whose release is not VERIFIED, such as "numba 0.70.1"; "" if shortcuts can be used."""
     for name in compilers(tuple(sys.path)):
         package, _, version = name.removesuffix(".dist-info").partition("-")
         if not version.startswith(VERIFIED[package] + "."):
@@ -45,17 +47,17 @@ def unverified() -> str:
 
 
 @cache
-def warn_if_unverified() -> None:
-    """Log a warning, once a process, if kernels have to be compiled without shortcuts."""
-    if name := unverified():
+def warn_of_unknown_release() -> None:
+    """Log a warning, once per process, if kernels have to be compiled without shortcuts."""
+    if name := unknown_release():
         known = " and ".join(f"{package} {release}" for package, release in reversed(VERIFIED.items()))
         effect = "once compiled, they run as fast and stay in the cache"
         log.warn(-1, f"{name} is installed: kernels compile more slowly than with {known}; {effect}")
 
 
 def llvm() -> ModuleType:
-    """The module that calls LLVM: declarations of our own for a verified llvmlite, else llvmlite's bindings."""
-    if unverified():
+    """Return the module that calls LLVM: `llvm.py` for a verified llvmlite, else `binding.py`."""
+    if unknown_release():
         from ort_lite.native import binding
 
         return binding

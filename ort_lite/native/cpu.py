@@ -1,9 +1,9 @@
-"""Targets that code is compiled for: this machine, or one with fewer features, by name. Imports no compiler.
+"""Compilation targets: this machine, or a named one with fewer features. Imports no compiler.
 
-A target is a set of features: those of a level, which compilers of C know by the same names, and some beyond it. A kernel is
-compiled for the level, and of what is beyond it for that alone which it names (`Target.narrowed`): machines that differ in the rest
-share its object, so that few objects serve all. How instructions are ordered and chosen among equals, LLVM's "tuning", is the same
-for all targets of an architecture, whatever CPU they are named after: what was measured on one machine is what another one runs.
+A target is a set of features: those of a level, by the names that C compilers use, and some beyond it. A kernel is compiled for the
+level plus only those other features that it names (`Target.narrow`), so machines that differ in the rest share its object and a few
+objects serve all. LLVM's "tuning", which orders instructions and chooses among equivalent ones, is the same for all targets of an
+architecture: what was measured on one machine is what another one runs.
 """
 
 import os
@@ -18,11 +18,11 @@ from ort_lite.record import Record
 
 _LINUX = "{}-unknown-linux-gnu"
 _TUNINGS = {"x86_64": "x86-64"}
-"""By architecture: LLVM's name of the CPU to tune for, which has the features that all machines of it have."""
+"""LLVM's name of the CPU to tune for, by architecture. All machines of the architecture have its features."""
 
 
 class Target(Record):
-    """A compilation target: LLVM triple, a name for messages, and LLVM's features ("+avx,+avx2")."""
+    """A compilation target: an LLVM triple, a name for messages, and LLVM features ("+avx,+avx2")."""
 
     triple: str
     name: str
@@ -39,56 +39,56 @@ class Target(Record):
         return _TUNINGS.get(self.architecture, "generic")
 
     def has(self, names: str) -> bool:
-        """True if every feature of the comma-separated `names` is present; "|" separates alternatives."""
+        """Return True if all of the comma-separated features are present; "|" separates alternatives."""
         return _has(self.features, names)
 
-    def narrowed(self, needs: Iterable[str]) -> "Target":
-        """This target's level, with what code names beyond it: of each of `needs` the first alternative that is there."""
-        return _narrowed(self, tuple(needs))
+    def narrow(self, needs: Iterable[str]) -> "Target":
+        """Return this target's level plus, for each of `needs`, the first alternative that is present."""
+        return _narrow(self, tuple(needs))
 
     def runs_on(self, machine: "Target") -> bool:
-        """True if the machine has the architecture and all features of this target."""
+        """Return True if the machine has the architecture and all features of this target."""
         wanted = (name[1:] for name in self.features.split(",") if name.startswith("+"))
         return self.architecture == machine.architecture and machine.has(",".join(wanted))
 
     @property
     def vector_bytes(self) -> int:
-        """Width of the widest vector register that arithmetic should use: 16, 32 or 64."""
+        """The width in bytes of the widest vector register that arithmetic should use: 16, 32 or 64."""
         if self.has("avx512f"):
             return 64
         return 32 if self.has("avx") else 16
 
     @property
     def vector_registers(self) -> int:
-        """Number of vector registers."""
+        """The number of vector registers."""
         return 32 if self.has("avx512f") or self.has("neon") else 16
 
     @property
     def has_fma(self) -> bool:
-        """Fused multiply-add in vector registers."""
+        """True if there is fused multiply-add in vector registers."""
         return self.has("fma") or self.has("neon")
 
     @property
     def has_vnni(self) -> bool:
-        """vpdpbusd at the full vector width."""
+        """True if there is vpdpbusd at the full vector width."""
         return self.has("avx512vnni") or (self.has("avxvnni") and not self.has("avx512f"))
 
     @property
     def has_byte_products(self) -> bool:
-        """Products of bytes, four by four, summed in 32 bits, at the full vector width."""
+        """True if there are instructions that sum four products of bytes in 32 bits, at the full vector width."""
         return self.has_vnni or self.has("neon,dotprod")
 
 
 @cache
 def _has(features: str, names: str) -> bool:
-    """See `Target.has`, which lowering asks for every kernel."""
+    """Cache the result of `Target.has`, which lowering calls for every kernel."""
     present = frozenset(features.split(","))
     return any(all("+" + name in present for name in way.split(",") if name) for way in names.split("|"))
 
 
 @cache
-def _narrowed(target: Target, needs: tuple[str, ...]) -> Target:
-    """See `Target.narrowed`. A target of another architecture, or with less than any level, stays as it is."""
+def _narrow(target: Target, needs: tuple[str, ...]) -> Target:
+    """Cache the result of `Target.narrow`. A target of another architecture, or below all levels, is unchanged."""
     levels = _LEVELS.get(target.architecture, {})
     level = next((name for name, own in levels.items() if target.has(own)), None)
     if level is None:
@@ -96,17 +96,17 @@ def _narrowed(target: Target, needs: tuple[str, ...]) -> Target:
     own = levels[level].split(",")
     ways = (next((way for way in names.split("|") if target.has(way)), "") for names in needs)
     beyond = sorted({name for way in ways for name in way.split(",") if name} - set(own))
-    return Target(target.triple, "+".join([level, *beyond]), _joined(" ".join([*own, *beyond])))
+    return Target(target.triple, "+".join([level, *beyond]), _join(" ".join([*own, *beyond])))
 
 
 @cache
 def host() -> Target:
-    """This machine."""
-    return _seen()
+    """Return this machine."""
+    return _detect()
 
 
-def _seen() -> Target:
-    """Detect this machine. On Linux its processor and the system say what it is, and no compiler need be installed."""
+def _detect() -> Target:
+    """Detect this machine. On Linux, the processor and the system report what it is, so no compiler is needed."""
     architecture = os.uname().machine if sys.platform == "linux" else ""
     if architecture == "x86_64":
         leaf, saved = x86.processor()
@@ -121,8 +121,9 @@ def _seen() -> Target:
 
 
 def _of_whole_levels(leaf: x86.Leaf, saved: int) -> str:
-    """Wide registers are used where all of the level is there that brings them: an early processor, or one of which a virtual machine
-    hides something, is one of the level below.
+    """Return the features, without wide registers unless the level that introduces them is complete.
+
+    An early processor, or a virtual machine that hides some features, therefore has the level below.
     """
     found = x86.features(leaf, saved)
     for level, state in (("x86-64-v4", x86.AVX_STATE), ("x86-64-v3", x86.SSE_STATE)):
@@ -131,7 +132,7 @@ def _of_whole_levels(leaf: x86.Leaf, saved: int) -> str:
     return found
 
 
-# Of each level of x86-64 (its psABI), and of CPUs, what arithmetic can use.
+# The features that arithmetic can use, for each level of x86-64 (its psABI) and for CPUs.
 _V2 = "sse2 sse3 ssse3 sse4.1 sse4.2 popcnt"
 _V3 = f"{_V2} avx avx2 fma f16c bmi bmi2 lzcnt movbe"
 _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
@@ -163,34 +164,34 @@ _LEVELS = {
     "x86_64": {name: _X86_64[name].replace(" ", ",") for name in ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")},
     "aarch64": {"aarch64": _ARMV8.replace(" ", ",")},
 }
-"""By architecture: the features of each level, the highest level first."""
+"""The features of each level by architecture, the highest level first."""
 NAMES = ("host", *_X86_64, *_AARCH64)
 
 
 @cache
-def named(name: str) -> Target:
-    """The target of a name in NAMES, whether or not it runs here. Raises InvalidArgument for others."""
+def parse_target(name: str) -> Target:
+    """Return the target of a name in NAMES, even if it does not run here. Raises InvalidArgument for other names."""
     if name == "host":
         return host()
     if name in _X86_64:
-        return Target(_LINUX.format("x86_64"), name, _joined(_X86_64[name]))
+        return Target(_LINUX.format("x86_64"), name, _join(_X86_64[name]))
     if name in _AARCH64:
-        return Target(_LINUX.format("aarch64"), name, _joined(_AARCH64[name]))
+        return Target(_LINUX.format("aarch64"), name, _join(_AARCH64[name]))
     raise InvalidArgument(f"target {name!r}: expected one of {', '.join(NAMES)}")
 
 
 @cache
 def runnable(name: str) -> Target:
-    """Return a target by name. Raises InvalidArgument, which names those that run here, for one that does not."""
+    """Return a target by name. Raises InvalidArgument, listing those that run here, for one that does not."""
     machine = host()
     if name == "host":
         return machine
-    here = [other for other in NAMES if named(other).runs_on(machine)]
+    here = [other for other in NAMES if parse_target(other).runs_on(machine)]
     if name not in here:
         problem = f"this machine, {machine.name}, does not run it" if name in NAMES else "unknown"
         raise InvalidArgument(f"target {name!r}: {problem}; {', '.join(here)} run here")
-    return named(name).replace(triple=machine.triple)
+    return parse_target(name).replace(triple=machine.triple)
 
 
-def _joined(features: str) -> str:
+def _join(features: str) -> str:
     return ",".join("+" + name for name in features.split())

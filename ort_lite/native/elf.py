@@ -1,8 +1,8 @@
-"""Relocatable ELF objects: what is in one, checked, and where the contents of several go in memory. Touches no memory but the file's.
+"""Parsing of relocatable ELF objects, with checks, and their layout in memory. Accesses only the bytes of the file.
 
-Objects are those of the compiler, for x86-64 and AArch64: code and constants, which reach each other by absolute addresses of 64
-bits ("large code model"), so that they may lie anywhere. A digest says that an object is the compiler's; still every number in it
-is compared with what it counts in, so that a broken one is an error and no crash. Spec: System V ABI, chapter 4, and its
+Objects come from the compiler, for x86-64 and AArch64. Code and constants refer to each other by absolute 64-bit addresses ("large
+code model"), so they can be placed anywhere. A digest shows that an object is the compiler's; even so, every number in it is
+checked against its bounds, so that a broken object causes an error instead of a crash. Spec: System V ABI, chapter 4, and its
 supplements for AMD64 and AArch64.
 """
 
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 X86_64, AARCH64 = 62, 183  # machines
 ABSOLUTE = {1, 257}  # R_X86_64_64, R_AARCH64_ABS64: an address of 8 bytes
-# R_AARCH64_MOVW_UABS_G0_NC, G1_NC, G2_NC, G3: an instruction takes 16 bits from here on.
+# R_AARCH64_MOVW_UABS_G0_NC, G1_NC, G2_NC, G3: the first of the 16 bits that an instruction encodes.
 HALVES = {264: 0, 266: 16, 268: 32, 269: 48}
 BRANCHES = {282, 283}  # R_AARCH64_JUMP26, CALL26: a branch over at most 128 MB
-VENEER = 16  # bytes of code that reaches any address on behalf of branches
+VENEER = 16  # bytes of code that jumps to any address, as a target for branches
 
 KINDS = {X86_64: ABSOLUTE & {1}, AARCH64: ABSOLUTE & {257} | HALVES.keys() | BRANCHES}
-_MOST_ALIGNED = 4096  # no page is smaller
-_LINE = 64  # sections begin where a cache line does: loops lie alike in every process
+_MOST_ALIGNED = 4096  # the smallest page size
+_LINE = 64  # aligns sections to cache lines, so that loops have the same alignment in all processes
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -27,17 +27,17 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _IDENTITY = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE = 1
-_PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # types of section
+_PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # section types
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
 _UNDEFINED, _GLOBAL = 0, 1
 
 
 class BrokenObject(Exception):
-    """An object file that the compiler cannot have made."""
+    """The object file cannot be the compiler's output."""
 
 
 class Piece(NamedTuple):
-    """A section that memory holds."""
+    """A section that is loaded into memory."""
 
     data: memoryview
     alignment: int
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 class Relocation(NamedTuple):
-    """A relocation: where an address goes, its form, and its target, in the object or a function outside."""
+    """A relocation: where an address goes, its encoding, and its target, either in the object or an external function."""
 
     piece: int
     offset: int
@@ -61,7 +61,7 @@ class Relocation(NamedTuple):
 
 
 class Object(NamedTuple):
-    """The linked parts of an object file; `entry` is its one visible function."""
+    """The loadable parts of an object file; `entry` is its only visible function."""
 
     pieces: list[Piece]
     relocations: list[Relocation]
@@ -82,7 +82,7 @@ class _Section(NamedTuple):
 
 
 def parse(data: bytes, machine: int, entry: str) -> Object:
-    """An object file for that machine which defines the function `entry`. O(size). Raises BrokenObject."""
+    """Parse an object file for `machine` that defines the function `entry`. O(size). Raises BrokenObject."""
     sections, names = _sections(data, machine)
     numbers = [k for k, section in enumerate(sections) if _is_held(section, names)]
     pieces = [_piece(data, sections[number]) for number in numbers]
@@ -102,7 +102,7 @@ def _check(holds: bool, problem: str) -> None:
 
 
 def _sections(data: bytes, machine: int) -> tuple[list[_Section], bytes]:
-    """All of them, and their names."""
+    """Return all sections, and the table of their names."""
     _check(len(data) >= _HEADER.size, f"{len(data)} bytes are no object file")
     identity, kind, found, *_, start, _, _, _, _, size, count, names = _HEADER.unpack_from(data)
     _check(identity.startswith(_IDENTITY) and kind == _RELOCATABLE, "no relocatable object file of 64 bits")
@@ -117,8 +117,9 @@ def _sections(data: bytes, machine: int) -> tuple[list[_Section], bytes]:
 
 
 def _is_held(section: _Section, names: bytes) -> bool:
-    """True if memory holds the section. It does without tables that say how to leave a function other than by its end: kernels
-    throw nothing, and what they call is C.
+    """Return True if the section is loaded into memory.
+
+    Unwind tables are not: kernels throw no exceptions, and they only call C.
     """
     return bool(section.flags & _ALLOC and section.size and not names.startswith(b".eh_frame\0", section.name))
 
@@ -127,12 +128,12 @@ def _piece(data: bytes, section: _Section) -> Piece:
     _check(section.kind == _PROGBITS, f"a section of type {section.kind} in memory, expected {_PROGBITS}")
     _check(not section.flags & _WRITE, "a section that is written to: kernels keep no state")
     body = memoryview(data)[section.offset : section.offset + section.size]
-    found = checked_piece(body, max(section.alignment, 1), bool(section.flags & _EXECUTE))
+    found = make_piece(body, max(section.alignment, 1), bool(section.flags & _EXECUTE))
     return found._replace(alignment=max(found.alignment, _LINE))
 
 
-def checked_place(pieces: Sequence[Piece], piece: int, offset: int) -> Place:
-    """Raises BrokenObject for what is in no piece, or outside of it."""
+def make_place(pieces: Sequence[Piece], piece: int, offset: int) -> Place:
+    """Return a place in a piece. Raises BrokenObject if it is out of bounds."""
     if piece >= len(pieces):
         raise BrokenObject(f"section {piece} of {len(pieces)}")
     size = len(pieces[piece].data)
@@ -142,14 +143,14 @@ def checked_place(pieces: Sequence[Piece], piece: int, offset: int) -> Place:
 
 
 def check_entry(pieces: Sequence[Piece], found: Place) -> Place:
-    """Return the offset of a function. Raises BrokenObject if there is no code."""
+    """Return the place of a function. Raises BrokenObject if it is not in code."""
     piece = pieces[found.piece]
     _check(piece.is_code and found.offset < len(piece.data), "an entry that is no code")
     return found
 
 
 def check_relocation(piece: Piece, offset: int, kind: int, kinds: Collection[int]) -> None:
-    """Raises BrokenObject for one that is none of `kinds`, or is not inside of its piece."""
+    """Raise BrokenObject for a relocation that is not one of `kinds` or is outside of its piece."""
     size = len(piece.data)
     if kind not in kinds:
         raise BrokenObject(f"a relocation of type {kind}")
@@ -159,8 +160,8 @@ def check_relocation(piece: Piece, offset: int, kind: int, kinds: Collection[int
         raise BrokenObject(f"an instruction at {offset}, which is none")
 
 
-def checked_piece(body: memoryview, alignment: int, is_code: bool) -> Piece:
-    """Raises BrokenObject for an alignment that no page has."""
+def make_piece(body: memoryview, alignment: int, is_code: bool) -> Piece:
+    """Return a piece. Raises BrokenObject for an alignment that is not possible within a page."""
     _check(0 < alignment <= _MOST_ALIGNED and not alignment & (alignment - 1), f"an alignment of {alignment} bytes")
     return Piece(body, alignment, is_code)
 
@@ -186,7 +187,7 @@ class _Symbols:
         return self._names[start:end]
 
     def target(self, number: int, addend: int) -> Place | str:
-        """Resolve a relocation: a place in the object, or a function outside."""
+        """Resolve the target of a relocation: a place in the object, or the name of an external function."""
         if number >= len(self._all):
             raise BrokenObject(f"symbol {number} of {len(self._all)}")
         name, _, _, section, value, _ = self._all[number]
@@ -196,10 +197,10 @@ class _Symbols:
         piece = self._piece_of.get(section)
         if piece is None:
             raise BrokenObject(f"a symbol in section {section}, which memory does not hold")
-        return checked_place(self._pieces, piece, value + addend)
+        return make_place(self._pieces, piece, value + addend)
 
     def function(self, name: bytes) -> Place:
-        """Return the offset of the visible function of that name."""
+        """Return the place of the visible function of that name."""
         for k, (start, info, _, section, _, _) in enumerate(self._all):
             if info >> 4 == _GLOBAL and section != _UNDEFINED and self._name(start) == name:
                 found = self.target(k, 0)
@@ -220,8 +221,9 @@ def _relocations(
 
 
 class Layout(NamedTuple):
-    """The layout of one stretch of memory: each object's pieces, and a veneer for each outside function that code branches
-    to. The first `split` bytes are code; constants follow on pages of their own.
+    """The layout of a memory region: the pieces of each object, and a veneer per external function that code branches to.
+
+    The first `split` bytes are code; constants follow on separate pages.
     """
 
     starts: list[list[int]]
@@ -231,7 +233,7 @@ class Layout(NamedTuple):
 
 
 def layout(objects: Sequence[Object], page: int) -> Layout:
-    """Lay objects out in memory with pages of that many bytes. O(pieces + relocations)."""
+    """Lay objects out in memory with pages of `page` bytes. O(pieces + relocations)."""
     starts = [[0] * len(each.pieces) for each in objects]
     end = _place(objects, starts, 0, code=True)
     called = (r.target for each in objects for r in each.relocations if r.kind in BRANCHES and isinstance(r.target, str))
@@ -242,7 +244,7 @@ def layout(objects: Sequence[Object], page: int) -> Layout:
 
 
 def _place(objects: Sequence[Object], starts: list[list[int]], end: int, code: bool) -> int:
-    """Gives the pieces of code, or of constants, their starts from `end` on; where they end."""
+    """Set the starts of the pieces of code, or of constants, beginning at `end`, and return their end."""
     for each, own in zip(objects, starts, strict=True):
         for k, piece in enumerate(each.pieces):
             if piece.is_code is code:

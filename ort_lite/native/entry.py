@@ -1,9 +1,9 @@
-"""The C entry of a piece of native code, as LLVM assembly: unpacks the descriptor and calls numba's function.
+"""The C entry of a piece of native code, as LLVM assembly. It unpacks the descriptor and calls numba's function.
 
     status = entry(descriptor, memory, part, parts)        all int64
 
-Descriptor: for pointer operand k, slot 2k is an index into the memory table and slot 2k + 1 an offset in bytes; the
-scalars follow, 8 bytes each. Entry 0 of the memory table is 0, so that (0, address) is an absolute address.
+Descriptor: for pointer operand k, slot 2k is an index into the memory table and slot 2k + 1 an offset in bytes; the scalars follow,
+8 bytes each. Entry 0 of the memory table is 0, so that (0, address) is an absolute address.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ def llvm_type(name: str) -> str:
 
 
 def arguments(spec: Spec, function: Callable[..., Any]) -> tuple[str, list[tuple[str, Any]]]:
-    """Result type and, for each parameter, (type name, None) or ("static", value). Raises TypeError on a mismatch."""
+    """Return the result type and, for each parameter, (type name, None) or ("static", value). Raises TypeError on a mismatch."""
     statics = dict(spec.statics)
     result, types = "i64", list(spec.types)
     if spec.signature:
@@ -49,7 +49,7 @@ def arguments(spec: Spec, function: Callable[..., Any]) -> tuple[str, list[tuple
 
 
 def wrapper(spec: Spec, result: str, names: Sequence[str], callee: str, symbol: str) -> str:
-    """Module text that defines `symbol`; `names` are the types of the parameters that are not static."""
+    """Return the text of a module that defines `symbol`; `names` are the types of the parameters that are not static."""
     passed = [f"{llvm_type(name)} %a{k}" for k, name in enumerate(names)]
     formals = passed if spec.signature else [f"i64 %{name}" for name in ("descriptor", "memory", "part", "parts")]
     body = [] if spec.signature else _unpack(names)

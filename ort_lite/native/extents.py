@@ -1,15 +1,14 @@
-"""Extents: what a kernel may touch of its operands, declared with it in terms of its scalars, checked before each call.
+"""Extents: the parts of its operands that a kernel may access, declared in terms of its scalars and checked before calls.
 
     @native
     @extents(x="outer * axis * inner", index="count", y="outer * count * inner")
     def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner: int, part: int, parts: int) -> int:
 
-A text is an expression over the kernel's scalar and Static parameters, constants of its module, and `parts`, which stands for the most
-parts that a call is cut into. Its value is a number of elements, those from the
-pointer's first on, or a `Reach`, what lies between two bounds. It covers reads and writes of all parts together. Elements that
-an operand's contents steer to (indices, tables) count as well: the kernel compares them with its scalars, or the text is
-"given" and whoever calls says what the contents allow. Whoever calls a kernel compares the extents with the operands' bytes,
-once, before the first call: a call costs nothing for it.
+An extent is an expression over the kernel's scalar and Static parameters, constants of its module, and `parts`, the most parts that
+a call is split into. Its value is the number of elements that may be accessed, starting at the pointer, or a `Reach` between two
+bounds. It covers the reads and writes of all parts. It also covers elements whose position depends on data (indices, tables): the
+kernel compares them with its scalars, or the extent is "given" and the caller knows what the data allow. Callers compare extents
+with the operands' sizes once, before the first call, so that a call itself costs nothing more.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,15 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 Scalar = Dim | float
 
 GIVEN = "given"
-"""The text of an operand whose extent the caller says, because contents that only it knows decide it."""
+"""The extent of an operand that the caller determines, because it alone knows the data on which the extent depends."""
 
 
 _TEXTS = "__extents__"
-"""The attribute of a kernel that has its declaration."""
+"""The attribute of a kernel that holds its declaration."""
 
 
 class Reach(NamedTuple):
-    """Elements `low` to `high`, `high` excluded, and none at all where `turns` is 0."""
+    """The elements from `low` to `high`, exclusive, or none if `turns` is 0."""
 
     low: Dim
     high: Dim
@@ -44,28 +43,31 @@ Extent = Dim | Reach
 
 
 class Contract(Record):
-    """The requirements of a kernel call. `extents` is None for a kernel that declares none."""
+    """The requirements for calling a kernel. `extents` is None for a kernel without a declaration."""
 
     name: str
     pointers: tuple[str, ...]
     scalars: tuple[tuple[str, str], ...]
-    """(name, "i64" or "f64"), without `part` and `parts`."""
+    """(name, "i64" or "f64") of each scalar, without `part` and `parts`."""
     floats: list[bool]
-    """Which of them are floats."""
+    """True for each scalar that is a float."""
     statics: tuple[str, ...]
     extents: Callable[..., tuple[Extent | None, ...]] | None
     named: frozenset[str]
-    """All but the pointers."""
+    """The names of all parameters except pointers."""
 
     def reaches(self, scalars: Sequence[Scalar], statics: Mapping[str, Any], parts: int) -> tuple[Extent | None, ...]:
-        """The extent of each operand for these values; None: given by the caller. Raises TypeError for a call that does not fit."""
+        """Return the extent of each operand for these values; None for one that the caller determines.
+
+        Raises TypeError for invalid arguments.
+        """
         self.check_scalars(scalars)
         if self.extents is None:
             raise TypeError(f"kernel {self.name} does not say what it touches: @extents({', '.join(self.pointers)})")
         return self.extents(*scalars, parts=parts, **{name: statics[name] for name in self.statics})
 
     def check_scalars(self, scalars: Sequence[Scalar]) -> None:
-        """Raises TypeError for scalars that are missing, too many or of the wrong kind."""
+        """Raise TypeError if scalars are missing, superfluous or of the wrong type."""
         if [type(value) is float for value in scalars] == self.floats:
             return
         if len(scalars) != len(self.scalars):
@@ -76,8 +78,8 @@ class Contract(Record):
                 expected = "a float" if kind == "f64" else "an integer"
                 raise TypeError(f"kernel {self.name}: {name!r} is {value!r} ({type(value).__name__}), expected {expected}")
 
-    def arranged(self, given: Mapping[str, Any]) -> tuple[tuple[Scalar, ...], dict[str, StaticValue]]:
-        """(scalars in the kernel's order, statics) of arguments by name. Raises TypeError for missing and unknown ones."""
+    def arrange(self, given: Mapping[str, Any]) -> tuple[tuple[Scalar, ...], dict[str, StaticValue]]:
+        """Return (scalars in the kernel's order, statics) for arguments by name. Raises TypeError for missing and unknown ones."""
         if given.keys() != self.named:
             names = [name for name, _ in self.scalars]
             missing = [name for name in (*names, *self.statics) if name not in given]
@@ -90,8 +92,9 @@ class Contract(Record):
 
 
 def extents(**texts: str) -> Callable[[F], F]:
-    """Declares what a kernel touches, an expression for every pointer. `contract` looks whether it fits the kernel: importing an
-    operator family must cost nothing.
+    """Declare the parts of its operands that a kernel accesses, by an expression for every pointer.
+
+    Only `contract` checks the declaration: importing an operator family must cost nothing.
     """
 
     def mark(function: F) -> F:
@@ -103,8 +106,9 @@ def extents(**texts: str) -> Callable[[F], F]:
 
 @cache
 def contract(function: Callable[..., Any]) -> Contract:
-    """Return the requirements of a call of the function. O(parameters), once a function. Raises TypeError for extents that
-    name other pointers or parameters than the function has.
+    """Return the requirements for calling a function. O(parameters), once per function.
+
+    Raises TypeError for extents whose names are not those of the function's pointers or parameters.
     """
     found = parameters(function)
     pointers = tuple(name for name, kind in found if kind == "pointer")
@@ -127,7 +131,7 @@ def contract(function: Callable[..., Any]) -> Contract:
 
 
 def _check(function: Callable[..., Any], texts: Mapping[str, str], read: Iterable[str]) -> None:
-    """`read`: names in the texts that are no scalars or statics."""
+    """Check the names `read` in the texts that are not scalars or statics."""
     for name in read:
         if name not in _LANGUAGE and not isinstance(function.__globals__.get(name), int):
             text = next((text for text in texts.values() if name in text), "")
@@ -135,9 +139,9 @@ def _check(function: Callable[..., Any], texts: Mapping[str, str], read: Iterabl
 
 
 def walk(at: Dim, *steps: Dim) -> Reach:
-    """Return the extent of loops that start at `at`: steps are n0, s0, n1, s1, ...: n0 times a step of s0 elements, ...
+    """Return the extent of nested loops that start at `at`. Steps are n0, s0, n1, s1, ...: n0 steps of s0 elements, and so on.
 
-    Negative numbers of times, whose products a kernel might take for a positive one, are no reach that fits anything.
+    Negative counts, whose product a kernel might treat as positive, give a reach that fits nothing.
     """
     if {int}.issuperset(map(type, (at, *steps))):
         return _walk_numbers(cast(int, at), cast(Sequence[int], steps))
@@ -146,7 +150,7 @@ def walk(at: Dim, *steps: Dim) -> Reach:
     doubtful: list[Dim] = []
     for n, step in zip(steps[::2], steps[1::2], strict=True):
         if type(n) is int and n == 1:
-            continue  # most loops of most calls
+            continue  # true for most loops
         turns = turns * n
         if not at_least(n, 0):
             doubtful.append(n)
@@ -177,7 +181,7 @@ def _walk_numbers(at: int, steps: Sequence[int]) -> Reach:
 
 
 def within(extent: Extent, nbytes: Dim, width: int) -> Dim:
-    """1 where elements of `width` bytes are all inside of `nbytes` bytes, 0 where not; an Expr while that is open."""
+    """Return 1 if all elements, of `width` bytes each, are within `nbytes` bytes, 0 if not; an Expr while undecided."""
     if not isinstance(extent, Reach):
         return _fits(extent * width, nbytes)
     inside = (1 - less(extent.low, 0)) * _fits(extent.high * width, nbytes)

@@ -1,4 +1,4 @@
-"""A digest of what a function does, from bytecode: of its code and of all that it names in the project. Reads no file."""
+"""Digests of what functions do: of their bytecode and of everything in the project that they refer to. Reads no files."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ _PLAIN = frozenset({int, float, bool, type(None)})
 
 
 class _Own(Record):
-    """The contribution of one function to a digest, and the functions and classes that it names."""
+    """The contribution of one function to a digest, and the functions and classes that it refers to."""
 
     digest: bytes
     references: list[Any]
@@ -26,21 +26,21 @@ class _Own(Record):
 
 
 class Fingerprint(NamedTuple):
-    """A digest of what code does, and the features that functions which it names ask for: see `marks.emitted`."""
+    """A digest of what code does, and the features requested by functions that it refers to: see `marks.emitted`."""
 
     digest: bytes
     needs: tuple[str, ...]
 
 
-# One entry a function: code and globals do not change once they are compiled from.
+# One entry per function: code and globals do not change after they were compiled.
 _known: dict[Any, _Own] = {}
 
 
 def fingerprint(root: Any) -> Fingerprint:
-    """Return the digest of a function and, transitively, of the helpers, emitters and constants that its code names.
+    """Return the digest of a function including, transitively, the helpers, emitters and constants that it refers to.
 
-    Comments, docstrings and line numbers do not count. A module imported inside a function is not followed. O(code) once a
-    function, then O(number of functions reached).
+    Ignores comments, docstrings and line numbers. Does not follow a module imported inside a function. O(code) once per function,
+    then O(number of functions reached).
     """
     number: dict[int, int] = {}
     waiting = [root]
@@ -61,7 +61,7 @@ def fingerprint(root: Any) -> Fingerprint:
 
 
 def fingerprint_of_source(text: str, scope: Mapping[str, Any]) -> Fingerprint:
-    """Return the digest of generated text whose globals are `scope`: its words stand for what bytecode would name."""
+    """Return the digest of generated text with the globals `scope`. Every word in it counts as a reference."""
     described = [text]
     references: list[Any] = []
     _note_globals(dict.fromkeys(_words(text)), scope, described, references)
@@ -75,12 +75,12 @@ def _words(text: str) -> Iterable[str]:
 
 
 def _digest(described: Iterable[str]) -> bytes:
-    """Return the digest of texts without null characters, which no name and no repr has."""
+    """Return the digest of texts without null characters, which no name and no repr contains."""
     return digest("\0".join(described).encode())
 
 
 _LAZY = frozenset({"__annotations__", "__annotations_cache__"})
-"""Members that a class gets when somebody looks at its annotations."""
+"""The members that a class gets when its annotations are first accessed."""
 
 
 def _own(item: Any) -> _Own:
@@ -167,7 +167,7 @@ def _foreign(module: str | None) -> bool:
 
 
 def _stable(value: Any) -> str:
-    """repr without what differs between processes: the order of sets, addresses."""
+    """Return a repr without parts that differ between processes: the order of sets, and addresses."""
     if type(value) in _PLAIN:
         return repr(value)
     if isinstance(value, tuple | list):

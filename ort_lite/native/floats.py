@@ -1,4 +1,4 @@
-"""Floating-point functions that LLVM vectorises in f32. f64 goes to the C library where accuracy needs it."""
+"""Floating-point functions that LLVM vectorises for f32. f64 calls the C library where accuracy requires it."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from ort_lite.native.marks import arithmetic
 
 
 def _polynomial(x: Any, *coefficients: float) -> Any:
-    """Horner, highest power first."""
+    """Evaluate a polynomial by Horner's method, highest power first."""
     result = x.const(coefficients[0])
     for coefficient in coefficients[1:]:
         result = result * x + coefficient
@@ -17,37 +17,37 @@ def _polynomial(x: Any, *coefficients: float) -> Any:
 
 @arithmetic("F(F)")
 def exp(x: Any) -> Any:
-    """e**x. f32: within 1.2 ulp, denormal results included."""
+    """Return e**x. f32: within 1.2 ulp, including denormal results."""
     return _exp_f32(x) if x.name == "f32" else x.libm("exp")
 
 
 def _exp_f32(x: Any, negative: bool = False) -> Any:
-    """2**n * e**r with |r| <= ln(2) / 2; of e**r a minimax fit (error 4e-9). Comparisons let NaN through."""
+    """Compute 2**n * e**r with |r| <= ln(2) / 2 and a minimax fit of e**r (error 4e-9). NaN passes the comparisons."""
     if not negative:
         x = (x > 90.0).choose(x.const(90.0), x)
     x = (x < -105.0).choose(x.const(-105.0), x)
     # Adding 1.5 * 2**23 leaves the nearest integer in the low bits: no conversion, defined for NaN too.
-    magic = 12582912.0 + 2 * 127  # with the exponents' bias, of two powers of two
+    magic = 12582912.0 + 2 * 127  # includes the exponent bias of two powers of two
     shifted = x * 1.44269504 + magic
     n = shifted - magic
     r = x - n * 0.693359375 - n * -2.12194440e-4
     e = _polynomial(r, 1.38189394e-3, 8.36870354e-3, 4.16682884e-2, 1.66665211e-1, 0.49999994, 1.0, 1.0)
     whole = shifted.bits()
-    half = whole >> 1  # two steps, so that neither factor overflows and a denormal result is rounded once
+    half = whole >> 1  # two factors, neither of which overflows, so that a denormal result is rounded once
     return e * (half << 23).from_bits() * ((whole - half) << 23).from_bits()
 
 
 @arithmetic("F(F)")
 def log(x: Any) -> Any:
-    """Natural logarithm: -inf at 0, NaN below. f32: within 1 ulp."""
+    """Return the natural logarithm: -inf at 0, NaN below. f32: within 1 ulp."""
     return _log_f32(x) if x.name == "f32" else x.libm("log")
 
 
 def _log_f32(x: Any) -> Any:
-    """log(m) + n ln(2) with m in [sqrt(1/2), sqrt(2))."""
+    """Compute log(m) + n ln(2) with m in [sqrt(1/2), sqrt(2))."""
     tiny = x < 1.17549435e-38
     normal = tiny.choose(x * 8388608.0, x)
-    bits = normal.bits() - 0x3F3504F3  # sqrt(1/2): the exponent of what is left is that of x / m
+    bits = normal.bits() - 0x3F3504F3  # sqrt(1/2): the remaining exponent is that of x / m
     n = (bits >> 23).to("f32") - tiny.choose(x.const(23.0), 0.0)
     m = ((bits & 0x7FFFFF) + 0x3F3504F3).from_bits() - 1.0
     p = _polynomial(
@@ -71,12 +71,12 @@ def _log_f32(x: Any) -> Any:
 
 @arithmetic("F(F)")
 def tanh(x: Any) -> Any:
-    """Hyperbolic tangent. f32: within 5 ulp, 3 for |x| < 1; never beyond 1."""
+    """Return the hyperbolic tangent. f32: within 5 ulp, 3 for |x| < 1; never beyond 1."""
     return _tanh_f32(x) if x.name == "f32" else x.libm("tanh")
 
 
 def _tanh_f32(x: Any) -> Any:
-    """x * P(x**2) / Q(x**2), a minimax fit on [-8, 8] (error 2e-9); P(0) = Q(0) = 1 keeps small x as they are."""
+    """Compute x * P(x**2) / Q(x**2), a minimax fit on [-8, 8] (error 2e-9); P(0) = Q(0) = 1 keeps small x exact."""
     y = (x > 8.0).choose(x.const(8.0), x)
     y = (y < -8.0).choose(x.const(-8.0), y)
     s = y * y
@@ -96,7 +96,7 @@ def _tanh_f32(x: Any) -> Any:
 
 @arithmetic("F(F)")
 def erf(x: Any) -> Any:
-    """Error function. f32: within 2 ulp."""
+    """Return the error function. f32: within 2 ulp."""
     return _erf_f32(x) if x.name == "f32" else x.libm("erf")
 
 
@@ -104,13 +104,14 @@ _SIGN = -(1 << 31)
 
 
 def _erf_f32(x: Any) -> Any:
-    """Compute erf for t = |x|: t + t * P(t**2), a minimax fit up to 0.95, and 1 - Q(t)**4, where Q is one of erfc**(1/4) up to 4.
+    """Compute, for t = |x|, the larger of t + t * P(t**2), a fit up to 0.95, and 1 - Q(t)**4, where Q fits erfc**(1/4) up to 4.
 
-    Beyond its end each is too small, so that the larger is erf: a comparison with 0.95, and a choice, would cost more. Q is a
-    polynomial about 1.5: what Horner rounds is there less than Q falls by from one number to the next, so that erf does not fall.
+    Beyond its range each fit is too small, so the larger of the two is erf; comparing with 0.95 and choosing would cost more. Q is
+    a polynomial about 1.5: there, the rounding errors of Horner's method are less than the decrease of Q from one number to the
+    next, so erf never decreases.
     """
     t = x.intrinsic("fabs")
-    t = (t > 4.0).choose(x.const(4.0), t)  # where erf is 1 in f32; NaN stays
+    t = (t > 4.0).choose(x.const(4.0), t)  # where erf is 1 in f32; keeps NaN
     near = _polynomial(
         t * t,
         -5.81142725e-4,
@@ -135,13 +136,13 @@ def _erf_f32(x: Any) -> Any:
     )
     square = root * root
     far = 1.0 - square * square
-    # Not by copysign: of an x that was f64, and a result that goes on to f16, LLVM makes a call of compiler-rt.
+    # Not by copysign: for an x from f64 and a result converted to f16, LLVM calls compiler-rt.
     return ((near > far).choose(near, far).bits() ^ (x.bits() & _SIGN)).from_bits()
 
 
 @arithmetic("F(F)")
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + e**-x), accurate at both ends: the exponential never overflows."""
+    """Return 1 / (1 + e**-x), accurate at both ends because the exponential never overflows."""
     e = -x.intrinsic("fabs")
     e = _exp_f32(e, negative=True) if x.name == "f32" else e.libm("exp")
     return (x < 0.0).choose(e, 1.0) / (e + 1.0)
@@ -166,47 +167,47 @@ fabs = _intrinsic("fabs", "|x|.")
 
 @arithmetic("F(F,F)")
 def copysign(x: Any, y: Any) -> Any:
-    """|x| with the sign of y."""
+    """Return |x| with the sign of y."""
     return x.intrinsic("copysign", y)
 
 
 @arithmetic("F(F,F,F)")
 def fma(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, fused where the target can."""
+    """Return x * y + z, fused if the target can."""
     return x.intrinsic("fmuladd", y, z)
 
 
 @arithmetic("F(F,F)")
 def fmin(x: Any, y: Any) -> Any:
-    """The smaller; NaN if either is NaN, as numpy.minimum."""
+    """Return the smaller number; NaN if either is NaN, as numpy.minimum."""
     return x.smallest(y)
 
 
 @arithmetic("F(F,F)")
 def fmax(x: Any, y: Any) -> Any:
-    """The larger; NaN if either is NaN, as numpy.maximum."""
+    """Return the larger number; NaN if either is NaN, as numpy.maximum."""
     return x.largest(y)
 
 
 @arithmetic("b1(F)")
 def isnan(x: Any) -> Any:
-    """True for NaN."""
+    """Return True for NaN."""
     return x.differs(x)
 
 
 @arithmetic("b1(F)")
 def isinf(x: Any) -> Any:
-    """True for inf and -inf."""
+    """Return True for inf and -inf."""
     return x.intrinsic("fabs").equals(math.inf)
 
 
 @arithmetic("u32(f32)", "u64(f64)")
 def bits(x: Any) -> Any:
-    """The bit pattern of a float."""
+    """Return the bit pattern of a float."""
     return x.bits()
 
 
 @arithmetic("f32(u32)", "f64(u64)")
 def from_bits(x: Any) -> Any:
-    """The float of a bit pattern."""
+    """Return the float with a bit pattern."""
     return x.from_bits()

@@ -1,9 +1,9 @@
-"""Numba's front end as kernels need it: without what is for arrays, closures, exceptions and messages.
+"""Numba's front end, reduced to what kernels need: nothing for arrays, closures, exceptions and messages.
 
-The LLVM IR of a kernel stays the same but for loads that nobody reads, in half the time: fewer passes run, the life of variables is
-worked out once a function instead of after every pass, and calls of the same function with the same types are resolved once.
-This file and `writing.py` replace private methods: `compiler.py` imports them for the releases of `compilers.VERIFIED` alone.
-Where this fails, it starts again with all of Numba, which may know what was left out here, and has the better message.
+A kernel's LLVM IR stays the same except for loads that nothing reads, in half the time: fewer passes run, variable lifetimes are
+computed once per function instead of after every pass, and calls of the same function with the same types are resolved once. This
+file and `writing.py` replace private methods, so `compiler.py` imports them only for the releases in `compilers.VERIFIED`. If
+compiling fails here, it starts again with all of Numba, which may support what is left out here and has the better message.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,9 +34,9 @@ from ort_lite.native.translator import StaticArguments, TargetContext, Translato
 
 
 class _Lower(lowering.Lower):  # type: ignore[misc]
-    """Values of kernels are not counted: what a variable holds is not loaded before it is stored to or goes.
+    """Lowers functions without reference counts: the old value of a variable is not loaded before a store or the end of its life.
 
-    Instructions are not written into a log that nobody keeps. Two operands that are no constants have no special case.
+    Writes no log of the instructions, and has no special case for two operands that are not constants.
     """
 
     def lower_block(self, block: Any) -> None:
@@ -65,7 +65,7 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
             for item, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
         ]
         function = context.typing_context.resolve_value_type(op)
-        if signature.args not in function._impl_keys:  # typed where this process compiled another function
+        if signature.args not in function._impl_keys:  # typed when this process compiled another function
             function.get_call_type(context.typing_context, signature.args, {})
         implementation = context.get_function(function, signature)
         return context.cast(builder, implementation(builder, operands), signature.return_type, resty)
@@ -96,9 +96,9 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
 
 
 class _Manager(PassManager):  # type: ignore[misc]
-    """Runs passes, and nothing around them: no events, no times, no checks of what earlier passes left.
+    """Runs passes without events, timing, and checks of the results of earlier passes.
 
-    Passes that change blocks bring them into numba's form themselves, but for one.
+    Passes that change blocks restore numba's canonical form themselves, with one exception.
     """
 
     def _runPass(self, index: int, pass_instance: Any, state: Any) -> None:
@@ -146,12 +146,12 @@ class LeanTargetContext(TargetContext):
     codegen_class = writing.TextCodegen
 
     def init(self) -> None:
-        """Set the target up, with few registries."""
+        """Set up the target with few registries."""
         super().init()
         self._sizes: dict[Any, int] = {}
 
     def get_abi_sizeof(self, ty: Any) -> int:
-        """Return the size of a type, as numba's method, which asks LLVM for every variable through a module of its own."""
+        """Return the size of a type, cached: numba asks LLVM for every variable, in a module of its own."""
         if ty not in self._sizes:
             self._sizes[ty] = super().get_abi_sizeof(ty)
         return self._sizes[ty]
@@ -161,7 +161,7 @@ _ATTRIBUTES = (types.Module, types.NumberClass, types.BaseNamedTuple, types.Name
 
 
 class LeanTypingContext(TypingContext):
-    """The typing context, which resolves nothing twice and knows no containers."""
+    """The typing context, which resolves nothing twice and does not know containers."""
 
     def __init__(self, translator: Translator) -> None:
         self.installed: dict[Any, Any] = {}
@@ -170,7 +170,10 @@ class LeanTypingContext(TypingContext):
         super().__init__(translator)
 
     def resolve_value_type(self, val: Any) -> Any:
-        """Operators are asked for most: numba tries whether they are data each time, before it looks for their type."""
+        """Return the type of a value, cached for operators, which are requested most often.
+
+        Before looking up their type, numba tries each time to treat them as data.
+        """
         if not isinstance(val, BuiltinFunctionType | type):
             return super().resolve_value_type(val)
         found = self.values.get(val)
@@ -179,8 +182,8 @@ class LeanTypingContext(TypingContext):
         return found
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """Resolve as numba's method, once for the same types: most calls of a kernel are sums and products of int64."""
-        if isinstance(func, str):  # of static items: their numbers are no types, 1 and True are one key
+        """Resolve a call, once per function and argument types: most calls in a kernel are sums and products of int64."""
+        if isinstance(func, str):  # static items: their numbers are not types, and 1 and True are the same key
             return super().resolve_function_type(func, args, kws)
         key = func, args, tuple(kws.items()) if kws else ()
         found = self.resolved.get(key)
@@ -189,7 +192,7 @@ class LeanTypingContext(TypingContext):
         return found
 
     def install_registry(self, registry: Any) -> None:
-        """Install the attributes in _ATTRIBUTES: the others are of containers, 0.2 s to set up."""
+        """Install only the attributes in _ATTRIBUTES: the others are for containers and take 0.2 s to set up."""
         if registry not in self.installed:
             slim = templates.Registry()
             slim.functions, slim.globals = registry.functions, registry.globals
@@ -206,16 +209,18 @@ class LeanTranslator(Translator):
     target_context = LeanTargetContext
 
     def text(self, spec: Spec, symbol: str) -> str:
+        """Return the text of a module that defines `symbol`, as `Translator.text` does."""
         with shortcuts():
             return super().text(spec, symbol)
 
     def join(self, library: Any, wrapper: str, symbol: str) -> str:
+        """Return the text of one module, as `Translator.join` does."""
         return writing.join(library, self.outlined, wrapper, symbol, self.target.triple, self.layout)
 
 
-# --- What stands in for functions of numba, with the same results
+# --- Replacements for functions of numba, with the same results
 def _post_process(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """PostProcessor.run without what generators and object mode ask for."""
+    """Do the work of PostProcessor.run, except for generators and object mode."""
     self.func_ir.blocks = transforms.canonicalize_cfg(self.func_ir.blocks)
     self.func_ir.variable_lifetime = postproc.VariableLifetime(self.func_ir.blocks)
     self.func_ir.generator_info = None
@@ -243,7 +248,7 @@ _class_of: Callable[[Any], int] = cache(_find_class)
 
 
 def _list_vars(self: Any, value: Any) -> list[Any]:
-    """Inst._rec_list_vars, which asks `isinstance` of every field of every instruction, five times."""
+    """Do the work of Inst._rec_list_vars, which calls `isinstance` for every field of every instruction, five times."""
     found: list[Any] = []
     _collect(value, found)
     return found
@@ -267,7 +272,7 @@ def _collect(value: Any, found: list[Any]) -> None:
 
 
 def _propagate(self: Any, inferer: Any) -> list[Exception]:
-    """ConstraintNetwork.propagate, which besides catches warnings of every constraint, and gives every error a place."""
+    """Do the work of ConstraintNetwork.propagate, which also catches warnings per constraint and locates every error."""
     failed: list[Exception] = []
     for constraint in self.constraints:
         try:
@@ -278,7 +283,7 @@ def _propagate(self: Any, inferer: Any) -> list[Exception]:
 
 
 def _visit_block(states: Any, block: Any, handler: Any) -> Iterator[Any]:
-    """ssa._run_ssa_block_pass without its log."""
+    """Do the work of ssa._run_ssa_block_pass without its log."""
     for statement in block.body:
         yield handler.on_assign(states, statement) if isinstance(statement, ir.Assign) else handler.on_other(states, statement)
 
@@ -294,7 +299,7 @@ _has_loc = cache(base._has_loc)
 
 
 class _Plain:
-    """A replacement of numba's colours: nobody reads most of its messages, and colorama takes longer than what failed."""
+    """A replacement for numba's colours: most messages are never read, and colorama takes longer than what failed."""
 
     def __getattr__(self, name: str) -> Callable[[str], str]:
         return str
@@ -308,7 +313,7 @@ _SHORTCUTS = (
     (typeinfer, "new_error_context", _error_context),
     (lowering, "new_error_context", _error_context),
     (base, "_has_loc", _has_loc),
-    (type(types.Type), "__instancecheck__", type.__instancecheck__),  # of an ABCMeta whose classes nobody registers
+    (type(types.Type), "__instancecheck__", type.__instancecheck__),  # an ABCMeta without registered classes
     (errors, "termcolor", _Plain),
     (typeof, "_termcolor", _Plain()),
     *writing.STAND_INS,
@@ -317,7 +322,10 @@ _SHORTCUTS = (
 
 @contextmanager
 def shortcuts() -> Iterator[None]:
-    """Within it, numba has those of _SHORTCUTS. For holders of its global lock: every compilation of this process waits for it."""
+    """Replace functions of numba by those of _SHORTCUTS within the block.
+
+    Callers hold numba's global lock, for which every compilation of this process waits.
+    """
     saved = [(owner, name, getattr(owner, name)) for owner, name, _ in _SHORTCUTS]
     try:
         for owner, name, function in _SHORTCUTS:

@@ -1,16 +1,16 @@
-"""float16 and bfloat16, which kernels see as u16: conversions to and from f32, to nearest even, NaN kept."""
+"""Conversions between f32 and float16 or bfloat16, which kernels see as u16. They round to nearest even and keep NaN."""
 
 from typing import Any
 
 from ort_lite.native.marks import arithmetic, emitted
 
-# Where LLVM's half type becomes instructions rather than calls of compiler-rt.
+# Features with which LLVM's half type compiles to instructions instead of calls of compiler-rt.
 _HARDWARE = "f16c|neon"
 
 
 @arithmetic("f32(u16)")
 def _widen_f16(h: Any) -> Any:
-    """Widen float16 by integers: exponent and mantissa move in place, a multiplication by 2**112 corrects the exponent."""
+    """Widen float16 using integers: exponent and mantissa move in place, a multiplication by 2**112 corrects the exponent."""
     u = h.to("u32")
     magnitude = (u & 0x7FFF) << 13
     scaled = (magnitude.from_bits() * 2.0**112).bits().to("u32")
@@ -22,7 +22,10 @@ def _widen_f16(h: Any) -> Any:
 
 @arithmetic("u16(f32)")
 def _narrow_f16(x: Any) -> Any:
-    """Narrow to float16 by integers. Results below 2**-14 are rounded by adding 0.5, whose unit is that of half's denormals."""
+    """Narrow to float16 using integers.
+
+    Results below 2**-14 are rounded by adding 0.5, whose unit in the last place is that of float16's denormals.
+    """
     u = x.bits().to("u32")
     sign, magnitude = (u >> 16) & 0x8000, u & 0x7FFFFFFF
     odd = (magnitude >> 13) & 1
@@ -36,7 +39,7 @@ def _narrow_f16(x: Any) -> Any:
 
 @emitted("f32(u16)", needs=_HARDWARE, otherwise=_widen_f16)
 def f16_to_f32(builder: Any, h: Any) -> Any:
-    """float16 bits -> f32, exactly."""
+    """Convert float16 bits to f32, exactly."""
     from llvmlite import ir
 
     return builder.fpext(builder.bitcast(h, ir.HalfType()), ir.FloatType())
@@ -44,7 +47,7 @@ def f16_to_f32(builder: Any, h: Any) -> Any:
 
 @emitted("u16(f32)", needs=_HARDWARE, otherwise=_narrow_f16)
 def f32_to_f16(builder: Any, x: Any) -> Any:
-    """f32 -> float16 bits, to nearest even; NaN kept, too large ones become inf."""
+    """Convert f32 to float16 bits, rounding to nearest even; NaN stays, and too large numbers become inf."""
     from llvmlite import ir
 
     return builder.bitcast(builder.fptrunc(x, ir.HalfType()), ir.IntType(16))
@@ -52,13 +55,13 @@ def f32_to_f16(builder: Any, x: Any) -> Any:
 
 @arithmetic("f32(u16)")
 def bf16_to_f32(h: Any) -> Any:
-    """bfloat16 bits -> f32, exactly."""
+    """Convert bfloat16 bits to f32, exactly."""
     return (h.to("u32") << 16).from_bits()
 
 
 @arithmetic("u16(f32)")
 def f32_to_bf16(x: Any) -> Any:
-    """f32 -> bfloat16 bits, to nearest even; NaN kept."""
+    """Convert f32 to bfloat16 bits, rounding to nearest even; NaN stays."""
     u = x.bits().to("u32")
     rounded = (u + ((u >> 16) & 1) + 0x7FFF) >> 16
     return x.differs(x).choose((u >> 16) | 0x40, rounded).to("u16")

@@ -1,4 +1,4 @@
-"""Integer operations that are defined for every operand; none traps. Types follow the first operand."""
+"""Integer operations that are defined for all operands and never trap. The type is that of the first operand."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ort_lite.native.marks import arithmetic
 
 @arithmetic("I(I,I)")
 def idiv(a: Any, b: Any) -> Any:
-    """a / b towards zero. Division by 0 gives 0; the smallest integer / -1 wraps. Spec: ONNX Div-14."""
+    """Return a / b, rounded towards zero. Division by 0 gives 0; the smallest integer / -1 wraps. Spec: ONNX Div-14."""
     zero = b.equals(0)
     if not a.is_signed:
         return zero.choose(a.const(0), _udiv(a, zero.choose(b.const(1), b)))
@@ -18,13 +18,13 @@ def idiv(a: Any, b: Any) -> Any:
 
 @arithmetic("I(I,I)")
 def imod(a: Any, b: Any) -> Any:
-    """Remainder of idiv: sign of a, as C's %. 0 for b = 0. Spec: ONNX Mod-13, fmod=1."""
+    """Return the remainder of idiv, with the sign of a as in C. 0 for b = 0. Spec: ONNX Mod-13, fmod=1."""
     return _remainder(a, b)
 
 
 @arithmetic("I(I,I)")
 def ifloormod(a: Any, b: Any) -> Any:
-    """Remainder with the sign of b, as Python's %. 0 for b = 0. Spec: ONNX Mod-13, fmod=0."""
+    """Return the remainder with the sign of b, as in Python. 0 for b = 0. Spec: ONNX Mod-13, fmod=0."""
     rest = _remainder(a, b)
     if not a.is_signed:
         return rest
@@ -40,21 +40,21 @@ def _remainder(a: Any, b: Any) -> Any:
     bad = b.equals(0)
     if a.is_signed:
         bad = bad | b.equals(-1)
-    safe = bad.choose(b.const(1), b)  # x % 1 is 0, which is also right for -1
+    safe = bad.choose(b.const(1), b)  # x % 1 is 0, which is correct for -1 too
     divide = a.builder.srem if a.is_signed else a.builder.urem
     return a._with(divide(a.raw, safe.raw))
 
 
 @arithmetic("I(I,I)")
 def shl(a: Any, n: Any) -> Any:
-    """a << n; 0 if n is negative or not below the width. Spec: ONNX BitShift-11."""
+    """Return a << n; 0 if n is negative or not below the width. Spec: ONNX BitShift-11."""
     inside = _inside(n)
     return inside.choose(a << inside.choose(n, 0), 0)
 
 
 @arithmetic("I(I,I)")
 def shr(a: Any, n: Any) -> Any:
-    """a >> n, filled with the sign; as if shifted further if n is negative or not below the width."""
+    """Return a >> n, filled with the sign. A negative n, or one not below the width, counts as a larger shift."""
     inside = _inside(n)
     if a.is_signed:
         return a >> inside.choose(n, a.width - 1)
@@ -67,57 +67,57 @@ def _inside(n: Any) -> Any:
 
 @arithmetic("T(T,T)")
 def wadd(a: Any, b: Any) -> Any:
-    """a + b in the operands' own type; integers wrap."""
+    """Return a + b in the operands' own type; integers wrap."""
     return a + b
 
 
 @arithmetic("T(T,T)")
 def wsub(a: Any, b: Any) -> Any:
-    """a - b in the operands' own type; integers wrap."""
+    """Return a - b in the operands' own type; integers wrap."""
     return a - b
 
 
 @arithmetic("T(T,T)")
 def wmul(a: Any, b: Any) -> Any:
-    """a * b in the operands' own type; integers wrap."""
+    """Return a * b in the operands' own type; integers wrap."""
     return a * b
 
 
 @arithmetic("T(T)")
 def wneg(a: Any) -> Any:
-    """-a in the operand's own type; integers wrap."""
+    """Return -a in the operand's own type; integers wrap."""
     return -a
 
 
 @arithmetic("I(I)")
 def iabs(a: Any) -> Any:
-    """|a|; the smallest integer stays."""
+    """Return |a|; the smallest integer is unchanged."""
     return (a < 0).choose(-a, a) if a.is_signed else a
 
 
 @arithmetic("I(I,I)")
 def imin(a: Any, b: Any) -> Any:
-    """The smaller integer."""
+    """Return the smaller integer."""
     return a.smallest(b)
 
 
 @arithmetic("I(I,I)")
 def imax(a: Any, b: Any) -> Any:
-    """The larger integer."""
+    """Return the larger integer."""
     return a.largest(b)
 
 
 @arithmetic("@1(A,static)")
 def cast(a: Any, name: str) -> Any:
-    """The value converted to the named type, as in `cast(x[i], "i32")`.
+    """Return the value converted to the named type, as in `cast(x[i], "i32")`.
 
-    Floats are truncated. Out of range, and NaN: the smallest i32 (i64 for 64-bit types and u32), cut to the type's
-    bits, which is what x86 code compiled from C does. Spec: ONNX Cast-13 leaves it undefined.
+    Floats are truncated. Out of range, and for NaN, the result is the smallest i32 (i64 for 64-bit types and u32), cut to the
+    type's bits, like x86 code compiled from C. Spec: ONNX Cast-13 leaves it undefined.
     """
     return a.to(name)
 
 
 @arithmetic("T(*T,A)", "T(T,A)")
 def like(x: Any, v: Any) -> Any:
-    """v converted to the element type of pointer x, or to the type of value x, as `cast` does."""
+    """Return v converted to the element type of pointer x, or to the type of value x, as by `cast`."""
     return v.to(x.name.lstrip("*"))

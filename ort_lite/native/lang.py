@@ -1,4 +1,4 @@
-"""The language of kernels: what a Python function that becomes native code may use. Never imports numba.
+"""The kernel language: what a Python function that is compiled to native code may use. Never imports numba.
 
 A kernel is a plain function over pointers, integers and floats:
 
@@ -8,8 +8,8 @@ A kernel is a plain function over pointers, integers and floats:
             z[i] = x[i] + y[i]
         return OK
 
-Helpers are plain functions too; those that a kernel names are found and compiled with it. What is marked `@emitted`
-or `@arithmetic` has no Python body: `compiler.py` calls it to emit LLVM IR at the place of the call.
+Helpers are plain functions too; those that a kernel refers to are compiled with it. Functions marked `@emitted` or `@arithmetic`
+have no Python body to compile: the compiler calls them to emit LLVM IR at the place of the call.
 """
 
 from typing import Any
@@ -183,50 +183,50 @@ __all__ = [
 # Status codes. A kernel returns OK or failed(code, where).
 OK = 0
 INDEX_OUT_OF_RANGE = 1
-RAISED = 255  # compiled code tried to raise: a bug of the kernel
+RAISED = 255  # compiled code tried to raise: a bug in the kernel
 
 
 def failed(code: int, detail: int = 0) -> int:
-    """Status > 0 of a kernel that found `code` at position `detail` (say, the number of the bad index)."""
+    """Return the status (> 0) of a kernel that found the error `code` at position `detail`, such as the number of a bad index."""
     return code + 256 * detail
 
 
 @emitted("i64(i64,i64,i64)")
 def _share(builder: Any, n: Any, part: Any, parts: Any) -> Any:
-    """n * part / parts, for part >= 0 and parts > 0."""
+    """Return n * part / parts, for part >= 0 and parts > 0."""
     return builder.sdiv(builder.mul(n, part), parts)
 
 
 def span(n: int, part: int, parts: int) -> range:
-    """This part's share of range(n): contiguous, in order, sizes differ by at most one."""
+    """Return this part's share of range(n): contiguous, in order; sizes differ by at most one."""
     return range(_share(n, part, parts), _share(n, part + 1, parts))
 
 
 def from_end(i: int, n: int) -> int:
-    """ONNX index: negative ones count from the end."""
+    """Return an ONNX index as a position: negative ones count from the end."""
     return i + n if i < 0 else i
 
 
 @arithmetic("T(b1,T,T)")
 def select(condition: Any, yes: Any, no: Any) -> Any:
-    """yes if condition else no; both are evaluated, so that loops vectorise."""
+    """Return `yes` if the condition is true, else `no`. Both are evaluated, so that loops vectorise."""
     return condition.choose(yes, no)
 
 
 # --- Memory
 @emitted("*T(*T,i64)")
 def shift(builder: Any, x: Any, n: Any) -> Any:
-    """x + n elements."""
+    """Return x advanced by n elements."""
     return builder.gep(x, [n], inbounds=True)
 
 
 @emitted("T(*T,i64)")
 def read_once(builder: Any, x: Any, i: Any) -> Any:
-    """x[i], in one load that the compiler may not repeat: the value that was compared is the one that is used.
+    """Return x[i], by a single load that the compiler may not repeat, so that the checked value is the one that is used.
 
-    For elements that steer an address. The memory of a feed, and of a bound output, is the caller's, whose threads may write to it
-    while a kernel runs. LLVM may repeat a plain load where its value is used, but never an `unordered` one. It becomes the same
-    instruction; only loops around it are not vectorised.
+    It is for elements that determine an address. The memory of a feed, and of a bound output, belongs to the caller, whose threads
+    may write to it while a kernel runs. LLVM may repeat a plain load where its value is used, but never an `unordered` one. That
+    compiles to the same instruction; only loops around it are not vectorised.
     """
     place = builder.gep(x, [i], inbounds=True)
     width = {"float": 4, "double": 8}.get(str(place.type.pointee)) or place.type.pointee.width // 8
@@ -235,7 +235,7 @@ def read_once(builder: Any, x: Any, i: Any) -> Any:
 
 @emitted("i64(*T)")
 def address(builder: Any, x: Any) -> Any:
-    """The pointer as a number."""
+    """Return the pointer as a number."""
     from llvmlite import ir
 
     return builder.ptrtoint(x, ir.IntType(64))
@@ -243,7 +243,7 @@ def address(builder: Any, x: Any) -> Any:
 
 @emitted("b1(*T)")
 def null(builder: Any, x: Any) -> Any:
-    """True for the pointer of a missing optional operand."""
+    """Return True for the pointer of a missing optional operand."""
     from llvmlite import ir
 
     return builder.icmp_unsigned("==", builder.ptrtoint(x, ir.IntType(64)), ir.Constant(ir.IntType(64), 0))
@@ -252,7 +252,7 @@ def null(builder: Any, x: Any) -> Any:
 def _pointer(name: str) -> Any:
     @emitted(f"*{name}(i64)")
     def pointer(builder: Any, number: Any) -> Any:
-        """The address as a pointer."""
+        """Return the address as a pointer."""
         from ort_lite.native.values import llvm_type
 
         return builder.inttoptr(number, llvm_type(name).as_pointer())
@@ -266,11 +266,11 @@ pointer_f32, pointer_f64 = _pointer("f32"), _pointer("f64")
 
 
 def load64(number: int) -> int:
-    """The int64 at an address."""
+    """Return the int64 at an address."""
     value: int = pointer_i64(number)[0]
     return value
 
 
 def store64(number: int, value: int) -> None:
-    """Writes an int64 to an address."""
+    """Write an int64 to an address."""
     pointer_i64(number)[0] = value

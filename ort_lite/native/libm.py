@@ -1,4 +1,4 @@
-"""The C library's functions: scalar calls, for what is used rarely."""
+"""Scalar calls of the C library's functions, for operations that are rare."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from ort_lite.native.marks import arithmetic
 def _unary(name: str) -> Callable[[Any], Any]:
     @arithmetic("F(F)")
     def function(x: Any) -> Any:
-        """Call the function of that name in C."""
+        """Call the C function of that name."""
         return x.libm(name)
 
     return function
@@ -18,7 +18,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
 def _binary(name: str) -> Callable[[Any, Any], Any]:
     @arithmetic("F(F,F)")
     def function(x: Any, y: Any) -> Any:
-        """Call the function of that name in C."""
+        """Call the C function of that name."""
         return x.libm(name, y)
 
     return function

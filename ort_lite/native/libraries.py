@@ -1,7 +1,7 @@
-"""The text that numba writes for LLVM: a library for each function, and one module of all that a kernel uses.
+"""The LLVM text that numba writes: a library per function, and one module with all that a kernel uses.
 
-Numba would parse the text of every function, optimise it, and link it into whatever calls it. Here nothing is optimised before all of
-a kernel is together.
+Numba would parse the text of every function, optimise it, and link it into each caller. Here, nothing is optimised until all parts
+of a kernel are together.
 """
 
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from numba.core import cgutils, codegen
 
 
 class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """A function that numba has lowered, and the libraries of those that it calls."""
+    """A function that numba has lowered, and the libraries of the functions that it calls."""
 
     def __init__(self, code: Any, name: str) -> None:
         codegen.CodeLibrary.__init__(self, code, name)
@@ -46,7 +46,7 @@ class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
 
 
 class Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
-    """Numba's code generator, for libraries that are not optimised and for any triple."""
+    """Numba's code generator, for unoptimised libraries and for any triple."""
 
     _library_class = Library
     triple = ""
@@ -58,10 +58,10 @@ class Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
 
 
 def join(library: Library, outlined: Collection[str], entry: str, symbol: str, triple: str, layout: str) -> str:
-    """Link all that a function uses into one module and return its text, in which nothing but `entry` is visible from outside.
+    """Link all that a function uses into one module and return its text, in which only `entry` is visible.
 
-    Functions are to be inlined, but for those of `outlined`, which are named after `symbol`: numba numbers functions from the start
-    of the process.
+    Functions are inlined, except those of `outlined`. These are renamed after `symbol`, since numba numbers functions from the
+    start of the process.
     """
     context = llvm.create_context()
     module = llvm.parse_assembly(f'target triple = "{triple}"\ntarget datalayout = "{layout}"\n', context)
@@ -72,7 +72,7 @@ def join(library: Library, outlined: Collection[str], entry: str, symbol: str, t
         for item in (item for item in part.functions if not item.is_declaration):
             defined[item.name] = None
             if item.linkage == llvm.Linkage.external:
-                item.linkage = "weak_odr"  # of two equal definitions one stays
+                item.linkage = "weak_odr"  # keeps one of two equal definitions
         module.link_in(part)
     _hide(module, outlined)
     for number, name in enumerate(name for name in defined if name in outlined):

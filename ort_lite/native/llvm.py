@@ -1,9 +1,9 @@
-"""The few calls of llvmlite's library that loading object code takes, and those that make it of text, declared here.
+"""Declarations of the few calls of llvmlite's library that load object code or compile it from text.
 
-Importing `llvmlite.binding` for them costs 40 ms, four times as much as all the calls: it declares the whole library and loads
-`llvmlite.ir`, `importlib.resources` and `zipfile`. They hold for the releases of `compilers.VERIFIED`, for which a test compares
-them with llvmlite's own; with others `binding.py` stands in. A process may use both: functions are declared on handles of their
-own, without the lock that llvmlite holds during every call.
+Importing `llvmlite.binding` for them takes 40 ms, four times as long as all the calls: it declares the whole library and loads
+`llvmlite.ir`, `importlib.resources` and `zipfile`. The declarations hold for the releases in `compilers.VERIFIED`, for which a test
+compares them with llvmlite's own; for others, `binding.py` replaces this module. A process may use both: functions are declared on
+separate handles, without the lock that llvmlite holds during every call.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from functools import cache
 from typing import Any
 
-_TEXT = ctypes.POINTER(c_char_p)  # where a function leaves a string
+_TEXT = ctypes.POINTER(c_char_p)  # where a function stores a string
 
 # name -> (result, parameters)
 SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -76,7 +76,7 @@ def _call(name: str, *arguments: Any) -> Any:
 
 
 def _call_with_text(name: str, *arguments: Any) -> tuple[Any, str]:
-    """(result, the string that the function leaves where its last parameter points)."""
+    """Call a function whose last parameter points to a string that it returns. Return (result, string)."""
     text = c_char_p()
     result = _call(name, *arguments, ctypes.byref(text))
     if text.value is None:
@@ -87,41 +87,41 @@ def _call_with_text(name: str, *arguments: Any) -> tuple[Any, str]:
 
 
 def process_triple() -> str:
-    """Return the triple of code that this process can run: "x86_64-unknown-linux-gnu"."""
+    """Return the triple of the code that this process can run: "x86_64-unknown-linux-gnu"."""
     return _call_with_text("GetProcessTriple")[1]
 
 
 def host_cpu_name() -> str:
-    """LLVM's name of this machine's CPU: "znver5"."""
+    """Return LLVM's name of this machine's CPU: "znver5"."""
     return _call_with_text("GetHostCPUName")[1]
 
 
 def host_cpu_features() -> str:
-    """All features that LLVM knows of this kind of CPU, sorted by name: "+avx,-avx512f"."""
+    """Return all features that LLVM knows for this kind of CPU, sorted by name: "+avx,-avx512f"."""
     return ",".join(sorted(_call_with_text("GetHostCPUFeatures")[1].split(","), key=lambda feature: feature[1:]))
 
 
 class Module:
-    """A module and its machine, in a context of its own: other threads may be in LLVM with theirs. To be closed.
+    """A module and its target machine, in a context of its own, so that threads can use LLVM concurrently. Needs `close`.
 
-    Raises RuntimeError with LLVM's message where the text is no module, or a value is used where it is not defined.
+    Raises RuntimeError with LLVM's message if the text is not a module or uses a value before its definition.
     """
 
     def __init__(self, text: str, triple: str, cpu: str, features: str) -> None:
-        target = _checked("GetTargetFromTriple", triple.encode())
+        target = _call_or_raise("GetTargetFromTriple", triple.encode())
         options = triple.encode(), cpu.encode(), features.encode(), 3, b"static", b"jitdefault", 0, 1, b""
         self._machine = _call("CreateTargetMachine", target, *options)
         self._context = _call("ContextCreate")
         self._module = None
         try:
-            self._module = _checked("ParseAssembly", self._context, text.encode("latin-1"))
-            _checked("VerifyModule", self._module, failed=True)
+            self._module = _call_or_raise("ParseAssembly", self._context, text.encode("latin-1"))
+            _call_or_raise("VerifyModule", self._module, failed=True)
         except RuntimeError:
             self.close()
             raise
 
     def optimise(self) -> None:
-        """Runs LLVM's passes of level 3 for the machine."""
+        """Run LLVM's level 3 passes for the machine."""
         options = _call("CreatePipelineTuningOptions")
         builder = _call("CreatePassBuilder", self._machine, options)
         passes = _call("buildPerModuleDefaultPipeline", builder, 3)
@@ -131,15 +131,15 @@ class Module:
         _call("DisposePipelineTuningOptions", options)
 
     def emit_object(self) -> bytes:
-        """Relocatable machine code."""
+        """Return relocatable machine code."""
         return self._emit(1)
 
     def emit_assembly(self) -> str:
-        """The same for readers."""
+        """Return the machine code as text."""
         return self._emit(0).decode()
 
     def _emit(self, as_object: int) -> bytes:
-        buffer = _checked("TargetMachineEmitToMemory", self._machine, self._module, as_object)
+        buffer = _call_or_raise("TargetMachineEmitToMemory", self._machine, self._module, as_object)
         data = ctypes.string_at(_call("GetBufferStart", buffer), _call("GetBufferSize", buffer))
         _call("DisposeMemoryBuffer", buffer)
         return data
@@ -148,7 +148,7 @@ class Module:
         return _call_with_text("PrintModuleToString", self._module)[1]
 
     def close(self) -> None:
-        """Frees it; once."""
+        """Free the module. May be called once."""
         if self._module is not None:
             _call("DisposeModule", self._module)
         _call("ContextDispose", self._context)
@@ -162,9 +162,9 @@ class Module:
 
 
 class Engine:
-    """Owner of executable memory, which lives as long as the process; its objects may call the C library's mathematics.
+    """An owner of executable memory, which lives as long as the process. Its objects may call the C library's mathematics.
 
-    Not thread-safe. Its LLVM context is its own, so that other threads may be in LLVM with theirs. Raises RuntimeError with
+    Not thread-safe. It has an LLVM context of its own, so that other threads can use LLVM concurrently. Raises RuntimeError with
     LLVM's message.
     """
 
@@ -172,28 +172,28 @@ class Engine:
         _call("InitializeNativeTarget")
         _call("InitializeNativeAsmPrinter")
         if not _call("SearchAddressOfSymbol", b"expf"):
-            _checked("LoadLibraryPermanently", b"libm.so.6", failed=True)
+            _call_or_raise("LoadLibraryPermanently", b"libm.so.6", failed=True)
         triple = process_triple().encode()
-        target = _checked("GetTargetFromTriple", triple)
+        target = _call_or_raise("GetTargetFromTriple", triple)
         machine = _call("CreateTargetMachine", target, triple, b"", b"", 2, b"default", b"jitdefault", 0, 1, b"")
-        module = _checked("ParseAssembly", _call("ContextCreate"), b"")
-        own_memory_manager = triple.startswith((b"aarch64", b"arm64"))  # LLVM's own places code too far apart there
-        self._engine = _checked("CreateMCJITCompiler", module, machine, own_memory_manager)
+        module = _call_or_raise("ParseAssembly", _call("ContextCreate"), b"")
+        own_memory_manager = triple.startswith((b"aarch64", b"arm64"))  # LLVM's default places code too far apart there
+        self._engine = _call_or_raise("CreateMCJITCompiler", module, machine, own_memory_manager)
 
     def add(self, objects: Iterable[bytes]) -> None:
-        """Links object files, after which their symbols have addresses."""
+        """Link object files, which gives their symbols addresses."""
         for data in objects:
             _call("MCJITAddObjectFile", self._engine, _call("CreateObjectFile", data, len(data)))
         _call("FinalizeObject", self._engine)
 
     def address(self, symbol: str) -> int:
-        """Return the address of a function in an object that was added; an unknown one ends the process."""
+        """Return the address of a function in an object that was added. An unknown name ends the process."""
         found: int = _call("GetFunctionAddress", self._engine, symbol.encode())
         return found
 
 
-def _checked(name: str, *arguments: Any, failed: bool = False) -> Any:
-    """The result of a function that says why it failed; `failed` is what it then returns, as a truth value."""
+def _call_or_raise(name: str, *arguments: Any, failed: bool = False) -> Any:
+    """Call a function that reports errors as text. `failed` is the truth value of its result on failure."""
     result, text = _call_with_text(name, *arguments)
     if bool(result) is failed:
         raise RuntimeError(f"LLVM: {text or name}")

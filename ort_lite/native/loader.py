@@ -1,4 +1,4 @@
-"""Object code -> addresses, without numba, and on Linux without LLVM. Code stays for the life of the process: threads may be in it."""
+"""Loading of object code, without numba and, on Linux, without LLVM. Code is never unloaded, since threads may be executing it."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
-from ort_lite.native import elf, linking, packs
+from ort_lite.native import elf, object_linking, packs
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.compilers import llvm
 from ort_lite.native.cpu import Target, host
@@ -23,19 +23,19 @@ _lock = threading.RLock()
 _by_spec: dict[Target, dict[Spec, int]] = {}
 _by_key: dict[str, int] = {}
 _left: dict[tuple[Spec, Target], None] = {}
-"""What was done without: `finish` has it compiled, and so has, ahead, whatever is compiled and waited for."""
+"""The specs that a program did without. `finish` compiles them, and so does, ahead of need, any compilation that is waited for."""
 
 if hasattr(os, "register_at_fork"):
-    # A forked child keeps what is loaded; it must not inherit the lock from a thread that it does not have.
+    # A forked child keeps what is loaded, but must not inherit the lock of a thread that it does not have.
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def load(specs: Sequence[Spec], target: Target | None = None, compile: str = WAIT) -> list[int]:
-    """Addresses of the native code of each spec; compiled now if the cache lacks it, unless `compile` is NEVER.
+    """Return the address of the native code of each spec. Compiles what the cache lacks, unless `compile` is NEVER.
 
-    A spec that was loaded before costs a dict lookup, one that is in the cache about 0.1 ms. Thread-safe. `target` is
-    this machine, or one with fewer features. Raises KernelCompileError, KernelMissing, KernelLoadError; ValueError for a target that
-    cannot run here.
+    A spec that is already loaded costs a dict lookup, one in the cache about 0.1 ms. Thread-safe. `target` is this machine, or one
+    with fewer features. Raises KernelCompileError, KernelMissing, KernelLoadError, and ValueError for a target that cannot run
+    here.
     """
     target = target or host()
     known = _by_spec.get(target)
@@ -43,14 +43,14 @@ def load(specs: Sequence[Spec], target: Target | None = None, compile: str = WAI
         known = _by_spec.setdefault(target, {})
     found = [known.get(spec) for spec in specs]
     if None in found:
-        with _locked():
+        with _hold_lock():
             _load(dict.fromkeys(spec for spec in specs if spec not in known), target, compile)
     return [known[spec] if address is None else address for spec, address in zip(specs, found, strict=True)]
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
-    """Hold the lock. While another thread compiles, this one passes a checkpoint ten times a second."""
+def _hold_lock() -> Iterator[None]:
+    """Hold the lock. While another thread compiles, pass a checkpoint ten times a second."""
     while not _lock.acquire(timeout=0.1):
         checkpoint()
     try:
@@ -60,19 +60,19 @@ def _locked() -> Iterator[None]:
 
 
 def ahead(specs: Sequence[Spec]) -> None:
-    """Begins to compile, beside this thread, what will be loaded in any case for this machine, where the cache lacks it."""
+    """Start compiling specs that will certainly be loaded for this machine and are not cached. Does not wait."""
     target = host()
     if all(spec in _by_spec.setdefault(target, {}) for spec in specs) or not _lock.acquire(blocking=False):
         return
     try:
-        folder, pack = store.directory(), packs.installed()
+        folder, pack = store.directory(), packs.load_pack()
         keys = {key_of(spec, target): spec for spec in specs}
         absent = {
             key: spec
             for key, spec in keys.items()
             if key not in _by_key and (pack is None or pack.find(key) is None) and not os.path.exists(os.path.join(folder, key))
         }
-        if absent and not compiler_lacks():  # or else whoever loads them will hear of it
+        if absent and not compiler_lacks():  # otherwise loading them reports it
             from ort_lite.native import workers
 
             workers.compile_ahead(absent, target, folder)
@@ -81,18 +81,18 @@ def ahead(specs: Sequence[Spec]) -> None:
 
 
 def leave(spec: Spec, target: Target) -> None:
-    """Has it compiled for processes to come, behind what this one waits for; not if nothing else has to be compiled."""
+    """Have a spec compiled for later processes, after what this one waits for; not if nothing else needs to be compiled."""
     with _lock:
         _left[spec, target] = None
 
 
 def finish() -> None:
-    """Compiles what was left to processes to come. Raises KernelCompileError."""
+    """Compile what was left to later processes. Raises KernelCompileError."""
     for target in dict.fromkeys(target for _, target in list(_left)):
         load([spec for spec, other in list(_left) if other == target], target)
 
 
-def held(spec: Spec, target: Target) -> bool:
+def is_available(spec: Spec, target: Target) -> bool:
     """Return True if `load` would find the spec without compiling."""
     if spec in _by_spec.get(target, ()):
         return True
@@ -130,8 +130,8 @@ def _objects(specs: Mapping[str, Spec], target: Target, compile: str = WAIT) -> 
 
 
 def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> None:
-    """Gives every object an address: files, and those of a pack."""
-    machine = linking.MACHINES.get(host().triple)
+    """Load objects, from files and from a pack, and record their addresses."""
+    machine = object_linking.MACHINES.get(host().triple)
     if machine is None:
         engine = _engine()
         engine.add(objects.values())
@@ -143,15 +143,15 @@ def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> Non
         for key, data in objects.items():
             file = os.path.join(folder, key)
             parsed[file] = elf.parse(data, machine, symbol_of(key))
-        _by_key.update(zip([*packed, *objects], linking.link(parsed), strict=True))
+        _by_key.update(zip([*packed, *objects], object_linking.link(parsed), strict=True))
     except elf.BrokenObject as error:
         raise KernelLoadError(f"{file}: {error}: delete it, and it is compiled again") from None
-    except linking.NotLinked as error:
+    except object_linking.NotLinked as error:
         raise KernelLoadError(str(error)) from None
 
 
 @cache
 def _engine() -> "Engine":
-    """LLVM's owner of code memory, where objects are of another format; callers hold the lock."""
+    """Return LLVM's owner of code memory, for platforms with other object formats. Callers hold the lock."""
     engine: Engine = llvm().Engine()
     return engine

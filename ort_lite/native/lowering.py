@@ -1,4 +1,4 @@
-"""Typing and lowering of the kernel language in numba: pointers, emitted functions, `like`. Imported by compiler.py."""
+"""Typing and lowering of the kernel language in numba: pointers, emitted functions, `like`. Imported by the compiler only."""
 
 import operator
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from numba.core.extending import lower_builtin, register_model
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
 from ort_lite.native.marks import ELEMENTS, Emitted
-from ort_lite.native.values import Value
+from ort_lite.native.values import LlvmValue
 
 SCALARS: dict[str, Any] = {
     "f32": types.float32,
@@ -31,7 +31,7 @@ _NAMES = {kind: name for name, kind in SCALARS.items()}
 
 
 class Pointer(types.Type):  # type: ignore[misc]
-    """Unchecked pointer. Not numba's CPointer: stores of floats into integers are refused here."""
+    """The type of an unchecked pointer. Unlike numba's CPointer, it rejects stores of floats into integers."""
 
     def __init__(self, name: str) -> None:
         self.element_name = name
@@ -48,13 +48,13 @@ class _PointerModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, manager.lookup(kind.dtype).get_data_type().as_pointer())
 
 
-def named(name: str) -> Any:
-    """numba's type of a type name of the language."""
+def numba_type(name: str) -> Any:
+    """Return numba's type for a type name of the language."""
     return POINTERS[name[1:]] if name.startswith("*") else SCALARS[name]
 
 
 def name_of(kind: Any) -> str:
-    """The language's name of a numba type; "" for one that it does not know."""
+    """Return the language's name for a numba type; "" for an unknown one."""
     if isinstance(kind, Pointer):
         return "*" + kind.element_name
     return _NAMES.get(types.unliteral(kind), "")
@@ -94,7 +94,7 @@ def _setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 # --- Emitted functions
 def match(text: str, arguments: tuple[Any, ...], exact: bool) -> tuple[Any, list[Any]] | None:
-    """(result, formal arguments) of a signature for the given argument types, or None if it does not apply."""
+    """Return (result, formal arguments) of a signature for the given argument types, or None if it does not apply."""
     result, formals = parse(text)
     if len(formals) != len(arguments):
         return None
@@ -115,35 +115,35 @@ def match(text: str, arguments: tuple[Any, ...], exact: bool) -> tuple[Any, list
         wanted = star + bound.get(variable, variable)
         if given != wanted and (exact or not _converts(given, wanted)):
             return None
-        final.append(named(wanted))
+        final.append(numba_type(wanted))
     if result.startswith("@"):
-        return named(_constant(arguments[int(result[1:])])), final
+        return numba_type(_constant(arguments[int(result[1:])])), final
     plain = result.lstrip("*")
-    return named(result[: len(result) - len(plain)] + bound.get(plain, plain)), final
+    return numba_type(result[: len(result) - len(plain)] + bound.get(plain, plain)), final
 
 
 def _converts(given: str, wanted: str) -> bool:
-    """Between scalars, but never a float to an integer: that needs a decision, which `cast` is."""
+    """Return True if one scalar type converts to another; never a float to an integer, which needs an explicit `cast`."""
     if not given or "*" in given + wanted:
         return False
     return wanted[0] == "f" or given[0] != "f"
 
 
 def _constant(kind: Any) -> Any:
-    """The value of a literal or omitted argument."""
+    """Return the value of a literal or omitted argument."""
     return kind.literal_value if isinstance(kind, types.Literal) else kind.value
 
 
 def parse(text: str) -> tuple[str, list[str]]:
-    """Result and arguments: "f32(i64,*f32)" -> ("f32", ["i64", "*f32"])."""
+    """Return the result and the arguments: "f32(i64,*f32)" -> ("f32", ["i64", "*f32"])."""
     result, _, rest = text.replace(" ", "").partition("(")
     return result, [name for name in rest.rstrip(")").split(",") if name]
 
 
-def emitted_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -> type:
-    """Template that types a call of an emitted function and hands its lowering to `register(key, impl, args)`."""
+def emitter_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -> type:
+    """Return the template that types a call of an emitted function and passes its lowering to `register(key, impl, args)`."""
 
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class EmitterTemplate(AbstractTemplate):  # type: ignore[misc]
         key = item
 
         def generic(self, args: Any, kws: Any) -> Any:
@@ -155,24 +155,24 @@ def emitted_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -
                 given = ", ".join(map(str, args))
                 raise TypingError(f"{item.__name__}({given}): expected {' or '.join(item.signatures)}")
             self.implementation = (item, tuple(found[1]))
-            register(self.implementation, lower_emitted(item), tuple(found[1]))
+            register(self.implementation, lower_emitter(item), tuple(found[1]))
             return signature(found[0], *found[1])
 
         def get_impl_key(self, sig: Any) -> Any:
             return self.implementation
 
-    return Template
+    return EmitterTemplate
 
 
-def lower_emitted(item: Emitted) -> Any:
-    """numba's lowering function that calls the emitter; static arguments as Python values."""
+def lower_emitter(item: Emitted) -> Any:
+    """Return numba's lowering function that calls the emitter, with static arguments as Python values."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         constant = [isinstance(kind, types.Literal | types.Omitted) for kind in sig.args]
         values = [_constant(kind) if k else value for k, kind, value in zip(constant, sig.args, args, strict=True)]
         if item.typed:
             names = ["" if k else name_of(kind) for k, kind in zip(constant, sig.args, strict=True)]
-            given = [Value(builder, value, name) if name else value for value, name in zip(values, names, strict=True)]
+            given = [LlvmValue(builder, value, name) if name else value for value, name in zip(values, names, strict=True)]
             result = item.emitter(*given).raw
         else:
             result = item.emitter(builder, *values)
@@ -181,11 +181,11 @@ def lower_emitted(item: Emitted) -> Any:
     return lower
 
 
-# --- Python's own functions that numba implements by compiling Python, which belongs to its global contexts
+# --- Python's built-in functions, which numba implements by compiling Python in its global contexts
 def builtin_template(item: Any, register: Callable[[Any, Any, Any], None]) -> type:
-    """Template of `max`, `min` (of numbers; NaN wins) and `int`."""
+    """Return the template of `max`, `min` (of numbers; NaN wins) or `int`."""
 
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class BuiltinTemplate(AbstractTemplate):  # type: ignore[misc]
         key = item
 
         def generic(self, args: Any, kws: Any) -> Any:
@@ -201,14 +201,14 @@ def builtin_template(item: Any, register: Callable[[Any, Any, Any], None]) -> ty
         def get_impl_key(self, sig: Any) -> Any:
             return self.implementation
 
-    return Template
+    return BuiltinTemplate
 
 
 def lower_builtin_function(item: Any) -> Any:
-    """numba's lowering function of one of BUILTINS."""
+    """Return numba's lowering function for one of BUILTINS."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        first, *others = (Value(builder, arg, name_of(kind)) for arg, kind in zip(args, sig.args, strict=True))
+        first, *others = (LlvmValue(builder, arg, name_of(kind)) for arg, kind in zip(args, sig.args, strict=True))
         if item is int:
             return first.to("i64").raw
         for other in others:

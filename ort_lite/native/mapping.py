@@ -1,6 +1,4 @@
-"""Memory for machine code: written first, executed afterwards, never both. It stays for the life of the process, since threads may
-be in it. Linux.
-"""
+"""Memory for machine code on Linux: first writable, then executable, never both. Never freed, since threads may be executing it."""
 
 import ctypes
 import os
@@ -9,7 +7,7 @@ from functools import cache
 from typing import Any
 
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-"""Bytes of memory that are protected together."""
+"""The size in bytes of a page, the unit of memory protection."""
 
 _READ, _READ_WRITE, _READ_EXECUTE = 1, 3, 5
 _PRIVATE_ANONYMOUS = 0x22
@@ -17,7 +15,7 @@ _FAILED = (1 << 64) - 1
 
 
 def executable(code: bytes) -> int:
-    """The address of a copy of machine code that reaches nothing outside of itself. Raises OSError."""
+    """Return the address of a copy of position-independent machine code. Raises OSError."""
     image = bytearray(code)
     base = reserve(len(image))
     fill(base, image, len(image))
@@ -25,7 +23,7 @@ def executable(code: bytes) -> int:
 
 
 def reserve(size: int) -> int:
-    """The address of new memory, which nothing else uses and which can be written to. Raises OSError."""
+    """Return the address of new writable memory. Raises OSError."""
     found: int = _function("mmap", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)(
         None, size, _READ_WRITE, _PRIVATE_ANONYMOUS, -1, 0
     )
@@ -35,7 +33,7 @@ def reserve(size: int) -> int:
 
 
 def fill(base: int, image: bytearray, split: int) -> None:
-    """Gives memory from `reserve` its contents, of which the first `split` bytes are code; nobody writes to it any more."""
+    """Write the contents of memory from `reserve` and protect it. The first `split` bytes are code."""
     size = len(image)
     ctypes.memmove(base, (ctypes.c_char * size).from_buffer(image), size)
     for start, nbytes, access in ((0, split, _READ_EXECUTE), (split, size - split, _READ)):
@@ -48,8 +46,10 @@ def fill(base: int, image: bytearray, split: int) -> None:
 
 
 def _synchronise(base: int, size: int) -> None:
-    """Caches of instructions do not see on AArch64 what is stored. Linux takes care of that when a page becomes executable; what
-    other systems do that run its programs is not written down, so GCC's function does it where there is one.
+    """Make stored instructions visible to execution on AArch64, whose instruction caches do not see stores.
+
+    Linux does this when a page becomes executable. Other systems that run Linux programs do not document it, so GCC's function is
+    called if it exists.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libgcc_s.so.1").__clear_cache(ctypes.c_void_p(base), ctypes.c_void_p(base + size))
@@ -57,7 +57,7 @@ def _synchronise(base: int, size: int) -> None:
 
 @cache
 def _function(name: str, result: Any, *parameters: Any) -> Any:
-    """Declare a function of the C library on a handle of its own."""
+    """Declare a function of the C library on a separate handle."""
     found = getattr(ctypes.CDLL(None, use_errno=True), name)
     found.restype, found.argtypes = result, parameters
     return found

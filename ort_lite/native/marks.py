@@ -1,4 +1,4 @@
-"""Marks of functions for the compiler: `@native`, `@emitted`, `@arithmetic`, and the types of parameters."""
+"""Decorators that mark functions for the compiler (`@native`, `@emitted`, `@arithmetic`) and types of parameters."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
@@ -10,6 +10,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Compile-time constant parameter: int, float, bool or str. Branches on it are decided by the compiler.
 if TYPE_CHECKING:
     Static: TypeAlias = Any
+    """The annotation of a compile-time constant; a separate class, so that `Any` stays an ordinary annotation."""
 else:
 
     class Static:
@@ -22,12 +23,12 @@ ELEMENTS = ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64")
 STRICT: tuple[str, ...] = ()
 CONTRACT = ("contract", "nsz")
 SUMS = ("reassoc", "contract", "nsz")
-REDUCE = (*SUMS, "arcp")  # with it, 1 / sqrt(inf) may be an estimate and a step of Newton's, which make NaN
+REDUCE = (*SUMS, "arcp")  # with it, 1 / sqrt(inf) may become an estimate and a Newton step, which give NaN
 _FLAGS = frozenset((*REDUCE, "afn"))
 
 
 class Ptr:
-    """Pointer to elements of one type: x[i] reads, x[i] = v writes. No bounds, no negative indices."""
+    """A pointer to elements of one type: x[i] reads, x[i] = v writes. No bounds checks, no negative indices."""
 
     def __getitem__(self, index: int) -> Any:
         raise TypeError("a Ptr is read by compiled kernels only")
@@ -37,7 +38,7 @@ class Ptr:
 
 
 class NativeOptions(Record):
-    """The compiler's options for one function: LLVM floating-point flags; whether copies go into every caller."""
+    """Compiler options of one function: LLVM floating-point flags, and whether it is inlined into callers."""
 
     fastmath: tuple[str, ...] = CONTRACT
     inline: bool = True
@@ -51,10 +52,10 @@ def native(function: F) -> F: ...
 @overload
 def native(*, fastmath: tuple[str, ...] = ..., inline: bool = ...) -> Callable[[F], F]: ...
 def native(function: F | None = None, *, fastmath: tuple[str, ...] = CONTRACT, inline: bool = True) -> Any:
-    """Marks a function that is compiled; registers nothing. Kernels and helpers alike, helpers may go unmarked.
+    """Mark a function to be compiled, without registering anything. For kernels and helpers; helpers need no mark.
 
-    The flags hold for this function's own arithmetic, not for what it calls. `inline=False` keeps a helper out of
-    line, for a body so large that copies of it would cost more than calls. Raises ValueError for unknown flags.
+    The flags apply to this function's own arithmetic, not to functions that it calls. `inline=False` keeps a helper out of line,
+    for a body so large that copies of it would cost more than calls. Raises ValueError for unknown flags.
     """
     unknown = sorted(set(fastmath) - _FLAGS)
     if unknown:
@@ -68,9 +69,9 @@ def native(function: F | None = None, *, fastmath: tuple[str, ...] = CONTRACT, i
 
 
 class Emitted:
-    """A function whose code is LLVM IR; called from kernels only. Made by `@emitted` and `@arithmetic`.
+    """A function whose code is LLVM IR, which only kernels can call. Created by `@emitted` and `@arithmetic`.
 
-    `typed`: the emitter takes and gives `values.Value`, not LLVM's values and a builder.
+    If `typed`, the emitter takes and returns `values.LlvmValue` instead of a builder and LLVM's values.
     """
 
     def __init__(
@@ -95,14 +96,13 @@ class Emitted:
 def emitted(
     *signatures: str, needs: str = "", otherwise: Callable[..., Any] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Marks `f(builder, *llvm_args)`, which emits IR and returns the resulting value (None for void).
+    """Mark `f(builder, *llvm_args)`, which emits IR and returns the resulting value (None for void).
 
-    A signature is `result(arguments)` over the element types, `b1`, pointers `*f32` and type variables: `T` any
-    element type, `F` a float, `I` an integer, `A` any scalar. Arguments are converted to it, never floats to integers.
-    An argument declared `static` arrives as the Python value of a constant, a result `@k` is the type that static
-    argument k names. With `needs="avx2,f16c"` the emitter serves targets that have these features ("|" separates
-    alternatives, best first), the function `otherwise` all others. What code is to use beyond its target's level has to be among
-    them; "lse|" is for what is used where it is there.
+    A signature is `result(arguments)` over the element types, `b1`, pointers `*f32` and type variables: `T` any element type, `F` a
+    float, `I` an integer, `A` any scalar. Arguments are converted to it, never floats to integers. An argument declared `static`
+    arrives as the Python value of a constant; a result `@k` is the type named by static argument k. With `needs="avx2,f16c"` the
+    emitter is for targets that have these features ("|" separates alternatives, best first), and the function `otherwise` is for
+    all others. Features beyond the target's level are used only if listed there; "lse|" lists one that is used if present.
     """
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,7 +112,7 @@ def emitted(
 
 
 def arithmetic(*signatures: str, needs: str = "", otherwise: Callable[..., Any] | None = None) -> Callable[[F], F]:
-    """Marks `f(*values)` that computes with `values.Value`: Python operators on it emit IR of exactly its type."""
+    """Mark `f(*values)`, which computes with `values.LlvmValue`: Python operators on it emit IR of exactly its type."""
 
     def mark(target: F) -> F:
         return cast(F, Emitted(target, signatures, needs, otherwise, typed=True))

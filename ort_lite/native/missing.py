@@ -1,4 +1,4 @@
-"""Kernels that are not there: whether they may be compiled, and can be; what to say where not."""
+"""Handling of missing kernels: whether they may and can be compiled, and the error if not."""
 
 import sys
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from ort_lite.errors import InvalidArgument, KernelMissing
 from ort_lite.native.spec import Spec
 
 OPTION = "ort_lite.compile"
-"""A session's config entry: what to do about kernels that came with no installation and that no session compiled before.
+"""A session's config entry: what to do about kernels that are in no installed pack and not in the cache.
 
-wait        they are compiled, and the session waits (the default)
-never       nothing is compiled: what was fused runs one operator after the other through kernels that are there, with the same
-            bits; where one of those is missing too, KernelMissing names it
-background  as never, but kernels that cannot be done without are compiled, and waited for; the others for the next session, beside
-            this one
+- wait: compile them while the session waits (the default)
+- never: compile nothing. Unfused kernels replace a missing fused one, with bit-identical results; if one of those is missing too,
+  KernelMissing names it
+- background: like never, but indispensable kernels are compiled while the session waits, and the others in the background for the
+  next session
 """
 WAIT, NEVER, BACKGROUND = WAYS = ("wait", "never", "background")
 
@@ -25,24 +25,24 @@ _PACK = "a kernel pack (docs/kernel-packs.md)"
 
 @cache
 def compiler_lacks() -> str:
-    """Return what the process lacked for a compiler when it first asked, or "": lowering asks for each program."""
+    """Return which package the compiler lacks, or "". Cached, because lowering calls it for each program."""
     return _lacks()
 
 
 def _lacks() -> str:
-    """The first package that a compiler needs and that cannot be imported."""
+    """Return the first package that the compiler needs and that cannot be imported; "" if there is none."""
     return next((name for name in _PACKAGES if not _is_there(name)), "")
 
 
 def _is_there(name: str) -> bool:
     try:
         return sys.modules[name] is not None if name in sys.modules else find_spec(name) is not None
-    except (ImportError, ValueError):  # of what keeps others from importing it
+    except (ImportError, ValueError):  # raised by import blockers
         return False
 
 
 def check_compiler(specs: Sequence[Spec], folder: str, compile: str) -> None:
-    """Raises KernelMissing where the specs, which nobody compiled before, may not be compiled or cannot be."""
+    """Raise KernelMissing if the specs, which are not compiled yet, may not or cannot be compiled."""
     lacks = _lacks()
     if compile != NEVER and not lacks:
         return
@@ -55,8 +55,8 @@ def check_compiler(specs: Sequence[Spec], folder: str, compile: str) -> None:
     raise KernelMissing(f"{which} {where}; {why}", tuple(specs))
 
 
-def checked(compile: str) -> str:
-    """Raises InvalidArgument for what is none of WAYS."""
+def check_option(compile: str) -> str:
+    """Return `compile`. Raises InvalidArgument if it is not one of WAYS."""
     if compile not in WAYS:
         raise InvalidArgument(f"session config entry {OPTION} is {compile!r}; expected one of {', '.join(WAYS)}")
     return compile

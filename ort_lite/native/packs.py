@@ -1,14 +1,14 @@
-"""Kernel packs: objects that were compiled elsewhere, many in a file, of which a process reads those that it needs.
+"""Kernel packs: files of precompiled objects, from which a process reads those that it needs.
 
-A pack comes with an installation, as package data of `ort_lite_kernels`, and is trusted as the code of that package is. It is found
-by key, before the user's cache, so that nothing is compiled and nobody needs the compiler. Objects are kept as memory will hold them:
-pieces, relocations and names; an object file has as many bytes again of tables that linking does not look at.
+A pack is package data of `ort_lite_kernels` and as trusted as the code of that package. It is searched by key before the user's
+cache, so nothing is compiled and no compiler is needed. Objects are stored in the form that memory needs: pieces, relocations and
+names. An object file has as many bytes again of tables that linking ignores.
 
     magic, base (20 bytes), size of the file, number of objects; keys in order, 20 bytes each; offset, size and digest of each
     object; objects, each once
 
-`base` is the digest of what all keys depend on, and of ort-lite's version: where it is another, hardly a key would be found, which
-is said once. All is little-endian.
+`base` is the digest of everything that all keys depend on, and of ort-lite's version. With another base, hardly any key would be
+found, which is logged once. All numbers are little-endian.
 """
 
 import os
@@ -21,7 +21,7 @@ from typing import Any
 from ort_lite._version import __version__
 from ort_lite.errors import KernelLoadError
 from ort_lite.log import warn
-from ort_lite.native import elf, linking, private
+from ort_lite.native import elf, object_linking, private
 from ort_lite.native.cpu import host
 from ort_lite.native.digest import SIZE, digest
 from ort_lite.native.elf import BrokenObject, Object, Place, Relocation
@@ -34,22 +34,22 @@ _ENTRY = struct.Struct(f"<QI{SIZE}s")
 
 _COUNTS = struct.Struct("<5I")  # pieces, relocations, bytes of names; piece and offset of the entry
 _PIECE = struct.Struct("<IHB")  # bytes, alignment, whether it is code
-_RELOCATION = struct.Struct("<5I")  # piece, offset, kind; the target's piece and offset, or _OUTSIDE and the number of its name
+_RELOCATION = struct.Struct("<5I")  # piece, offset, kind; the target's piece and offset, or _OUTSIDE and the index of its name
 _OUTSIDE = 0xFFFFFFFF
 
 
 class StalePack(Exception):
-    """A pack that serves nothing here."""
+    """The pack is not usable here."""
 
 
 class Pack:
-    """A file of objects, mapped into memory. Raises OSError, StalePack."""
+    """A file of objects, mapped into memory. Raises OSError and StalePack."""
 
     def __init__(self, file: str, base: bytes) -> None:
         from mmap import ACCESS_READ, mmap
 
         self.file = file
-        with open(file, "rb", opener=private.linked_opener) as opened:
+        with open(file, "rb", opener=private.link_opener) as opened:
             size = os.fstat(opened.fileno()).st_size
             if not size:
                 raise StalePack("is empty")
@@ -68,7 +68,7 @@ class Pack:
         return self._bytes[start : start + SIZE]
 
     def find(self, key: str) -> bytes | None:
-        """The encoded object of a key, or None: there is none, or it is damaged, which is told. O(log(objects))."""
+        """Return the encoded object of a key; None if it is missing or damaged, which is logged. O(log(objects))."""
         from bisect import bisect_left
 
         wanted = bytes.fromhex(key)
@@ -84,8 +84,8 @@ class Pack:
 
 
 @cache
-def installed() -> Pack | None:
-    """The pack for this machine and Python that comes with the installation. One that does not fit is told, once a process."""
+def load_pack() -> Pack | None:
+    """Return the installed pack for this machine and Python. Logs a warning, once per process, if it does not fit."""
     file = _file(sys.path)
     if file is None:
         return None
@@ -98,15 +98,15 @@ def installed() -> Pack | None:
 
 
 def own_base() -> bytes:
-    """Return the base of packs that serve this process."""
+    """Return the base of packs that this process can use."""
     return digest(base(), __version__.encode())
 
 
 def _file(folders: Iterable[str]) -> str | None:
-    """Return the path of the pack, by the import system's finder: asking entry points takes as long as the rest of a start."""
+    """Return the path of the pack, using the import system's finder: entry points would double the start-up time."""
     from importlib.machinery import PathFinder
 
-    if host().triple not in linking.MACHINES:
+    if host().triple not in object_linking.MACHINES:
         return None
     found = PathFinder.find_spec(PACKAGE, list(folders))
     for folder in (found.submodule_search_locations or ()) if found else ():
@@ -123,11 +123,11 @@ def file_name(architecture: str) -> str:
 
 def find(keys: Iterable[str]) -> dict[str, Object]:
     """Return the objects that the installed pack has, by key. Raises KernelLoadError for a corrupt one."""
-    pack = installed()
+    pack = load_pack()
     if pack is None:
         return {}
     bodies = {key: body for key in keys if (body := pack.find(key)) is not None}
-    machine = linking.MACHINES[host().triple]
+    machine = object_linking.MACHINES[host().triple]
     try:
         return {key: decode(body, machine) for key, body in bodies.items()}
     except BrokenObject as error:
@@ -135,7 +135,7 @@ def find(keys: Iterable[str]) -> dict[str, Object]:
 
 
 def write(file: str, base: bytes, objects: Mapping[str, bytes]) -> None:
-    """Makes a pack of encoded objects by key: the same bytes whatever their order."""
+    """Write a pack of encoded objects by key. The bytes do not depend on the order of `objects`."""
     keys = sorted(objects)
     start = _HEAD.size + len(keys) * (SIZE + _ENTRY.size)
     places: dict[bytes, int] = {}
@@ -153,7 +153,7 @@ def write(file: str, base: bytes, objects: Mapping[str, bytes]) -> None:
 
 
 def encode(made: Object) -> bytes:
-    """An object without what linking does not look at."""
+    """Encode an object without what linking ignores."""
     outside = list(dict.fromkeys(r.target for r in made.relocations if isinstance(r.target, str)))
     names = "\0".join(outside).encode()
     parts = [_COUNTS.pack(len(made.pieces), len(made.relocations), len(names), *made.entry)]
@@ -165,7 +165,7 @@ def encode(made: Object) -> bytes:
 
 
 def decode(body: bytes, machine: int) -> Object:
-    """Decode what `encode` wrote; numbers are compared with what they count in, as in object files. Raises BrokenObject."""
+    """Decode an object, checking all numbers against their bounds as for object files. Raises BrokenObject."""
     try:
         pieces, relocations, names, entry_piece, entry_offset = _COUNTS.unpack_from(body)
         tables = _COUNTS.size + pieces * _PIECE.size
@@ -173,7 +173,7 @@ def decode(body: bytes, machine: int) -> Object:
         found = list(_pieces(body, pieces, end + names))
         outside = body[end : end + names].decode("ascii").split("\0")
         links = [_relocation(fields, found, outside, machine) for fields in _RELOCATION.iter_unpack(body[tables:end])]
-        return Object(found, links, elf.check_entry(found, elf.checked_place(found, entry_piece, entry_offset)))
+        return Object(found, links, elf.check_entry(found, elf.make_place(found, entry_piece, entry_offset)))
     except (struct.error, UnicodeDecodeError, IndexError) as error:
         raise BrokenObject(f"an object of {len(body)} bytes: {error}") from None
 
@@ -183,12 +183,12 @@ def _pieces(body: bytes, count: int, start: int) -> Iterable[elf.Piece]:
     for size, alignment, is_code in _PIECE.iter_unpack(body[_COUNTS.size : _COUNTS.size + count * _PIECE.size]):
         if start + size > len(body):
             raise BrokenObject(f"a section that ends at {start + size} of {len(body)} bytes")
-        yield elf.checked_piece(view[start : start + size], alignment, bool(is_code))
+        yield elf.make_piece(view[start : start + size], alignment, bool(is_code))
         start += size
 
 
 def _relocation(fields: Any, pieces: list[elf.Piece], outside: list[str], machine: int) -> Relocation:
     piece, offset, kind, target, at = fields
     elf.check_relocation(pieces[piece], offset, kind, elf.KINDS[machine])
-    where: Place | str = outside[at] if target == _OUTSIDE else elf.checked_place(pieces, target, at)
+    where: Place | str = outside[at] if target == _OUTSIDE else elf.make_place(pieces, target, at)
     return Relocation(piece, offset, kind, where)

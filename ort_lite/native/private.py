@@ -1,7 +1,7 @@
-"""Checks that a file belongs to this user alone: that nobody else could write to it or replace it.
+"""Checks that a file is private to this user: that nobody else could have written or replaced it.
 
-Owners may be this user and root. Nobody else may write: to the file, to its folder, or to a folder on the way to it, links
-resolved, but for folders like /tmp, where only owners rename and remove (the sticky bit). As OpenSSH looks at keys.
+Its owner must be this user or root. Others must not have write access to the file, its folder, or a folder on the path with links
+resolved, except folders like /tmp in which only owners rename and remove (sticky bit). OpenSSH checks its keys this way too.
 """
 
 import errno
@@ -27,7 +27,7 @@ def trouble(folder: str) -> str:
 
 
 def trouble_of(state: os.stat_result, final: bool) -> str:
-    """Describe a problem of one file or folder: `final`, or on the way to another."""
+    """Describe a problem of one file or folder, which is the `final` one or on the path to it; "" if there is none."""
     if not hasattr(os, "geteuid"):
         return ""
     if state.st_uid not in (0, os.geteuid()):
@@ -38,7 +38,7 @@ def trouble_of(state: os.stat_result, final: bool) -> str:
 
 
 def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Every folder and link that a path leads through, from the root; the last is what it names."""
+    """Yield every folder and link on a path, from the root; the last one is the target."""
     here, rest, links = os.sep, path.split(os.sep)[::-1], 0
     yield here, os.lstat(here)
     while rest:
@@ -63,7 +63,7 @@ def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def make(folder: str) -> None:
-    """Makes a folder, and those above it that are not there, for this user alone. Raises OSError."""
+    """Create a folder and its missing parents, for this user only. Raises OSError."""
     missing = []
     path = os.path.abspath(folder)
     while not os.path.isdir(path):
@@ -78,14 +78,14 @@ def make(folder: str) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """Open as `linked_opener` does, but follow no link in the last place. For `open`."""
-    return linked_opener(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    """Open as `link_opener` does, but do not follow a link in the last component. For `open`."""
+    return link_opener(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
-def linked_opener(path: str, flags: int) -> int:
-    """Open regular files only, and read bytes as they are on Windows too. For `open`.
+def link_opener(path: str, flags: int) -> int:
+    """Open regular files only, in binary mode on Windows too. For `open`.
 
-    A pipe is opened without waiting for its other end, and closed. Raises OSError, for what is no regular file too.
+    A pipe is opened without waiting for its other end, and closed. Raises OSError, also for anything but a regular file.
     """
     file = os.open(path, flags | _FLAGS | getattr(os, "O_BINARY", 0), 0o600)
     if not stat.S_ISREG(os.fstat(file).st_mode):

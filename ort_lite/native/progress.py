@@ -1,4 +1,4 @@
-"""Reports of compile progress: to listeners in the thread that needs the kernels, or else to the log."""
+"""Progress reports of compilation, to a listener on the thread that needs the kernels, or else to the log."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,17 +8,17 @@ from time import perf_counter
 from ort_lite import log
 
 PATIENCE = 1.0
-"""Seconds of compiling before anybody is told of it."""
+"""The seconds of compiling after which progress is first logged."""
 _BETWEEN = 10.0
 
 
 class Progress:
-    """Kernels that are compiled for one piece of work, such as a session: `done` of `total`, which grows as more are needed."""
+    """The progress of kernels compiled for one task, such as a session: `done` of `total`, which grows as more are needed."""
 
     def __init__(self, tell: "Tell") -> None:
         self.done = self.total = 0
         self.over = False
-        """Nothing more comes."""
+        """True once the task is finished."""
         self._tell = tell
         self._spent, self._since = 0.0, None
 
@@ -26,12 +26,12 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Spent on compiling, and on waiting for others who compile; not on what a session does in between."""
+        """The seconds spent compiling, or waiting for other processes that compile, without the session's other work."""
         return self._spent + (perf_counter() - self._since if self._since is not None else 0.0)
 
     @contextmanager
     def more(self, count: int) -> Iterator[None]:
-        """Count so many more kernels that are compiled inside."""
+        """Count more kernels, which are compiled within the block."""
         self.total += count
         self._since = perf_counter()
         self.tell()
@@ -41,30 +41,30 @@ class Progress:
             self._spent, self._since = self.seconds, None
 
     def advance(self) -> None:
-        """One more is done."""
+        """Count a kernel as done."""
         self.done += 1
         self.tell()
 
     def tell(self) -> None:
-        """Time has passed."""
+        """Report the current state."""
         self._tell(self)
 
 
 Tell = Callable[[Progress], None]
-"""Called when compiling begins, goes on and is over, in the thread that waits for it; a few times a second."""
+"""A function that receives progress when compiling begins, goes on and ends, on the waiting thread, a few times a second."""
 
 
-class _Current(threading.local):
+class _CurrentListener(threading.local):
     tell: Tell | None = None
     progress: Progress | None = None
 
 
-_CURRENT = _Current()
+_CURRENT = _CurrentListener()
 
 
 @contextmanager
-def heard_by(tell: Tell) -> Iterator[None]:
-    """Inside, `tell` hears of what this thread needs compiled, and the logger does not."""
+def listen(tell: Tell) -> Iterator[None]:
+    """Report what this thread compiles within the block to `tell` instead of the log."""
     outer, _CURRENT.tell = _CURRENT.tell, tell
     try:
         yield
@@ -74,9 +74,7 @@ def heard_by(tell: Tell) -> Iterator[None]:
 
 @contextmanager
 def piece(otherwise: Tell) -> Iterator[Progress]:
-    """One piece of work: the Progress of the kernels that this thread needs inside, told to `otherwise` where nobody listens. A piece
-    of a piece is the same.
-    """
+    """Begin a task and yield its Progress, reported to `otherwise` if there is no listener. Nested tasks share it."""
     if _CURRENT.progress is not None:
         yield _CURRENT.progress
         return
@@ -91,7 +89,10 @@ def piece(otherwise: Tell) -> Iterator[Progress]:
 
 
 class Logged:
-    """Tells the logger, at INFO: after a second, then every ten, and at the end. `severity` is a session's, or its options."""
+    """Reports progress to the log, at INFO: after a second, then every ten seconds, and at the end.
+
+    `severity` is that of a session, or its options.
+    """
 
     def __init__(self, severity: log.Whose = -1) -> None:
         self._severity = severity
@@ -99,14 +100,14 @@ class Logged:
 
     def __call__(self, progress: Progress) -> None:
         if progress.over and self._next > PATIENCE:
-            log.info(self._severity, finished(progress))
+            log.info(self._severity, format_end(progress))
         elif progress.seconds >= self._next:
             self._next = progress.seconds + _BETWEEN
             log.info(self._severity, f"compiling kernels: {progress.done} of {progress.total} after {progress.seconds:.1f} s")
 
 
-def finished(progress: Progress) -> str:
-    """Report the end."""
+def format_end(progress: Progress) -> str:
+    """Return the final message."""
     count = f"{progress.done} kernel{'' if progress.done == 1 else 's'}"
     if progress.done < progress.total:
         count = f"{progress.done} of {progress.total} kernels"

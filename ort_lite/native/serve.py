@@ -1,4 +1,4 @@
-"""The compiling process: the other end of `workers.py`. Run as `python -m ort_lite.native.serve`."""
+"""The compiling process, the counterpart of `workers.py`. Run as `python -m ort_lite.native.serve`."""
 
 import functools
 import gc
@@ -14,7 +14,7 @@ from typing import Any
 
 from ort_lite.errors import KernelCompileError, describe
 from ort_lite.native import cache
-from ort_lite.native.claims import Claims
+from ort_lite.native.compile_claims import CompileClaims
 from ort_lite.native.cpu import Target
 from ort_lite.native.siblings import fork
 from ort_lite.native.spec import Spec, key_of, symbol_of
@@ -22,16 +22,19 @@ from ort_lite.native.workers import MOST_WORKERS, cores, receive, send
 
 IDLE_SECONDS = 10.0
 GARBAGE = 50_000
-"""New objects between two collections: 700, as it is, makes a twelfth of the time that compiling takes; so many, 10 MB."""
+"""The number of new objects between two garbage collections.
+
+With the default, 700, collecting takes a twelfth of the compile time. This number costs 10 MB of memory.
+"""
 
 
 def serve(output: int) -> None:
-    """Answers the requests of `workers.py` until their stream ends, or for IDLE_SECONDS none comes."""
+    """Answer the requests of `workers.py` until their stream ends, or until none arrives for IDLE_SECONDS."""
     requests, answers = os.fdopen(0, "rb", closefd=False), os.fdopen(output, "wb")
     while True:
         idle = threading.Timer(IDLE_SECONDS, os._exit, (0,))
         idle.daemon = True
-        with suppress(RuntimeError):  # no thread: it leaves with the process that asks
+        with suppress(RuntimeError):  # no thread: this process ends with its parent
             idle.start()
         try:
             key, request, target, *rest = receive(requests)
@@ -43,11 +46,11 @@ def serve(output: int) -> None:
             answer: tuple[str, Any] = _ahead(request, target, *rest) if rest else _answer(key, pickle.loads(request), target)
         except KernelCompileError as error:
             answer = ("error", describe(error))
-        except Exception as error:  # noqa: BLE001  whatever keeps this process from importing what the other one has
+        except Exception as error:  # noqa: BLE001  anything that keeps this process from importing the same code
             answer = ("elsewhere", repr(error))
         try:
             send(answers, answer)
-        except OSError:  # nobody waits any more
+        except OSError:  # nothing waits for the answer any more
             return
 
 
@@ -59,19 +62,19 @@ def _answer(key: str, spec: Spec, target: Target) -> tuple[str, Any]:
 
 @functools.cache
 def _compiler() -> Callable[[Spec, Target, str], bytes]:
-    """Imports numba, behind the claims of what is compiled ahead."""
+    """Import numba, only after claiming what is compiled ahead."""
     from ort_lite.native.compiler import compile_object
 
-    gc.freeze()  # what is imported stays
+    gc.freeze()  # imported objects are never freed
     return compile_object
 
 
 def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tuple[str, Any]:
-    """Compiles into the cache what nobody else does: see `workers.compile_ahead`."""
-    claims = Claims(folder)
+    """Compile into the cache what no other process compiles: see `workers.compile_ahead`."""
+    claims = CompileClaims(folder)
     try:
         if claims.take_place(min(cores(), MOST_WORKERS)) is None:
-            return "ahead", None  # others are at work, and will come to it
+            return "ahead", None  # other processes are compiling, and will get to it
         for key, request in requests:
             if claims.take(key):
                 if cache.read(folder, key) is None:
@@ -86,28 +89,28 @@ def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tu
 
 
 def with_room(function: Callable[[], None]) -> None:
-    """Calls it in a frame that asks for more than half a megabyte, which Python allocates as a whole one.
+    """Call a function in a frame that requires more than half a megabyte, which Python allocates as a single chunk.
 
-    Python takes frames from pieces of 16 KB, and allocates and frees one for every call that crosses the end of a piece: numba's
-    loops, deep down, then take a third longer. What is left of the large piece is room enough for all frames of a compilation.
+    Python takes frames from chunks of 16 KB, and allocates and frees one for every call that crosses the end of a chunk. Deep
+    inside numba, that makes loops a third slower. The rest of the large chunk holds all frames of a compilation.
     """
-    asking = _called.__code__.replace(co_stacksize=(1 << 19) // 8 + 64)
+    asking = _call.__code__.replace(co_stacksize=(1 << 19) // 8 + 64)
     FunctionType(asking, globals())(function)
 
 
-def _called(function: Callable[[], None]) -> None:
+def _call(function: Callable[[], None]) -> None:
     function()
 
 
 def main() -> None:
-    """`serve`, in this process and in a fork for each pair of descriptors that the command line names."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
+    """Run `serve` in this process, and in a fork for each pair of descriptors on the command line."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for the answer handles Ctrl-C
     gc.set_threshold(GARBAGE, 20, 100)
     output = os.dup(1)
-    os.dup2(2, 1)  # what an imported module prints must not end up among the answers
+    os.dup2(2, 1)  # output of imported modules must not mix with the answers
     numbers = list(map(int, sys.argv[1:]))
     if numbers:
-        with suppress(Exception):  # whoever compiles will say so
+        with suppress(Exception):  # compiling will report it
             _compiler()
         output = fork(output, list(zip(numbers[::2], numbers[1::2], strict=True)))
     with_room(functools.partial(serve, output))
@@ -115,4 +118,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # whoever ends waits for this process, and numba takes 0.2 s to be taken down
+    os._exit(0)  # the parent waits for this process when it ends, and numba's cleanup takes 0.2 s

@@ -1,4 +1,4 @@
-"""Compiling processes that one of them has forked, once it had imported numba: that takes a quarter of a second. On Linux."""
+"""Compiling processes forked from one that has imported numba, which takes a quarter of a second. On Linux only."""
 
 import os
 import select
@@ -10,11 +10,11 @@ from typing import BinaryIO
 
 CAN_FORK = sys.platform == "linux" and hasattr(os, "pidfd_open")
 _NUMBER = 8
-"""Bytes of what a fork says first: its process's number."""
+"""The size in bytes of a fork's first message: its process id."""
 
 
 class Sibling:
-    """One of them, for the process that wants it: it does what a subprocess.Popen does. Its parent is the process that forked it."""
+    """A forked process, with the interface of subprocess.Popen. Its parent is the process that forked it."""
 
     def __init__(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
         self.stdin, self.stdout = stdin, stdout
@@ -22,7 +22,7 @@ class Sibling:
         self._handle: int | None = None
 
     def greet(self) -> bool:
-        """Waits until it is there; False if it is there no more, or never was."""
+        """Wait until the process has started. Return False if it has ended or never started."""
         with suppress(OSError):
             number = self.stdout.read(_NUMBER)
             if len(number) == _NUMBER:
@@ -32,13 +32,13 @@ class Sibling:
         return False
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kill the process."""
         if self._handle is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Until it has ended."""
+        """Wait until the process has ended."""
         if self._handle is not None:
             ended = select.poll()
             ended.register(self._handle, select.POLLIN)
@@ -49,14 +49,17 @@ class Sibling:
         return 0
 
     def close(self) -> None:
-        """Ends what it was to be told: it leaves when it sees that."""
+        """Close its input and output, upon which it exits."""
         for stream in (self.stdin, self.stdout):
             with suppress(OSError):
                 stream.close()
 
 
 def pipes(count: int) -> tuple[list[Sibling], list[tuple[int, int]]]:
-    """Create pipes for so many siblings that do not exist yet, with the descriptors that they will use for input and output."""
+    """Create pipes for `count` siblings that do not exist yet.
+
+    Return the siblings, and the descriptors that each will use for input and output.
+    """
     siblings, ends = [], []
     for _ in range(count):
         (read, write), (answers, answered) = os.pipe(), os.pipe()
@@ -66,9 +69,10 @@ def pipes(count: int) -> tuple[list[Sibling], list[tuple[int, int]]]:
 
 
 def fork(answers: int, ends: Sequence[tuple[int, int]]) -> int:
-    """Returns in this process, with `answers`, and in a fork for each pair of ends, with the second of them; the first is its input.
+    """Fork a process for each pair of ends. Return `answers` in this process, and the second end of its pair in each fork.
 
-    No process keeps a descriptor of another: whoever reads from one would not see it end.
+    The first end becomes the standard input of the fork. No process keeps another's descriptors: a reader would otherwise never see
+    the end of its stream.
     """
     for number, (requests, own) in enumerate(ends):
         if os.fork():

@@ -1,4 +1,4 @@
-"""Specs of what to compile, and the key of their object code. Imports neither numba nor llvmlite."""
+"""Specs of what to compile, and the keys of their object code. Imports neither numba nor llvmlite."""
 
 import importlib
 import os
@@ -20,7 +20,7 @@ Statics = Mapping[str, StaticValue] | Sequence[tuple[str, StaticValue]]
 
 _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f64"}
 
-# Raised when objects of the same code would differ for a reason that the key does not see.
+# Increased when the same code gives other objects for a reason that the key does not cover.
 FORMAT = 1
 KEY_DIGITS, _DIGITS_OF_BASE = 40, 8
 _CODE_FILES = (
@@ -40,11 +40,10 @@ _CODE_FILES = (
 
 
 class Spec(Record):
-    """One piece of native code: a function, the element types of its pointers, the values of its Static parameters.
+    """A piece of native code: a function, the element types of its pointers, and the values of its Static parameters.
 
-    `Spec(gather, ("f32", "i64", "f32"), {"axis": 1})`. Equal specs have one object in the cache and one address.
-    `Spec.from_source` takes generated text, `Spec.plain` a function with a signature of its own. Raises ValueError for
-    an unknown element type.
+    `Spec(gather, ("f32", "i64", "f32"), {"axis": 1})`. Equal specs have one object in the cache and one address. `Spec.from_source`
+    takes generated text, `Spec.plain` a function with a custom signature. Raises ValueError for an unknown element type.
     """
 
     function: Callable[..., Any] | None
@@ -78,17 +77,17 @@ class Spec(Record):
 
     @classmethod
     def of(cls, function: Callable[..., Any], types: Sequence[str], statics: Mapping[str, StaticValue]) -> "Spec":
-        """Return `Spec(function, types, statics)`: the same object for equal ones among the most recent."""
+        """Return `Spec(function, types, statics)`. Recent equal specs are the same object."""
         return _spec(function, tuple(types), tuple(statics), *statics.values())
 
     @classmethod
     def from_source(cls, name: str, text: str, module: str, types: Sequence[str] = (), statics: Statics = ()) -> "Spec":
-        """Generated code: `text` defines function `name`; its globals are those of `module`."""
+        """Return a spec for generated code: `text` defines function `name`, with the globals of `module`."""
         return cls(None, types, statics, (name, text, module))
 
     @classmethod
     def plain(cls, function: Callable[..., Any], signature: str, statics: Statics = ()) -> "Spec":
-        """A function with exactly this C signature, say "i64(i64,i64,f64)"; Static parameters are not part of it."""
+        """Return a spec for a function with exactly this C signature, such as "i64(i64,i64,f64)", without Static parameters."""
         return cls(function, (), statics, None, signature)
 
     @property
@@ -101,7 +100,7 @@ class Spec(Record):
         return f"{where}<{', '.join(details)}>" if details else where
 
     def resolve(self) -> Callable[..., Any]:
-        """The function; generated source is executed in a copy of its module's globals."""
+        """Return the function. Generated source is executed in a copy of its module's globals."""
         if self.source is None:
             assert self.function is not None
             return self.function
@@ -114,15 +113,15 @@ class Spec(Record):
 
 @lru_cache(maxsize=4096, typed=True)
 def _spec(function: Callable[..., Any], types: tuple[str, ...], names: tuple[str, ...], *values: StaticValue) -> Spec:
-    """Typed: 1 and True are equal, and other code."""
+    """Create a spec, cached by typed values: 1 and True are equal, but not the same code."""
     return Spec(function, types, dict(zip(names, values, strict=True)))
 
 
 @cache
 def parameters(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
-    """(name, kind) of each parameter, kind one of pointer, i64, f64, static. Raises TypeError for other annotations.
+    """Return (name, kind) of each parameter, where kind is pointer, i64, f64 or static. Raises TypeError for other annotations.
 
-    A parameter annotated with a NamedTuple of numbers stands for its fields.
+    The fields of a NamedTuple of numbers count as separate parameters.
     """
     flat: list[tuple[str, str]] = []
     for name, annotation in signature(function):
@@ -141,19 +140,19 @@ def parameters(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
 
 
 def signature(function: Callable[..., Any]) -> list[tuple[str, Any]]:
-    """(name, annotation) of each parameter."""
+    """Return (name, annotation) of each parameter."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return [(name, function.__annotations__.get(name)) for name in names]
 
 
 def is_group(annotation: Any) -> bool:
-    """True for a NamedTuple: a kernel gets its fields as scalars, in their order."""
+    """Return True for a NamedTuple, whose fields a kernel gets as scalars, in order."""
     return isinstance(annotation, type) and issubclass(annotation, tuple)
 
 
 def is_static(function: Callable[..., Any], name: str) -> bool:
-    """True for a parameter annotated Static; annotations may be strings."""
+    """Return True for a parameter annotated Static; annotations may be strings."""
     return _kind(function.__annotations__.get(name)) == "static"
 
 
@@ -163,28 +162,28 @@ def _kind(annotation: Any) -> str:
 
 
 def key_of(spec: Spec, target: Target) -> str:
-    """40 hexadecimal digits that name the object code of a spec for a target. Equal keys mean equal code. The first of them are those
-    of what all objects of this version depend on.
+    """Return the key of a spec's object code for a target: 40 hexadecimal digits. Equal keys mean equal code.
 
-    Covers the function and all that it names, types and statics, the compiler's own files, the versions of numba and llvmlite,
-    what Python's bytecode means, tuning and features: those of `compiled_for`. Neither the release of Python is in it, since what
-    bytecode it makes is, nor the CPU: machines of a level find each other's objects.
+    The first digits are those of the base that all objects of this version share. The key covers the function and all that it
+    refers to, types and statics, the compiler's own files, the versions of numba and llvmlite, the meaning of Python's bytecode,
+    and tuning and features as in `target_of`. It does not cover the release of Python, only its bytecode, nor the CPU: machines of
+    a level share objects.
     """
     code = _code(spec)
-    aim = target.narrowed(code.needs)
+    aim = target.narrow(code.needs)
     state = repr((spec.types, spec.exact, spec.signature, aim.triple, aim.tuning, aim.features))
     own = digest(base(), code.digest, state.encode()).hex()
     return base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:]
 
 
 def is_of_this_version(key: str) -> bool:
-    """False for the key of an object that another version of ort-lite, Numba or Python made: no process of this one asks for it."""
+    """Return False for the key of an object from another version of ort-lite, Numba or Python, which is never requested."""
     return key.startswith(base().hex()[:_DIGITS_OF_BASE])
 
 
-def compiled_for(spec: Spec, target: Target) -> Target:
-    """The part of a target that the code of a spec can make a difference of."""
-    return target.narrowed(_code(spec).needs)
+def target_of(spec: Spec, target: Target) -> Target:
+    """Return the part of a target that can affect the code of a spec."""
+    return target.narrow(_code(spec).needs)
 
 
 def _code(spec: Spec) -> Fingerprint:
@@ -195,13 +194,13 @@ def _code(spec: Spec) -> Fingerprint:
 
 
 def symbol_of(key: str) -> str:
-    """The one visible symbol of the object with that key."""
+    """Return the only visible symbol of the object with that key."""
     return "ort_lite_" + key
 
 
 @cache
 def base() -> bytes:
-    """Digest of what all keys depend on."""
+    """Return the digest of everything that all keys depend on."""
     parts = [repr((FORMAT, sys.implementation.cache_tag, MAGIC_NUMBER, compilers(tuple(sys.path)))).encode()]
     for name in _CODE_FILES:
         with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:

@@ -1,6 +1,6 @@
-"""Threads that start, or leave nothing behind, so that the next attempt begins anew.
+"""Starting of threads that either succeeds or leaves nothing behind, so that a retry starts from scratch.
 
-The system refuses a thread where a limit on threads or memory is reached, and Python refuses one while the interpreter ends.
+The system refuses to create threads at a limit on threads or memory; Python refuses while the interpreter shuts down.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 
 def start(purpose: str, target: Callable[[], None], name: str) -> threading.Thread:
-    """Return a daemon thread that has started. Raises RuntimeException, which begins with the purpose, where none can start."""
+    """Start a daemon thread and return it. Raises RuntimeException, with `purpose` in the message, if no thread can start."""
     thread = threading.Thread(target=target, name=name, daemon=True)
     try:
         thread.start()
     except RuntimeError as error:
-        raise _refused(purpose, error) from error
+        raise _refusal(purpose, error) from error
     return thread
 
 
 def submit(purpose: str, pool: ThreadPoolExecutor, call: Callable[[], T]) -> Future[T]:
-    """Call it in a thread of the pool. Raises RuntimeException where the pool is shut down or no thread can start.
+    """Run a call on a thread of the pool. Raises RuntimeException if the pool is shut down or no thread can start.
 
     `ThreadPoolExecutor.submit` leaves a call in its queue when it raises, for a later thread to run. This one is cancelled.
     """
@@ -40,18 +40,18 @@ def submit(purpose: str, pool: ThreadPoolExecutor, call: Callable[[], T]) -> Fut
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(call())
-            except BaseException as error:  # noqa: BLE001  whoever waits for the future gets it
+            except BaseException as error:  # noqa: BLE001  passed to whatever waits for the future
                 future.set_exception(error)
 
     try:
         pool.submit(work)
     except RuntimeError as error:
-        if future.cancel():  # False where a thread of the pool has begun with it
-            raise _refused(purpose, error) from error
+        if future.cancel():  # False if a thread of the pool has started it
+            raise _refusal(purpose, error) from error
     return future
 
 
-def _refused(purpose: str, error: RuntimeError) -> RuntimeException:
+def _refusal(purpose: str, error: RuntimeError) -> RuntimeException:
     return RuntimeException(
         f"{purpose}: no thread could be started ({error}); end some threads, or raise the limit on their number"
     )

@@ -1,7 +1,7 @@
-"""A Python function becomes LLVM's text by way of Numba, which types and lowers it; helpers are linked unoptimised.
+"""Translation of a Python function to LLVM's text by Numba, which types and lowers it; helpers are linked unoptimised.
 
-Of Numba this uses classes to derive from, and parts that seldom change. What makes it faster is in `frontend.py`, and is left out for
-releases of Numba that nobody has verified.
+This derives from Numba's classes and uses parts that seldom change. Shortcuts that make it faster are in `frontend.py`, and are not
+used with releases of Numba that were not verified.
 """
 
 import inspect
@@ -21,15 +21,15 @@ from numba.core.untyped_passes import FixupArgs
 
 from ort_lite.native import entry, libraries
 from ort_lite.native.cpu import Target
-from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
+from ort_lite.native.lowering import BUILTINS, builtin_template, emitter_template, name_of, numba_type
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
 from ort_lite.native.spec import Spec, is_group, is_static, signature
-from ort_lite.native.values import Value
+from ort_lite.native.values import LlvmValue
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class StaticArguments(FunctionPass):  # type: ignore[misc]
-    """Arguments of a literal type and omitted ones are constants: numba then decides branches on them."""
+    """Turns literal and omitted arguments into constants, so that numba decides branches on them."""
 
     _name = "ort_lite_static_arguments"
 
@@ -49,7 +49,7 @@ class StaticArguments(FunctionPass):  # type: ignore[misc]
         return True
 
 
-class Pipeline(CompilerBase):  # type: ignore[misc]
+class NumbaPipeline(CompilerBase):  # type: ignore[misc]
     """All of Numba's passes."""
 
     def define_pipelines(self) -> list[Any]:
@@ -61,33 +61,33 @@ class Pipeline(CompilerBase):  # type: ignore[misc]
 
 
 class TargetContext(cpu.CPUContext):  # type: ignore[misc]
-    """The lowering of kernels: integers wrap, and a float that becomes an integer is defined for every value."""
+    """The lowering of kernels: integers wrap, and conversion of a float to an integer is defined for every value."""
 
     codegen_class = libraries.Codegen
 
     def init(self) -> None:
-        """Set the target up."""
+        """Set up the target."""
         self.is32bit = False
         self._internal_codegen = self.codegen_class("ort_lite")
 
     def load_additional_registries(self) -> None:
-        """Scalars, ranges, tuples: what kernels use. No NumPy, no run-time system."""
+        """Load the registries that kernels need: scalars, ranges and tuples. No NumPy, no run-time system."""
         from numba.cpython import builtins, iterators, mathimpl, numbers, rangeobj, tupleobj  # noqa: F401  they register
 
         self.install_registry(mathimpl.registry)
 
     def post_lowering(self, mod: Any, library: Any) -> None:
-        """Finish lowering as numba's method, without linking its run-time system: kernels allocate nothing."""
+        """Finish lowering like numba's method, without linking its run-time system: kernels allocate nothing."""
         _let_integers_wrap(mod)
         if self.fastmath:
             fastmathpass.rewrite_module(mod, self.fastmath)
 
     def cast(self, builder: Any, val: Any, fromty: Any, toty: Any) -> Any:
-        """Cast as numba's method, but define a float that becomes an integer for every value."""
+        """Cast like numba's method, but define the conversion of a float to an integer for every value."""
         if fromty is toty:
             return val
         if isinstance(fromty, types.Float) and isinstance(toty, types.Integer):
-            return Value(builder, val, name_of(fromty)).to(name_of(toty)).raw
+            return LlvmValue(builder, val, name_of(fromty)).to(name_of(toty)).raw
         return super().cast(builder, val, fromty, toty)
 
 
@@ -95,7 +95,7 @@ _INTEGER_OPERATIONS = frozenset({"add", "sub", "mul"})
 
 
 def _let_integers_wrap(module: Any) -> None:
-    """Unmark what numba marks as free of overflow: int64 sums wrap, and checks for it work."""
+    """Remove the no-overflow flags that numba sets: int64 sums wrap, and checks for overflow work."""
     for function in module.functions:
         for block in function.blocks:
             for instruction in block.instructions:
@@ -104,14 +104,14 @@ def _let_integers_wrap(module: Any) -> None:
 
 
 class TypingContext(typing.Context):  # type: ignore[misc]
-    """The typing of kernels: every plain Python function of the project is a helper to be compiled."""
+    """The typing of kernels: every plain Python function of the project is a helper to compile."""
 
     def __init__(self, translator: "Translator") -> None:
         self.translator = translator
         super().__init__()
 
     def resolve_value_type(self, val: Any) -> Any:
-        """Type emitted functions and types of parameters, and anything else as numba does."""
+        """Return the type of a helper or emitted function; numba handles other values."""
         if isinstance(val, FunctionType | Emitted) or any(val is item for item in BUILTINS):
             return self.translator.callable_type(val)
         return super().resolve_value_type(val)
@@ -126,7 +126,7 @@ class TypingContext(typing.Context):  # type: ignore[misc]
 class Translator:
     """Numba's contexts for one target. Not thread-safe: callers hold numba's global compiler lock."""
 
-    pipeline: type[Any] = Pipeline
+    pipeline: type[Any] = NumbaPipeline
     typing_context: type[TypingContext] = TypingContext
     target_context: type[TargetContext] = TargetContext
 
@@ -135,7 +135,7 @@ class Translator:
         self.typing = self.typing_context(self)
         self.context = self.target_context(self.typing, "cpu")
         self.context.refresh()
-        self.context.codegen().triple = target.triple  # emitted functions look at it
+        self.context.codegen().triple = target.triple  # emitted functions read it
         self.callables: dict[Any, Any] = {}
         self.helpers: dict[Any, Any] = {}
         self.outlined: set[str] = set()
@@ -148,7 +148,7 @@ class Translator:
         self.layout = str(machine.target_data)
 
     def compile(self, function: Any, arguments: tuple[Any, ...], result: Any = None) -> Any:
-        """numba's CompileResult; IR not optimised."""
+        """Compile a function and return numba's CompileResult, with unoptimised IR."""
         options: NativeOptions = getattr(function, "__native__", DEFAULT_OPTIONS)
         flags = Flags()
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
@@ -163,16 +163,16 @@ class Translator:
 
     # --- Functions that kernels call
     def callable_type(self, item: Any) -> Any:
-        """numba's type of a helper or emitted function, made when it is first met."""
+        """Return numba's type of a helper or emitted function, created on first use."""
         if item not in self.callables:
             self.callables[item] = types.Function(self.template(item))
         return self.callables[item]
 
     def template(self, item: Any) -> Any:
-        """The template that types calls of one function."""
+        """Return the template that types calls of a function."""
         if isinstance(item, Emitted):
             if self.target.has(item.needs):
-                return emitted_template(item, self.define)
+                return emitter_template(item, self.define)
             if item.otherwise is None:
                 raise TypingError(f"{item.__name__} needs {item.needs}, which {self.target.name} has not")
             return self.template(item.otherwise)
@@ -181,13 +181,13 @@ class Translator:
         return builtin_template(item, self.define)
 
     def define(self, key: Any, lower: Any, arguments: Any) -> None:
-        """Makes `lower` the implementation of an emitted function for these argument types; once."""
+        """Make `lower` the implementation of an emitted function for these argument types, once."""
         if key not in self.helpers:
             self.helpers[key] = lower
             self.context.insert_func_defn([(lower, key, arguments)])
 
     def helper_template(self, function: Any) -> Any:
-        """Template of a plain function: typing a call compiles it for the argument types."""
+        """Return the template of a plain function: typing a call compiles it for the argument types."""
         translator, pysig = self, inspect.signature(function)
 
         class Helper(templates.AbstractTemplate):  # type: ignore[misc]
@@ -207,7 +207,7 @@ class Translator:
         return Helper
 
     def helper(self, function: Any, arguments: tuple[Any, ...]) -> Any:
-        """A helper compiled for these argument types; once."""
+        """Return a helper compiled for these argument types, once."""
         key = function, arguments
         if key not in self.helpers:
             self.helpers[key] = None  # being compiled
@@ -223,25 +223,25 @@ class Translator:
         return self.helpers[key]
 
     def text(self, spec: Spec, symbol: str) -> str:
-        """Return the text of a module that defines `symbol` and nothing else that is visible, not optimised."""
+        """Return the text of an unoptimised module in which only `symbol` is visible."""
         function = spec.resolve()
         result, found = entry.arguments(spec, function)
-        compiled = self.compile(function, _argument_types(function, found), named(result))
+        compiled = self.compile(function, _argument_types(function, found), numba_type(result))
         names = [name for name, _ in found if name != "static"]
         return self.join(_linked(compiled), entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol), symbol)
 
     def join(self, library: Any, wrapper: str, symbol: str) -> str:
-        """Return the text of one module: a function, all that it uses, and the wrapper that can be seen."""
+        """Return the text of one module with a function, all that it uses, and the visible wrapper."""
         return libraries.join(library, self.outlined, wrapper, symbol, self.target.triple, self.layout)
 
 
 _linked = attrgetter("library")
-"""The code that Numba compiled a function to, and what it is linked with."""
+"""The code that Numba compiled a function to, with what it is linked with."""
 
 
 def _argument_types(function: Any, flat: list[tuple[str, Any]]) -> tuple[Any, ...]:
-    """Numba's type of each parameter, from those of `entry.arguments`. Numba passes the fields of a NamedTuple one by one."""
-    kinds = iter([types.Omitted(value) if name == "static" else named(name) for name, value in flat])
+    """Return numba's type of each parameter of `entry.arguments`. Numba passes the fields of a NamedTuple one by one."""
+    kinds = iter([types.Omitted(value) if name == "static" else numba_type(name) for name, value in flat])
     return tuple(
         types.BaseTuple.from_types(list(islice(kinds, len(annotation._fields))), annotation)
         if is_group(annotation)
@@ -251,7 +251,7 @@ def _argument_types(function: Any, flat: list[tuple[str, Any]]) -> tuple[Any, ..
 
 
 def _decide(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Argument types to compile a helper for: literal where its parameter is Static, general elsewhere."""
+    """Return the argument types to compile a helper for: literal for Static parameters, general for others."""
     names = inspect.signature(function).parameters
     final = []
     for name, kind in zip(names, arguments, strict=True):

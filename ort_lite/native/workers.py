@@ -1,8 +1,8 @@
-"""Processes that compile, so that this one never imports numba and several kernels compile at once.
+"""Worker processes that compile, so that this one never imports numba and several kernels compile at once.
 
-A worker is `python -m ort_lite.native.serve`: pickled requests on its standard input, pickled answers on its standard output. Workers
-stay for the next request, leave when idle for ten seconds, or when this process does. On Linux those that start together are forks of
-one, which has imported numba (`siblings.py`).
+A worker is `python -m ort_lite.native.serve`, with pickled requests on its standard input and pickled answers on its standard
+output. Workers stay for the next request, and leave after ten idle seconds or when this process does. On Linux, workers that start
+together are forks of one that has imported numba (`siblings.py`).
 """
 
 import atexit
@@ -21,8 +21,8 @@ from typing import IO, TYPE_CHECKING, Any
 from ort_lite.errors import KernelCompileError, RuntimeException
 from ort_lite.native import cache, siblings
 from ort_lite.native.checkpoint import checkpoint
-from ort_lite.native.claims import Claims
-from ort_lite.native.compilers import warn_if_unverified
+from ort_lite.native.compile_claims import CompileClaims
+from ort_lite.native.compilers import warn_of_unknown_release
 from ort_lite.native.cpu import Target
 from ort_lite.native.progress import Logged, Progress, piece
 from ort_lite.native.siblings import CAN_FORK, Sibling
@@ -36,46 +36,46 @@ if TYPE_CHECKING:
 Process = subprocess.Popen[bytes] | Sibling
 
 MOST_WORKERS = 8
-"""Of all processes together; each takes 150 MB. As many as there are cores, if those are fewer."""
-KERNELS_A_WORKER = 4  # starting one takes as long as compiling about ten kernels
-FEW = 2  # as many are compiled here where numba is imported anyway
+"""The most workers of all processes together, or the number of cores if that is less. Each takes 150 MB."""
+KERNELS_A_WORKER = 4  # starting a worker takes as long as compiling about ten kernels
+FEW = 2  # this many are compiled in this process if it has imported numba anyway
 _SHORTEST, _LONGEST = 0.01, 0.1
-"""Seconds between two looks at what others have compiled."""
+"""The shortest and longest seconds between two looks at what others have compiled."""
 
 
 class Worker:
-    """One compiling process, started when first asked."""
+    """A compiling process, started on the first request."""
 
     def __init__(self) -> None:
         self.process: Process | None = None
         self.spare: Sibling | None = None
-        """What it takes when it is first asked, rather than start a process."""
+        """A forked process to use for the first request instead of starting one."""
         self._given_up = False
         self._ahead: threading.Thread | None = None
 
     @property
     def busy(self) -> bool:
-        """Return True if it still works on kernels requested ahead."""
+        """True if it still works on kernels requested ahead."""
         return self._ahead is not None and self._ahead.is_alive()
 
     def go_ahead(self, request: tuple[Any, ...]) -> None:
-        """Begins with a request whose answer nobody waits for."""
+        """Send a request in the background; nothing waits for the answer."""
 
         def ask() -> None:
-            with suppress(KernelCompileError, OSError):  # whoever needs the kernel will hear of it
+            with suppress(KernelCompileError, OSError):  # whatever needs the kernel will report it
                 self.ask(request)
 
-        with suppress(RuntimeException):  # no thread: whoever needs the kernels has them compiled
+        with suppress(RuntimeException):  # no thread: the kernels are compiled when needed
             self._ahead = start("compiling ahead", ask, "ort_lite_ahead")
 
     def ask(self, request: tuple[Any, ...]) -> tuple[str, Any]:
-        """("object", bytes), ("error", text) or ("elsewhere", why). A process that has gone is replaced once.
+        """Return ("object", bytes), ("error", text) or ("elsewhere", why). A process that has ended is replaced once.
 
-        Raises KernelCompileError if the second one goes as well, or `give_up` ends it.
+        Raises KernelCompileError if the second process ends too, or if `give_up` kills it.
         """
         for _ in range(2):
             process = self.process or self._start()
-            if self._given_up:  # before the process was there to be killed
+            if self._given_up:  # called before the process existed
                 process.kill()
             assert process.stdin is not None
             assert process.stdout is not None
@@ -96,22 +96,22 @@ class Worker:
         return self.process
 
     def give_up(self) -> None:
-        """Ends the process whatever it does; `ask` raises, in whichever thread it is. From another thread."""
+        """Kill the process; `ask` then raises on its thread. Called from another thread."""
         self._given_up = True
         if self.process is not None:
             self.process.kill()
 
     def go_on(self) -> None:
-        """After `give_up`, once no thread asks any more."""
+        """Allow requests again after `give_up`, once no thread is asking any more."""
         if self._given_up and self._ahead is not None:
             self._ahead.join()
         self._given_up = False
 
     def close(self) -> None:
-        """Ends the process and waits for it; for what it does ahead, nobody waits."""
+        """End the process and wait for it, abandoning work that was requested ahead."""
         if self.busy and threading.current_thread() is not self._ahead:
             self.give_up()
-            self.go_on()  # not before its thread has ended the process, even one that it was just starting
+            self.go_on()  # waits for its thread, which may just be starting a process
         spare, self.spare = self.spare, None
         if spare is not None:
             spare.close()
@@ -120,12 +120,12 @@ class Worker:
             return
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                with suppress(OSError):  # unsent bytes for a process that has gone
+                with suppress(OSError):  # unsent bytes for a process that has ended
                     stream.close()
         process.wait()
 
     def forget(self) -> None:
-        """Reset a forked child: the process is the parent's to speak to and to wait for."""
+        """Reset the state in a forked child: the process belongs to the parent."""
         self._ahead = None
         if self.process is not None:
             self.process.returncode = 0
@@ -134,8 +134,8 @@ class Worker:
 
 
 def _process(siblings: Sequence[tuple[int, int]] = ()) -> subprocess.Popen[bytes]:
-    """One that compiles, and forks others that have these descriptors for input and output."""
-    # Numba's and Python's switches for debugging would change the code, or its messages.
+    """Start a process that compiles, and that forks a sibling for each pair of descriptors for input and output."""
+    # Debugging switches of Numba and Python would change the code or its messages.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
     environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
     given = [str(number) for pair in siblings for number in pair]
@@ -147,7 +147,7 @@ def _process(siblings: Sequence[tuple[int, int]] = ()) -> subprocess.Popen[bytes
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """A process that is started here never hears of Ctrl-C, not even while it imports: its messages would be in the way."""
+    """Block SIGINT within the block, so that a process started here never sees Ctrl-C, not even while it imports."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -162,13 +162,13 @@ _workers = [Worker() for _ in range(MOST_WORKERS)]
 
 
 def _start_together(count: int) -> None:
-    """Starts the first of them, and has it fork the others up to `count`, which take nothing but memory until they are asked."""
+    """Start the first worker and have it fork others, up to `count`, which take only memory until their first request."""
     if not CAN_FORK or count < 2 or any(worker.process is not None or worker.spare is not None for worker in _workers):
         return
     spares, ends = siblings.pipes(count - 1)
     try:
         _workers[0].process = _process(ends)
-    except OSError:  # whoever asks a worker tries again
+    except OSError:  # the next request tries again
         return
     finally:
         for pair in ends:
@@ -179,14 +179,14 @@ def _start_together(count: int) -> None:
 
 
 def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[str, bytes]:
-    """Objects by key; each is written to the cache as soon as it is there. Raises KernelCompileError.
+    """Compile specs and return the objects by key, writing each to the cache when it is done. Raises KernelCompileError.
 
-    What another process is compiling is waited for (`claims.py`). Callers hold the loader's lock: a worker serves one request at a
-    time. Ctrl-C ends the workers; what they have finished is kept.
+    Waits for what other processes are compiling (`compile_claims.py`). Callers hold the loader's lock, since a worker serves one
+    request at a time. Ctrl-C kills the workers; finished objects are kept.
     """
-    warn_if_unverified()
+    warn_of_unknown_release()
     here = not sys.executable or ("numba" in sys.modules and len(specs) <= FEW)
-    claims = Claims(folder)
+    claims = CompileClaims(folder)
     try:
         with piece(Logged()) as progress, progress.more(len(specs)):
             batch = Batch(specs, target, folder, claims, progress)
@@ -198,21 +198,24 @@ def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[
 
 
 def compile_ahead(specs: Mapping[str, Spec], target: Target, folder: str) -> None:
-    """Begins with kernels that will be needed, in one worker, which leaves them in the cache; does not wait.
+    """Start compiling kernels that will be needed, in one worker, which writes them to the cache. Does not wait.
 
-    The worker claims them as any process does: who needs one meanwhile compiles it, or waits for it. Callers hold the loader's lock.
+    The worker claims them like any process: whoever needs one meanwhile compiles it or waits for it. Callers hold the loader's
+    lock.
     """
     worker = _workers[0]
-    if sys.executable and not worker.busy and cache.can_be_made(folder):
+    if sys.executable and not worker.busy and cache.make_folder(folder):
         _start_together(min(cores(), MOST_WORKERS))
         with suppress(pickle.PicklingError, AttributeError, TypeError):
             worker.go_ahead(("ahead", [(key, pickle.dumps(spec)) for key, spec in specs.items()], target, folder))
 
 
 class Batch:
-    """Kernels that one call needs: those that this process compiles, and those that it waits for."""
+    """The kernels that one call needs: those that this process compiles, and those that it waits for."""
 
-    def __init__(self, specs: Mapping[str, Spec], target: Target, folder: str, claims: Claims, progress: Progress) -> None:
+    def __init__(
+        self, specs: Mapping[str, Spec], target: Target, folder: str, claims: CompileClaims, progress: Progress
+    ) -> None:
         self._target, self._folder, self._claims, self._progress = target, folder, claims, progress
         self._waiting = dict(sorted(specs.items(), key=_length, reverse=True))
         self._objects: dict[str, bytes] = {}
@@ -222,7 +225,7 @@ class Batch:
         self._running: dict[Future[bytes], tuple[str, Seat]] = {}
         self._pause = _SHORTEST
         self._seen = 0
-        """The cache's state when it was looked at last."""
+        """The state of the cache at the last look."""
 
     def compile_here(self) -> dict[str, bytes]:
         """Compile in this process, one kernel after the other."""
@@ -230,15 +233,16 @@ class Batch:
             checkpoint()
             if found := self._next():
                 key, spec = found
-                self._done(key, compile_here(key, spec, self._target, self._folder))
+                self._finish(key, compile_here(key, spec, self._target, self._folder))
                 self._claims.give(key)
             else:
                 self._rest()
         return self._objects
 
     def compile_there(self) -> dict[str, bytes]:
-        """Compile in workers. After an error, running compilations finish, as they do when the session is no longer wanted;
-        after Ctrl-C they end.
+        """Compile in workers.
+
+        After an error, or once the session is no longer wanted, running compilations finish. After Ctrl-C, they are killed.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -256,7 +260,7 @@ class Batch:
         return self._objects
 
     def _start(self, pool: "ThreadPoolExecutor") -> None:
-        """Gives a kernel to every worker that has none and has a place."""
+        """Assign a kernel to every idle worker that has a place."""
         while seat := self._seat():
             found = self._next()
             if found is None:
@@ -267,13 +271,13 @@ class Batch:
             call = partial(compile_there, seat.worker, key, spec, self._target, self._folder)
             try:
                 self._running[submit("compiling", pool, call)] = key, seat
-            except RuntimeException:  # no thread: this one compiles
+            except RuntimeException:  # no thread: compile on this one
                 self._seats.append(seat)
-                self._done(key, compile_here(key, spec, self._target, self._folder))
+                self._finish(key, compile_here(key, spec, self._target, self._folder))
                 self._claims.give(key)
 
     def _seat(self) -> "Seat | None":
-        """A worker that may compile."""
+        """Return a worker that may compile, or None."""
         if self._seats:
             return self._seats.pop()
         most = min(cores(), MOST_WORKERS)
@@ -286,7 +290,7 @@ class Batch:
         return Seat(self._taken[-1], place)
 
     def _next(self) -> tuple[str, Spec] | None:
-        """A kernel that this process shall compile, claimed; None if others compile all that are left, or there is none."""
+        """Claim a kernel that this process should compile. None if others compile the rest, or if nothing is left."""
         for key in list(self._waiting):
             if self._claims.take(key):
                 spec = self._waiting[key]
@@ -297,15 +301,15 @@ class Batch:
         return None
 
     def _collect(self) -> None:
-        """Takes what workers have finished. Raises KernelCompileError."""
+        """Collect what workers have finished. Raises KernelCompileError."""
         for future in [future for future in self._running if future.done()]:
             key, seat = self._running.pop(future)
             self._seats.append(seat)
             self._claims.give(key)
-            self._done(key, future.result())
+            self._finish(key, future.result())
 
     def _rest(self) -> None:
-        """Takes what others have compiled, and waits a little, for them and for the workers of this process. A checkpoint."""
+        """Collect what other processes have compiled, then wait a little for them and for this process's workers. A checkpoint."""
         checkpoint()
         state = cache.state(self._folder)
         if state != self._seen:
@@ -323,13 +327,13 @@ class Batch:
         self._progress.tell()
 
     def _is_there(self, key: str) -> bool:
-        """True, and the object is taken, if another process has compiled it."""
+        """Return True, and take the object, if another process has compiled it."""
         data = cache.read(self._folder, key)
         if data is not None:
-            self._done(key, data)
+            self._finish(key, data)
         return data is not None
 
-    def _done(self, key: str, data: bytes) -> None:
+    def _finish(self, key: str, data: bytes) -> None:
         self._objects[key] = data
         self._waiting.pop(key, None)
         self._pause = _SHORTEST
@@ -337,7 +341,7 @@ class Batch:
 
 
 def _length(item: tuple[str, Spec]) -> int:
-    """About how long a kernel takes to compile: those of many operands and variants come first, so that none is left to the end."""
+    """Estimate the compile time of a kernel. Those with many operands and variants start first, so that none is left to the end."""
     return len(item[1].types) + len(item[1].statics)
 
 
@@ -349,19 +353,20 @@ class Seat(Record):
 
 
 def cores() -> int:
-    """Return the cores that this process may use: of this machine, and of its share in a container."""
+    """Return the number of cores that this process may use, considering the machine and the share of a container."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
             quota, period = map(int, file.read().split())
-    except (OSError, ValueError):  # "max": all
+    except (OSError, ValueError):  # "max": no limit
         return count
     return max(1, min(count, quota // period))
 
 
 def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: str) -> bytes:
-    """Return the object of a spec, compiled by a worker; compiled here if the worker cannot start, or cannot import the very
-    same code.
+    """Return the object of a spec, compiled by a worker.
+
+    It is compiled here if the worker cannot start, or cannot import the very same code.
     """
     try:
         request = pickle.dumps(spec)
@@ -369,7 +374,7 @@ def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: 
         return compile_here(key, spec, target, folder)
     try:
         kind, answer = worker.ask((key, request, target))
-    except OSError:  # no process could be started
+    except OSError:  # the process could not be started
         return compile_here(key, spec, target, folder)
     if kind == "error":
         raise KernelCompileError(answer)
@@ -381,7 +386,7 @@ def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: 
 
 
 def compile_here(key: str, spec: Spec, target: Target, folder: str) -> bytes:
-    """The object of a spec, compiled in this process, which imports numba for it."""
+    """Return the object of a spec, compiled in this process, which imports numba for it."""
     from ort_lite.native.compiler import compile_object
 
     data = compile_object(spec, target, symbol_of(key))
@@ -390,14 +395,14 @@ def compile_here(key: str, spec: Spec, target: Target, folder: str) -> bytes:
 
 
 def send(stream: IO[bytes], message: Any) -> None:
-    """Writes one message."""
+    """Write one message."""
     data = pickle.dumps(message)
     stream.write(len(data).to_bytes(8, "little") + data)
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """The next message. Raises EOFError at the end of the stream."""
+    """Return the next message. Raises EOFError at the end of the stream."""
     head = stream.read(8)
     size = int.from_bytes(head, "little")
     data = stream.read(size)
@@ -408,7 +413,7 @@ def receive(stream: IO[bytes]) -> Any:
 
 @atexit.register
 def close_all() -> None:
-    """Ends all workers; the next request starts new ones."""
+    """End all workers; the next request starts new ones."""
     for worker in _workers:
         worker.close()
 

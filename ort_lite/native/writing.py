@@ -1,6 +1,7 @@
-"""LLVM's text, faster than llvmlite and LLVM write it: methods that stand in for llvmlite's, and the modules of a kernel as one.
+"""Faster writing of LLVM text: replacements for llvmlite's methods, and a kernel's modules joined as text.
 
-Each module is written once, and none is parsed before all of a kernel is together: LLVM then has it once, in a context of its own.
+Each module is written once and only parsed when all parts of a kernel are together. LLVM then has each kernel once, in a context of
+its own.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -17,7 +18,7 @@ from ort_lite.record import Record
 
 
 def _describe_function(self: Any, buffer: list[str]) -> None:
-    """Function.descr with numbers for names, which LLVM would copy, extend and compare whenever it inlines."""
+    """Replace Function.descr, with numbers for names: LLVM would copy, extend and compare names whenever it inlines."""
     count = 0
     for value in (*self.args, *(value for block in self.blocks for value in (block, *block.instructions))):
         if not isinstance(value.type, VoidType):
@@ -31,12 +32,12 @@ def _describe_function(self: Any, buffer: list[str]) -> None:
 
 
 def _keep_name(self: Any, name: str) -> None:
-    """NamedValue._set_name of what has a number: no name has to be the only one."""
+    """Replace NamedValue._set_name for values with numbers, whose names need not be unique."""
     self._name = name
 
 
 def _describe_block(self: Any, buffer: list[str]) -> None:
-    """Block.descr. Nearly all instructions are of _WRITERS; llvmlite would format each of them three times."""
+    """Replace Block.descr. Nearly all instructions are in _WRITERS; llvmlite would format each of them three times."""
     buffer.append(f"{self.get_reference()[1:]}:\n")
     for item in self.instructions:
         write = None if item.metadata else _WRITERS.get(type(item))
@@ -45,17 +46,17 @@ def _describe_block(self: Any, buffer: list[str]) -> None:
 
 def _store(item: Any) -> str:
     value, slot = item.operands
-    return f"  store {_typed(value)}, {_typed(slot)}{_align(item)}\n"
+    return f"  store {_with_type(value)}, {_with_type(slot)}{_align(item)}\n"
 
 
 def _load(item: Any) -> str:
-    return f"  {item.get_reference()} = load {item.type}, {_typed(item.operands[0])}{_align(item)}\n"
+    return f"  {item.get_reference()} = load {item.type}, {_with_type(item.operands[0])}{_align(item)}\n"
 
 
 def _element(item: Any) -> str:
     bounds = " inbounds" if item.inbounds else ""
-    indices = ", ".join(map(_typed, item.indices))
-    return f"  {item.get_reference()} = getelementptr{bounds} {item.source_etype}, {_typed(item.pointer)}, {indices}\n"
+    indices = ", ".join(map(_with_type, item.indices))
+    return f"  {item.get_reference()} = getelementptr{bounds} {item.source_etype}, {_with_type(item.pointer)}, {indices}\n"
 
 
 def _phi(item: Any) -> str:
@@ -71,23 +72,23 @@ def _operation(item: Any) -> str:
 def _comparison(item: Any) -> str:
     first, second = item.operands
     flags = " ".join([item.opname, *item.flags])
-    return f"  {item.get_reference()} = {flags} {item.op} {_typed(first)}, {second.get_reference()}\n"
+    return f"  {item.get_reference()} = {flags} {item.op} {_with_type(first)}, {second.get_reference()}\n"
 
 
 def _cast(item: Any) -> str:
-    return f"  {item.get_reference()} = {item.opname} {_typed(item.operands[0])} to {item.type}\n"
+    return f"  {item.get_reference()} = {item.opname} {_with_type(item.operands[0])} to {item.type}\n"
 
 
 def _select(item: Any) -> str:
-    operands = ", ".join(map(_typed, item.operands))
+    operands = ", ".join(map(_with_type, item.operands))
     return f"  {item.get_reference()} = {' '.join(['select', *item.flags])} {operands}\n"
 
 
 def _branch(item: Any) -> str:
-    return f"  br {', '.join(map(_typed, item.operands))}\n"
+    return f"  br {', '.join(map(_with_type, item.operands))}\n"
 
 
-def _typed(value: Any) -> str:
+def _with_type(value: Any) -> str:
     return f"{value.type} {value.get_reference()}"
 
 
@@ -111,11 +112,11 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
 
 
 def _format_vector(self: Any, value: Any) -> str:
-    """VectorType.format_constant: a constant that fills all lanes is written once."""
+    """Replace VectorType.format_constant: a constant that fills all lanes is formatted once."""
     first = value[0]
     if all(item is first for item in value):
-        return f"<{', '.join([_typed(first)] * len(value))}>"
-    return f"<{', '.join(map(_typed, value))}>"
+        return f"<{', '.join([_with_type(first)] * len(value))}>"
+    return f"<{', '.join(map(_with_type, value))}>"
 
 
 STAND_INS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
@@ -125,7 +126,7 @@ STAND_INS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (instructions.Instruction, "_set_name", _keep_name),
     (VectorType, "format_constant", _format_vector),
 )
-"""(class, method, what stands in for it)."""
+"""The replacements: (class, method, function)."""
 
 
 class Text(Record):
@@ -137,21 +138,21 @@ class Text(Record):
 
 
 class TextLibrary(Library):
-    """A library whose modules are written once, whatever number of kernels uses it."""
+    """A library whose modules are written once, however many kernels use it."""
 
     def __init__(self, code: Any, name: str) -> None:
         super().__init__(code, name)
         self._texts: list[Text] = []
 
     def texts(self, outlined: Collection[str]) -> Iterable[Text]:
-        """Return the texts of its modules. Functions that are not `outlined` are to be inlined."""
+        """Return the texts of its modules. Functions are inlined, except those in `outlined`."""
         while self.modules:
             self._texts.append(_write(self.modules.pop(0), outlined))
         return self._texts
 
 
 def _write(module: ir.Module, outlined: Collection[str]) -> Text:
-    """Write a module in which nothing that is defined can be seen from elsewhere."""
+    """Write a module in which all definitions are internal."""
     defined: dict[str, str] = {}
     declared: dict[str, str] = {}
     for name, item in module.globals.items():
@@ -180,13 +181,13 @@ def join(library: TextLibrary, outlined: Collection[str], entry: str, symbol: st
     joined = "\n".join((head, *defined.values(), *missing, entry, *metadata))
     for number, name in enumerate(
         name for name in defined if name in outlined
-    ):  # numba numbers them from the start of the process
+    ):  # numba numbers functions from the start of the process
         joined = joined.replace(f'"{name}"', f'"{symbol}.{number}"')
     return joined
 
 
 class _Module(ir.Module):  # type: ignore[misc]
-    """A module whose metadata have numbers that no other module of the same code generator has."""
+    """A module whose metadata numbers are unique within the code generator."""
 
     def __init__(self, name: str, numbers: Any) -> None:
         super().__init__(name)

@@ -1,7 +1,7 @@
-"""The features of an x86-64 CPU, as it reports them, in LLVM's words; so that nobody has to load LLVM to ask.
+"""The features of an x86-64 CPU, as it reports them, by LLVM's names, without loading LLVM.
 
-By two instructions, not from /proc/cpuinfo: translators of x86-64 code, such as QEMU's and Rosetta, show another machine's there.
-Spec: CPUID and XGETBV in the Intel SDM, volume 2; System V ABI.
+They come from two instructions instead of /proc/cpuinfo: translators of x86-64 code, such as QEMU and Rosetta, show another machine
+there. Spec: CPUID and XGETBV in the Intel SDM, volume 2; System V ABI.
 """
 
 import ctypes
@@ -16,16 +16,16 @@ _CPUID = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 418950
 _XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
 
 Leaf = Callable[[int, int], tuple[int, ...]]
-"""(leaf, its part) -> registers EAX, EBX, ECX, EDX."""
+"""A function from (leaf, subleaf) to the registers EAX, EBX, ECX, EDX."""
 
 _EAX, _EBX, _ECX, _EDX = range(4)
-_BASIC, _EXTENDED = 0, 0x80000000  # leaves that say how many there are
+_BASIC, _EXTENDED = 0, 0x80000000  # leaves that return the number of leaves
 _HAS_XGETBV = 27
-# Registers that the operating system saves: XMM and YMM; masks and all of ZMM too.
+# State bits of the registers that the operating system saves: XMM; plus YMM; plus masks and ZMM.
 SSE_STATE, AVX_STATE, _AVX512_STATE = 0b010, 0b110, 0b11100110
 
-# LLVM's feature -> (leaf, its part, register, bit, state that it takes). Those that change what LLVM makes of a kernel; nothing for
-# what takes an intrinsic that no kernel has (AES, SHA, AMX, ...): machines that differ in these share their kernels.
+# LLVM's feature -> (leaf, subleaf, register, bit, required state). Lists features that affect the code of kernels, but not those
+# that need intrinsics no kernel uses (AES, SHA, AMX, ...): machines that differ only in these share their kernels.
 FEATURES = {
     "cx16": (1, 0, _ECX, 13, 0),
     "fma": (1, 0, _ECX, 12, AVX_STATE),
@@ -70,7 +70,7 @@ FEATURES = {
 
 
 def features(leaf: Leaf, saved: int) -> str:
-    """LLVM's features, in order: "+avx,+avx2,...". `saved` is the state that the operating system saves."""
+    """Return LLVM's features, sorted: "+avx,+avx2,...". `saved` is the register state that the operating system saves."""
     highest = {_BASIC: leaf(_BASIC, 0)[_EAX], _EXTENDED: leaf(_EXTENDED, 0)[_EAX]}
     needed = {(number, part) for number, part, *_ in FEATURES.values() if number <= highest[number & _EXTENDED]}
     parts = leaf(7, 0)[_EAX] if highest[_BASIC] >= 7 else 0
@@ -84,7 +84,7 @@ def features(leaf: Leaf, saved: int) -> str:
 
 
 def name(leaf: Leaf) -> str:
-    """Return the CPU's name as its maker calls it."""
+    """Return the CPU's name given by its maker."""
     if leaf(_EXTENDED, 0)[_EAX] < 0x80000004:
         return "x86-64"
     words = [word for number in (0x80000002, 0x80000003, 0x80000004) for word in leaf(number, 0)]
@@ -92,7 +92,10 @@ def name(leaf: Leaf) -> str:
 
 
 def processor() -> tuple[Leaf, int]:
-    """Return a way to ask this CPU, and the state that the operating system saves. Raises OSError if no code may be made."""
+    """Return a function that queries this CPU, and the state that the operating system saves.
+
+    Raises OSError if executable memory is not allowed.
+    """
     code = executable(_CPUID + _XGETBV)
     call = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(code)
     registers = (ctypes.c_uint32 * 4)()

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from ort_lite.errors import DeadlineExceeded, ModelLoadCanceled
-from ort_lite.native.checkpoint import begin_stage, checked_by
+from ort_lite.native.checkpoint import begin_stage, use_check
 from ort_lite.options.options import SessionOptions
 
 
@@ -28,6 +28,6 @@ def creating(options: SessionOptions) -> Iterator[None]:
                 f"creating the session took longer than its creation_timeout of {timeout:g} s, and was ended (stage: {stage})"
             )
 
-    with checked_by(check):
+    with use_check(check):
         begin_stage("load")
         yield

@@ -1,1 +1,1 @@
-"""Parameter files, what reads and writes them, and tensors of a model in one buffer."""
+"""Parameter files: readers, writers, and a single buffer for all tensors of a model."""

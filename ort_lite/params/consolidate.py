@@ -1,4 +1,4 @@
-"""All tensors of a model into one buffer: less fragmented, and one region for whoever maps or uploads weights at once."""
+"""Consolidation of a model's tensors into one buffer: less fragmentation, and a single region to map or upload."""
 
 import numpy as np
 
@@ -12,19 +12,18 @@ from ort_lite.load.tensors import model_tensors
 
 
 class ConsolidatedBuffer(Backing):
-    """The one buffer of a model's tensors."""
+    """The buffer of a model's tensors."""
 
     __slots__ = ()
 
 
 def consolidate_tensors_to_buffer(model: Model, opts: TensorBufferOptions | None = None) -> None:
-    """Copies every tensor of `opts.raw_data_threshold` bytes and more into one new buffer, where the model's tensors then lie.
+    """Move every tensor of at least `opts.raw_data_threshold` bytes to one new buffer.
 
-    Covers initialisers, attributes, nested graphs and functions; tensors without raw bytes (`span_of` is None) and smaller
-    ones stay as they are. Each span is borrowed, its owner the buffer, which lives as long as one of them. With
-    `opts.alignment`, the buffer's start and each offset are multiples of it; 0 is that of the element type. An array that is
-    in two places stays one. Where the tensors lie so already, nothing is done. O(bytes). Raises OutOfMemory where the buffer
-    cannot be had.
+    Covers initialisers, attributes, nested graphs and functions. Smaller tensors, and those without raw bytes (`span_of` is None),
+    are unchanged. Each span is borrowed and owned by the buffer, which lives as long as any of them. With `opts.alignment`, the
+    buffer's start and all offsets are multiples of it; 0 means the element type's. An array used in two places stays shared. Does
+    nothing if the tensors are already laid out this way. O(bytes). Raises OutOfMemory if the buffer cannot be allocated.
     """
     opts = TensorBufferOptions() if opts is None else opts
     slots: dict[int, list[TensorSlot]] = {}
@@ -59,7 +58,7 @@ def _offsets(arrays: list[Array], alignment: int) -> tuple[list[int], int]:
 
 
 def _lie_so(arrays: list[Array], offsets: list[int], total: int, alignment: int) -> bool:
-    """Return True if all lie at these offsets of a consolidated buffer of that size already."""
+    """Return True if all arrays are already at these offsets of a consolidated buffer of that size."""
     spans = [span for array in arrays if (span := span_of(array)) is not None]
     owner = spans[0].owner
     if not isinstance(owner, ConsolidatedBuffer) or owner.nbytes != total or (alignment and owner.address % alignment):
@@ -69,7 +68,7 @@ def _lie_so(arrays: list[Array], offsets: list[int], total: int, alignment: int)
 
 
 def _allocate(nbytes: int, alignment: int) -> Array:
-    """Uninitialised bytes that begin at a multiple of `alignment`."""
+    """Return uninitialised bytes that start at a multiple of `alignment`."""
     try:
         memory = np.empty(nbytes + max(alignment, 1) - 1, np.uint8)
     except (MemoryError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""CVM's C names, over the same containers. A handle is the address of a DLTensor, and of its Container.
+"""CVM's C functions by their names, on the same containers. A handle is the address of a DLTensor and of its Container.
 
-Only what `CVMArrayAlloc` gave may be freed by `CVMArrayFree`, once; what lies behind the DLTensor must not be written.
+`CVMArrayFree` accepts only handles from `CVMArrayAlloc`, each once. Callers must not write to the memory after the DLTensor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from ort_lite.tensors.ndarray import NDArray
 def CVMArrayAlloc(
     shape: Sequence[int], dtype_code: int, dtype_bits: int, dtype_lanes: int = 1, device_type: int = CPU, device_id: int = 0
 ) -> int:
-    """The handle of a new, uninitialised tensor. Raises InvalidArgument for what cannot be, OutOfMemory."""
+    """Return the handle of a new, uninitialised tensor. Raises InvalidArgument for invalid arguments, and OutOfMemory."""
     return Container.allocate(shape, (dtype_code, dtype_bits, dtype_lanes), (device_type, device_id)).address
 
 
 def CVMArrayFree(handle: int) -> None:
-    """Gives the handle's reference back. Raises InvalidArgument for one that is free already."""
+    """Release the handle's reference. Raises InvalidArgument if it was freed before."""
     Container.at(handle).dec_ref()
 
 
 def CVMArrayFromHandle(handle: int) -> NDArray:
-    """An NDArray that shares the handle's tensor: it stays after the handle is freed."""
+    """Return an NDArray that shares the handle's tensor and outlives the handle."""
     container = Container.at(handle)
     container.inc_ref()
     return NDArray.adopt(container)

@@ -1,9 +1,9 @@
-"""The bytes of parameter files: tensors and what is around them.
+"""The binary format of parameter files: tensors and their framing.
 
-Little-endian. u64 0xF7E58D4F05049CB7, u64 reserved; u64 count, for each name u64 length and UTF-8 bytes; u64 count, for each
-tensor a record: u64 0xDD5E40F096B4A13F, u64 reserved, i32 device type, i32 device id, i32 ndim, u8 code, u8 bits, u16 lanes,
-i64 for each dimension, i64 bytes, the bytes, compact. Nothing is padded, so tensors are not aligned in the file. Reserved
-fields and what follows the last record are not looked at. Spec: cvm-runtime param_dict.cc, TVM file_utils.cc.
+Little-endian. u64 0xF7E58D4F05049CB7, u64 reserved; u64 count, for each name u64 length and UTF-8 bytes; u64 count, for each tensor
+a record: u64 0xDD5E40F096B4A13F, u64 reserved, i32 device type, i32 device id, i32 ndim, u8 code, u8 bits, u16 lanes, i64 for each
+dimension, i64 bytes, the bytes, compact. Nothing is padded, so tensors are not aligned in the file. Reserved fields and data after
+the last record are ignored. Spec: cvm-runtime param_dict.cc, TVM file_utils.cc.
 """
 
 import os
@@ -27,7 +27,7 @@ Target = str | os.PathLike[str] | BinaryIO | None
 
 
 class ParamRecord(Record, eq=False):
-    """A tensor as a file has it. `span` is over the same bytes as `data` where the caller lets them be borrowed."""
+    """A tensor in a file. `span` covers the same bytes as `data` if the caller lets them be borrowed."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -36,7 +36,7 @@ class ParamRecord(Record, eq=False):
 
 
 def record_of(array: Array, dtype: DType, lanes: int = 1) -> bytes:
-    """A tensor's record. Raises InvalidArgument for more lanes than one, whose size the format gets wrong."""
+    """Return a tensor's record. Raises InvalidArgument for more than one lane, whose size the format gets wrong."""
     if lanes != 1:
         raise InvalidArgument(f"a tensor of {lanes} lanes cannot be saved: the file would count one")
     code, bits = code_of(dtype)
@@ -44,8 +44,8 @@ def record_of(array: Array, dtype: DType, lanes: int = 1) -> bytes:
     return header + struct.pack(f"<{array.ndim}qq", *array.shape, array.nbytes) + array.tobytes()
 
 
-def written(data: bytes, target: Target) -> bytes:
-    """`data`, after writing it where it is wanted."""
+def write_to(data: bytes, target: Target) -> bytes:
+    """Write `data` to `target`, if any, and return it."""
     if isinstance(target, (str, os.PathLike)):
         write_file(target, data)
     elif target is not None:
@@ -60,7 +60,7 @@ def _contents(source: ParamsSource) -> Any:
 
 
 class Reader:
-    """Reads on from `at`; every error is an InvalidParams that says where."""
+    """Reads a file from front to back. Every error is an InvalidParams that names the position."""
 
     def __init__(self, source: ParamsSource, no_copy: bool) -> None:
         data = _contents(source)
@@ -86,14 +86,14 @@ class Reader:
         return struct.unpack(f"<{format_}", self._take(struct.calcsize(f"<{format_}"), what))
 
     def magic(self, expected: int, what: str) -> None:
-        """The number, and the reserved field after it."""
+        """Read and check the magic number, and skip the reserved field after it."""
         came = self._numbers("Q", f"the number that begins {what}")[0]
         if came != expected:
             raise self.error(f"{came:#018x} where {what} begins with {expected:#018x}")
         self._numbers("Q", "a reserved field")
 
     def count(self, what: str, least: int) -> int:
-        """A number of things that take at least `least` bytes each."""
+        """Read a count of items, each of at least `least` bytes."""
         count: int = self._numbers("Q", f"the number of {what}")[0]
         if count * least > len(self._data) - self._at:
             raise self.error(f"{count} {what} do not fit into what is left")

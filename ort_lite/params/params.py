@@ -1,4 +1,4 @@
-"""Parameter files: a dictionary from names to tensors, byte for byte as CVM and TVM write it (see `param_records`)."""
+"""Parameter files: dictionaries from names to tensors, byte-identical to those of CVM and TVM (see `param_records`)."""
 
 import struct
 from collections import Counter
@@ -7,16 +7,16 @@ from typing import Any
 
 from ort_lite.dtypes import Array, DType
 from ort_lite.errors import InvalidArgument
-from ort_lite.params.param_records import LIST_MAGIC, ParamRecord, ParamsSource, Reader, Target, record_of, written
+from ort_lite.params.param_records import LIST_MAGIC, ParamRecord, ParamsSource, Reader, Target, record_of, write_to
+from ort_lite.tensors.conversion import array_of
 from ort_lite.tensors.ndarray import NDArray
-from ort_lite.tensors.values import array_of
 
 
 def save_params(params: Mapping[str, Any], target: Target = None) -> bytes:
-    """The file's bytes, also written to `target`: a path or a binary file. Names in the mapping's order.
+    """Return the bytes of the file, also written to `target` (a path or a binary file). Keeps the order of names.
 
-    Values are arrays, NDArrays, OrtValues or what NumPy makes arrays of. Raises InvalidArgument for an element type that has
-    no DLDataType and for a name that is no str.
+    Values are arrays, NDArrays, OrtValues or anything NumPy converts to an array. Raises InvalidArgument for an element type
+    without a DLDataType, and for a name that is not a str.
     """
     for name in params:
         if not isinstance(name, str):
@@ -28,15 +28,14 @@ def save_params(params: Mapping[str, Any], target: Target = None) -> bytes:
     pieces.append(struct.pack("<Q", len(params)))
     for value in params.values():
         pieces.append((value if isinstance(value, NDArray) else NDArray.from_numpy(array_of(value))).save())
-    return written(b"".join(pieces), target)
+    return write_to(b"".join(pieces), target)
 
 
 def load_params(source: ParamsSource, no_copy: bool = False) -> dict[str, NDArray]:
-    """The dictionary, in the file's order: bytes, a path or a binary file.
+    """Load a dictionary, in the file's order, from bytes, a path or a binary file.
 
-    With `no_copy` tensors lie in the caller's bytes, read-only, as far as they are aligned there. Raises InvalidParams, and
-    gives nothing, where the bytes are cut short or contradict themselves; no size is believed before its bytes are there.
-    NoSuchFile for a path that leads to none.
+    With `no_copy`, tensors that are aligned in the caller's bytes use them directly, read-only. Raises InvalidParams if the bytes
+    are truncated or inconsistent; every size is checked before memory is allocated. Raises NoSuchFile if the path does not exist.
     """
     reader = Reader(source, no_copy)
     reader.magic(LIST_MAGIC, "a parameter dictionary")
@@ -52,7 +51,7 @@ def load_params(source: ParamsSource, no_copy: bool = False) -> dict[str, NDArra
 
 def save_tensor(array: Array, dtype: DType, lanes: int, target: Target = None) -> bytes:
     """Return the bytes of a tensor's record, also written to `target`. `NDArray.save` calls it by its hook."""
-    return written(record_of(array, dtype, lanes), target)
+    return write_to(record_of(array, dtype, lanes), target)
 
 
 def load_tensor(source: ParamsSource, no_copy: bool = False) -> NDArray:
@@ -61,7 +60,7 @@ def load_tensor(source: ParamsSource, no_copy: bool = False) -> NDArray:
 
 
 def _tensor_of(record: ParamRecord) -> NDArray:
-    """Return the tensor of a record: over its bytes where they may be borrowed, else a copy."""
+    """Return the tensor of a record: over its bytes if they may be borrowed, else a copy."""
     if record.span is not None:
         return NDArray.over_span(record.span, record.dtype, record.shape)
     tensor = NDArray.empty(record.shape, record.dtype)

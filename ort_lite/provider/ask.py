@@ -74,7 +74,7 @@ def name_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OrtLiteError as error:
-        error.named(what)
+        error.prefix(what)
         raise
     except Exception as error:
         raise RuntimeException(f"{what} failed: {format_error(error)}") from error

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ort_lite.memory import locks
-from ort_lite.native.checkpoint import checked_by
+from ort_lite.native.checkpoint import use_check
 from ort_lite.options.options import RunOptions
 
 
@@ -82,7 +82,7 @@ def stop_with_run(options: RunOptions | None) -> Iterator[None]:
         if options.terminate:
             raise options.ended(f"while more of the session was prepared (stage: {stage or 'compile'})")
 
-    with checked_by(check):
+    with use_check(check):
         yield
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ort_lite.compile import lifecycle
 from ort_lite.compile.compile import Compiled, compile_assignment
 from ort_lite.errors import ProviderError, RuntimeException
-from ort_lite.execute.execute import owned
+from ort_lite.execute.execute import copy_aliases
 from ort_lite.graph.graph import Node
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -237,7 +237,7 @@ class Inside:
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         executable = self._compiled.executable
         outputs = executable.run(inputs, CURRENT.options)
-        return owned(outputs, [*inputs, *self._constants]) if executable.outputs_may_alias else outputs
+        return copy_aliases(outputs, [*inputs, *self._constants]) if executable.outputs_may_alias else outputs
 
     def facts(self) -> dict[str, int | str]:
         """Return the node count of each child's partition and the number of Python steps."""

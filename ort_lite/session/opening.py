@@ -14,7 +14,7 @@ from ort_lite.load.load import load
 from ort_lite.load.parse_options import ParseOptions, SerializeOptions
 from ort_lite.load.proto import pb
 from ort_lite.load.source import ModelSource
-from ort_lite.load.spans import owned_array
+from ort_lite.load.spans import copy_to_span
 from ort_lite.options.config_keys import INITIALIZERS_FOLDER, LOAD_FORMAT, OPTIMIZED_BESIDE, OPTIMIZED_LEAST, SAVE_FORMAT
 from ort_lite.options.options import SessionOptions
 from ort_lite.plugins.rooms import hook
@@ -123,7 +123,7 @@ def set_params(model: Model, params: Params) -> None:
     Arrays are copied; parameters that come as bytes are not. Raises InvalidArgument for an unknown name and for a different
     element type or shape; the model is unchanged then.
     """
-    from ort_lite.tensors.values import array_of
+    from ort_lite.tensors.conversion import array_of
 
     ours = not isinstance(params, Mapping)
     given: Mapping[str, Any] = hook("params")(params) if not isinstance(params, Mapping) else params
@@ -139,7 +139,7 @@ def set_params(model: Model, params: Params) -> None:
         _check(places[name], from_numpy(array.dtype), array.shape)
         found.append((places[name], array))
     for place, array in found:
-        place.constant = array if ours else owned_array(array)
+        place.constant = array if ours else copy_to_span(array)
         place.constant.setflags(write=False)
         if place in model.graph.inputs:
             model.graph.initializers.setdefault(place.name, place)
@@ -165,4 +165,4 @@ def _align(model: Model) -> None:
 
     for slot in model_tensors(model):
         if not slot.array.flags.aligned:
-            slot.array = owned_array(slot.array)
+            slot.array = copy_to_span(slot.array)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
-from ort_lite.execute.execute import Executable, owned
+from ort_lite.execute.execute import Executable, copy_aliases
 from ort_lite.execute.feeds import Feeds
 from ort_lite.log.events import Stream
 from ort_lite.memory.account import Account
@@ -97,7 +97,7 @@ class Ready:
         for shrink in after:
             shrink()
         if self._shares:
-            outputs = owned(outputs, [*inputs, *self._constants], run_options)
+            outputs = copy_aliases(outputs, [*inputs, *self._constants], run_options)
         if not output_names or output_names == self._names:
             return outputs
         return self._select_outputs(output_names, outputs)

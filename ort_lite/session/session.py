@@ -99,7 +99,7 @@ class Session:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
             config_keys.note_without_effect(entries, acting, "session", options)
         if self._profiler is not None:
-            weakref.finalize(self, self._profiler.write_left)
+            weakref.finalize(self, self._profiler.write_pending)
         self._changing, self._told = locks.lock(), threading.local()
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model_path = os.fspath(path_or_bytes)

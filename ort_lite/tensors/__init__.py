@@ -1,1 +1,1 @@
-"""Tensors outside of a model: NDArray over a counted container, parameter files, DLPack, what a device holds: docs/memory.md."""
+"""Tensors outside of a model: NDArray over a reference-counted container, DLPack, device tensors. See docs/memory.md."""

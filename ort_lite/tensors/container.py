@@ -1,7 +1,7 @@
-"""Container: a DLTensor with what keeps it: a reference count and a deleter. A Container's address is its DLTensor's.
+"""Container: a DLTensor with a reference count and a deleter. A Container has the address of its DLTensor.
 
-Layout as CVM's C++ has it: the DLTensor is the first member, so that C code which knows only DLTensor may be handed either. The
-bytes behind the DLTensor are the library's: callers must not write there.
+The layout is that of CVM's C++: the DLTensor comes first, so C code that only knows DLTensor accepts a Container too. The bytes
+after the DLTensor belong to the library; callers must not write to them.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ ALIGNMENT = 64  # kAllocAlignment
 
 
 class Container(ctypes.Structure):
-    """Made with a count of 1 by `allocate` and `over`; gone, its deleter called once, when `dec_ref` reaches 0.
+    """A reference-counted tensor. `allocate` and `over` create it with a count of 1; at 0, `dec_ref` calls its deleter.
 
-    `manager_ctx` of a view is the address of the container that it looks into. Counting is safe from any thread.
+    `manager_ctx` of a view is the address of the container that it views. Counting is thread-safe.
     """
 
     _fields_ = (
@@ -34,9 +34,9 @@ class Container(ctypes.Structure):
     )
 
     live: ClassVar[dict[int, "Container"]] = {}
-    """Those whose count is not 0, by address: what a handle leads to, and what a leak is seen by."""
+    """The containers with a count above 0, by address: the targets of handles. A leak shows up here."""
 
-    _lock: ClassVar[threading.RLock] = locks.rlock()  # a collection inside it may count down another container
+    _lock: ClassVar[threading.RLock] = locks.rlock()  # a garbage collection inside it may drop references to another container
 
     memory: Any
     writeable: bool
@@ -44,9 +44,9 @@ class Container(ctypes.Structure):
 
     @staticmethod
     def allocate(shape: Sequence[int], dtype: tuple[int, int, int], device: tuple[int, int] = (CPU, 0)) -> "Container":
-        """Uninitialised memory of `dtype` (code, bits, lanes), its start a multiple of 64 and of the element's size.
+        """Allocate uninitialised memory of `dtype` (code, bits, lanes), aligned to 64 bytes and to the element size.
 
-        Raises InvalidArgument for a type or shape that cannot be and for another device than the CPU, OutOfMemory.
+        Raises InvalidArgument for an invalid type or shape and for a device other than the CPU, and OutOfMemory.
         """
         code, bits, lanes = dtype
         check_type(code, bits, lanes)
@@ -72,7 +72,10 @@ class Container(ctypes.Structure):
         writeable: bool = True,
         on_free: Callable[[], object] | None = None,
     ) -> "Container":
-        """Compact memory at `address`, which `memory` keeps there. `on_free` is called once, when the container goes."""
+        """Create a container over compact memory at `address`, which `memory` keeps alive.
+
+        `on_free` is called once, when the container is freed.
+        """
         made = Container()
         tensor = made.dl_tensor
         tensor.data, tensor.ndim, tensor.ctx = address, len(shape), DLContext(CPU, 0)
@@ -88,14 +91,14 @@ class Container(ctypes.Structure):
 
     @staticmethod
     def at(address: int) -> "Container":
-        """The living container at an address, that is a handle. Raises InvalidArgument where there is none."""
+        """Return the live container at an address, which is a handle. Raises InvalidArgument if there is none."""
         found = Container.live.get(address)
         if found is None:
             raise InvalidArgument(f"{address:#x} is no tensor's handle: it was freed already, or never allocated")
         return found
 
     def view(self, shape: Sequence[int], dtype: tuple[int, int, int]) -> "Container":
-        """The same memory under another shape and type; counts as a reference to this container."""
+        """Return a view of the same memory with another shape and type. It counts as a reference to this container."""
         self.inc_ref()
         made = Container.over(self.data_address, shape, dtype, self, self.writeable, self.dec_ref)
         made.manager_ctx = self.address
@@ -118,19 +121,19 @@ class Container(ctypes.Structure):
 
     @property
     def dtype(self) -> tuple[int, int, int]:
-        """(code, bits, lanes)."""
+        """The element type: (code, bits, lanes)."""
         found = self.dl_tensor.dtype
         return found.code, found.bits, found.lanes
 
     def inc_ref(self) -> None:
-        """Raises InvalidArgument for a container that is gone."""
+        """Add a reference. Raises InvalidArgument if the container was freed."""
         with Container._lock:
             if self.ref_counter < 1:
                 raise InvalidArgument("the container is gone: its last reference was dropped")
             self.ref_counter += 1
 
     def dec_ref(self) -> None:
-        """Calls the deleter when it was the last reference. Raises InvalidArgument for a container that is gone."""
+        """Drop a reference; the last one calls the deleter. Raises InvalidArgument if the container was freed."""
         with Container._lock:
             if self.ref_counter < 1:
                 raise InvalidArgument("the container is gone: its last reference was dropped")

@@ -1,4 +1,4 @@
-"""A tensor in the memory of a provider's device, with what the framework has to know of it: there it cannot look inside."""
+"""A tensor in the memory of a provider's device, with the facts that the framework cannot read from there."""
 
 from math import prod
 from typing import Any
@@ -9,9 +9,9 @@ from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 
 
 class DeviceTensor:
-    """`value` is what the provider's DataTransfer or a partition made; the provider stays alive as long as the tensor.
+    """A tensor on a device. `value` was created by the provider's DataTransfer or a partition.
 
-    Whoever shows the tensor shows what `value` is now: what writes to the tensor may put another one there.
+    It keeps the provider alive. Writing to the tensor may replace `value`, so always read the current one.
     """
 
     __slots__ = ("__weakref__", "dtype", "provider", "shape", "value")
@@ -31,13 +31,14 @@ class DeviceTensor:
 
     @property
     def device_tensor(self) -> "DeviceTensor":
-        """Return itself, as an OrtValue returns its DeviceTensor."""
+        """The tensor itself; an OrtValue has its DeviceTensor by the same name."""
         return self
 
 
-def device_named(device_type: Any, device_id: int = 0) -> Device:
-    """onnxruntime's two words for a device, of the CPU's name case does not count; or what has both in one: a Device, or an
-    OrtDevice. Raises InvalidArgument for another library's object, whose number names no provider.
+def parse_device(device_type: Any, device_id: int = 0) -> Device:
+    """Return the device for onnxruntime's two arguments, or for a single Device or OrtDevice.
+
+    The case of "cpu" is ignored. Raises InvalidArgument for another library's object, whose number does not name a provider.
     """
     if isinstance(device_type, Device):
         return device_type
@@ -55,6 +56,6 @@ def device_named(device_type: Any, device_id: int = 0) -> Device:
 
 
 def on_device(value: Any) -> DeviceTensor | None:
-    """The tensor on a device that a value is or shows (an OrtValue); None: it is on the CPU, or no tensor."""
+    """Return the device tensor that a value is or has (an OrtValue); None if it is on the CPU or not a tensor."""
     found: DeviceTensor | None = getattr(value, "device_tensor", None)
     return found

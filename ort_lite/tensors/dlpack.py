@@ -1,4 +1,4 @@
-"""DLPack capsules, both ways. Spec: DLPack's Python specification, versions 0 and 1."""
+"""Import and export of DLPack capsules. Spec: DLPack's Python specification, versions 0 and 1."""
 
 import ctypes
 from functools import partial
@@ -22,7 +22,10 @@ from ort_lite.tensors.dltensor import (
 )
 
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
-_USED = {_PLAIN: b"used_dltensor", _VERSIONED: b"used_dltensor_versioned"}  # a capsule points at its name: these stay
+_USED = {
+    _PLAIN: b"used_dltensor",
+    _VERSIONED: b"used_dltensor_versioned",
+}  # capsules point to their names, so these must stay alive
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
@@ -31,7 +34,7 @@ _Managed = DLManagedTensor | DLManagedTensorVersioned
 
 
 def from_dlpack(source: Any) -> Container:
-    """A container over the tensor of a producer or a capsule, which is used up; see `NDArray.from_dlpack`."""
+    """Return a container over the tensor of a producer or a capsule, which is consumed; see `NDArray.from_dlpack`."""
     capsule = source
     if hasattr(source, "__dlpack__"):
         device = source.__dlpack_device__()
@@ -39,7 +42,7 @@ def from_dlpack(source: Any) -> Container:
             raise InvalidArgument(f"the tensor is on DLPack device {device!r}; expected the CPU, device type 1")
         try:
             capsule = source.__dlpack__(max_version=(1, 1))
-        except TypeError:  # a producer of before version 1
+        except TypeError:  # a producer older than version 1
             capsule = source.__dlpack__()
     name = next((name for name in (_VERSIONED, _PLAIN) if _is_valid(capsule, name)), None)
     if name is None:
@@ -70,7 +73,7 @@ def _device_type(device: Any) -> int:
 
 
 def is_dlpack_uint8_tensor(capsule: Any) -> bool:
-    """Return True if a capsule, which stays usable, holds a tensor of uint8: tensors of bool may have become one on their way."""
+    """Return True if a capsule, which stays usable, holds uint8. Such a tensor may have been bool originally."""
     name = next((name for name in (_VERSIONED, _PLAIN) if _is_valid(capsule, name)), None)
     if name is None:
         raise InvalidArgument(f"a {type(capsule).__name__} is no DLPack capsule, or one that somebody used already")
@@ -85,7 +88,7 @@ def _release(address: int, deleter: int | None) -> None:
 
 
 def _check(tensor: DLTensor) -> None:
-    """Raises InvalidArgument for what a Container cannot hold."""
+    """Raise InvalidArgument for tensors that a Container cannot hold."""
     if tensor.ctx.device_type != CPU:
         raise InvalidArgument(f"the tensor is on DLPack device type {tensor.ctx.device_type}; expected the CPU, 1")
     check_type(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
@@ -106,7 +109,7 @@ def _check(tensor: DLTensor) -> None:
 
 
 def to_dlpack(array: Array, dtype: DType, **request: Any) -> Any:
-    """A capsule over the array's memory. NumPy makes it; types that NumPy cannot export go as their bits, then renamed."""
+    """Return a capsule over the array's memory, made by NumPy. Types that NumPy cannot export go as integers and are relabelled."""
     kind = to_numpy(dtype)
     if kind.isbuiltin == 1:
         return array.__dlpack__(**request)

@@ -1,4 +1,4 @@
-"""DLPack's structures in memory, as C has them, and its element types. Spec: dlpack.h 1.1; CVM's `DLContext` is its DLDevice."""
+"""DLPack's C structures and element types. Spec: dlpack.h 1.1; CVM's `DLContext` is DLPack's DLDevice."""
 
 import ctypes
 from math import prod
@@ -11,7 +11,7 @@ from ort_lite.errors import InvalidArgument
 CPU = 1  # kDLCPU
 INT, UINT, FLOAT, BFLOAT, COMPLEX, BOOL = 0, 1, 2, 4, 5, 6  # DLDataTypeCode
 READ_ONLY = 1  # flag of a versioned tensor
-MOST_DIMS = 64  # of a NumPy array
+MOST_DIMS = 64  # the limit of NumPy
 ADDRESSES = 2**64
 
 
@@ -28,7 +28,7 @@ class DLDataType(ctypes.Structure):
 
 
 class DLTensor(ctypes.Structure):
-    """A plain view: shape and strides are counted in elements, no strides mean compact, `byte_offset` comes on top of `data`."""
+    """A plain view. Shape and strides count elements, null strides mean compact, `byte_offset` is added to `data`."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -73,7 +73,7 @@ _BY_CODE = {pair: name for name, pair in _CODES.items()} | {(UINT, 1): "bool"}
 
 
 def check_type(code: int, bits: int, lanes: int) -> None:
-    """Raises InvalidArgument unless lanes >= 1 and bits are a power of two of whole bytes; uint1 is a bool of old."""
+    """Raise InvalidArgument unless lanes >= 1 and bits are whole bytes, a power of two; uint1 is allowed as an old bool."""
     if lanes < 1:
         raise InvalidArgument(f"DLDataType with {lanes} lanes; expected 1 or more")
     if (code, bits) != (UINT, 1) and (bits < 8 or bits & (bits - 1)):
@@ -81,7 +81,7 @@ def check_type(code: int, bits: int, lanes: int) -> None:
 
 
 def type_of(code: int, bits: int) -> DType:
-    """The element type. Raises InvalidArgument for one that is not known."""
+    """Return the element type. Raises InvalidArgument for an unknown one."""
     try:
         return _BY_CODE[code, bits]
     except KeyError:
@@ -91,7 +91,7 @@ def type_of(code: int, bits: int) -> DType:
 
 
 def code_of(dtype: DType) -> tuple[int, int]:
-    """(code, bits). Raises InvalidArgument for strings and types narrower than a byte."""
+    """Return (code, bits) of an element type. Raises InvalidArgument for strings and types narrower than a byte."""
     try:
         return _CODES[dtype]
     except KeyError:
@@ -99,13 +99,13 @@ def code_of(dtype: DType) -> tuple[int, int]:
 
 
 def nbytes(tensor: DLTensor) -> int:
-    """Return the bytes of a compact tensor's elements, all lanes. Raises InvalidArgument for a size that no address space has."""
+    """Return the bytes of a compact tensor's elements, all lanes. Raises InvalidArgument if they exceed any address space."""
     shape = tensor.shape[: tensor.ndim] if tensor.ndim else []
     return check_size(shape, (tensor.dtype.bits + 7) // 8 * tensor.dtype.lanes)
 
 
 def check_size(shape: Any, itemsize: int) -> int:
-    """Return the bytes of `shape`. Raises InvalidArgument where `dims_of` does, and where the product passes 63 bits."""
+    """Return the size of `shape` in bytes. Raises InvalidArgument as `dims_of` does, and if the product exceeds 63 bits."""
     dims = dims_of(shape)
     if prod(dim for dim in dims if dim) * itemsize >= 2**63:
         raise InvalidArgument(f"shape {dims} of {itemsize} bytes an element is larger than any memory")
@@ -113,13 +113,13 @@ def check_size(shape: Any, itemsize: int) -> int:
 
 
 def check_memory(address: int, size: int) -> None:
-    """Raises InvalidArgument unless `size` bytes at the address lie in an address space, and none of them at address 0."""
+    """Raise InvalidArgument unless `size` bytes at the address lie in an address space, none of them at address 0."""
     if not (address > 0 or size == 0) or not 0 <= address <= ADDRESSES - size:
         raise InvalidArgument(f"{size:,} bytes at address {address:#x}: expected the address of the first element")
 
 
 def dims_of(shape: Any) -> list[int]:
-    """Return the dimensions as integers. Raises InvalidArgument for anything but at most MOST_DIMS integers of 0 or more."""
+    """Return the dimensions as integers. Raises InvalidArgument unless they are at most MOST_DIMS integers of 0 or more."""
     try:
         dims = [index(dim) for dim in shape]
     except TypeError:

@@ -1,4 +1,4 @@
-"""NDArray: one reference to a Container, which holds a tensor's memory. Sharing is counted, copying is asked for by name."""
+"""NDArray: a reference to a Container, which holds a tensor's memory. Sharing is counted, copies are explicit."""
 
 import ctypes
 import os
@@ -12,13 +12,15 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.load.spans import ByteSpan, span_of
 from ort_lite.plugins.rooms import hook
 from ort_lite.tensors.container import Container
+from ort_lite.tensors.conversion import element_type_of
 from ort_lite.tensors.dltensor import CPU, check_size, code_of, type_of
-from ort_lite.tensors.values import element_type_of
 
 
 class NDArray:
-    """A compact tensor on the CPU. `NDArray(other)` and `copy.copy` share the container ("lazy copy"): what is written through
-    one is read through the other; there is no copy on write. `copy.deepcopy` and `copy()` copy the elements.
+    """A compact tensor on the CPU.
+
+    `NDArray(other)` and `copy.copy` share the container ("lazy copy"): a write through one is visible through the other, without
+    copy on write. `copy.deepcopy` and `copy()` copy the elements.
     """
 
     __slots__ = ("__weakref__", "_container")
@@ -33,25 +35,25 @@ class NDArray:
     def __del__(self) -> None:
         self.reset()
 
-    # Making
+    # Creation
 
     @classmethod
     def adopt(cls, container: Container) -> "NDArray":
-        """Takes over a reference that the caller has."""
+        """Take over a reference that the caller holds."""
         made = cls()
         made._container = container
         return made
 
     @classmethod
     def empty(cls, shape: Sequence[int], dtype: DType = "float32", device: tuple[int, int] = (CPU, 0)) -> "NDArray":
-        """Uninitialised. Raises InvalidArgument for a shape, element type or device that cannot be, OutOfMemory."""
+        """Return an uninitialised NDArray. Raises InvalidArgument for an invalid shape, type or device, and OutOfMemory."""
         return cls.adopt(Container.allocate(shape, (*code_of(dtype), 1), device))
 
     @classmethod
     def from_numpy(cls, array: Array, copy: bool = False, on_free: Callable[[], object] | None = None) -> "NDArray":
-        """Over the array's own memory where that is C-contiguous and aligned; a copy where it is not, and with `copy`.
+        """Wrap an array's memory if it is C-contiguous and aligned. Otherwise, and with `copy`, copy it.
 
-        `on_free` is called once, when the last reference to the array's memory goes; of a copy, never. Raises InvalidArgument
+        `on_free` is called once, when the last reference to the array's memory is dropped; never for a copy. Raises InvalidArgument
         for strings and objects.
         """
         dtype = element_type_of(array)
@@ -67,21 +69,21 @@ class NDArray:
 
     @classmethod
     def over_span(cls, span: ByteSpan, dtype: DType, shape: Sequence[int]) -> "NDArray":
-        """Read-only, over bytes that somebody has; they must suffice. Misaligned ones are copied."""
+        """Return a read-only NDArray over a span, which must be large enough. Misaligned bytes are copied."""
         check_size(shape, itemsize(dtype))
         return cls.from_numpy(span.array(dtype, tuple(shape)))
 
     @classmethod
     def from_dlpack(cls, source: Any) -> "NDArray":
-        """Shares the memory of an object with `__dlpack__`, or of a capsule; its deleter is called once, with the last reference.
+        """Share the memory of an object with `__dlpack__`, or of a capsule. Its deleter is called with the last reference.
 
-        Raises InvalidArgument for another device than the CPU, a layout that is not compact, an unknown element type.
+        Raises InvalidArgument for a device other than the CPU, a layout that is not compact, or an unknown element type.
         """
         from ort_lite.tensors.dlpack import from_dlpack
 
         return cls.adopt(from_dlpack(source))
 
-    # Being shared
+    # Sharing
 
     def _there(self) -> Container:
         if self._container is None:
@@ -90,7 +92,7 @@ class NDArray:
 
     @property
     def container(self) -> Container:
-        """Raises InvalidArgument where undefined, as all that needs elements does."""
+        """The container. Raises InvalidArgument if undefined, like all that needs elements."""
         return self._there()
 
     @property
@@ -99,20 +101,20 @@ class NDArray:
         return self._container is not None
 
     def use_count(self) -> int:
-        """References to the container; 0 where undefined."""
+        """Return the number of references to the container; 0 if undefined."""
         return 0 if self._container is None else int(self._container.ref_counter)
 
     def same_as(self, other: "NDArray") -> bool:
-        """Return True if both refer to one container."""
+        """Return True if both refer to the same container."""
         return self._container is other._container
 
     def move(self) -> "NDArray":
-        """The reference itself in a new NDArray; this one is undefined afterwards."""
+        """Return a new NDArray with this reference, and leave this one undefined."""
         container, self._container = self._container, None
         return type(self)() if container is None else type(self).adopt(container)
 
     def reset(self) -> None:
-        """Gives the reference back."""
+        """Drop the reference."""
         container, self._container = self._container, None
         if container is not None:
             container.dec_ref()
@@ -155,12 +157,12 @@ class NDArray:
         return self._there().data_address
 
     def numpy(self) -> Array:
-        """An array over the same memory, which counts as a reference. More lanes than one become a last axis."""
+        """Return an array over the same memory, which counts as a reference. More than one lane becomes a last axis."""
         container = self._there()
         shape = (*container.shape, *([self.lanes] if self.lanes > 1 else ()))
         kind = to_numpy(self.dtype)
         plain = kind.isbuiltin == 1
-        exported = _Exported(self, shape, kind.str if plain else f"<u{kind.itemsize}", container.writeable)
+        exported = _ArrayExport(self, shape, kind.str if plain else f"<u{kind.itemsize}", container.writeable)
         array: Array = np.asarray(exported)
         return array if plain else array.view(kind)
 
@@ -168,13 +170,13 @@ class NDArray:
         return np.array(self.numpy(), dtype, copy=copy)
 
     def copy(self) -> "NDArray":
-        """The same elements in memory of their own."""
+        """Return a copy of the elements in new memory."""
         made = type(self).adopt(Container.allocate(self.shape, self._there().dtype))
         self.copyto(made)
         return made
 
     def copyfrom(self, source: "Array | NDArray") -> None:
-        """Overwrites the elements. Raises InvalidArgument where the bytes are not exactly as many, or this is read-only."""
+        """Overwrite the elements. Raises InvalidArgument if the number of bytes differs, or if this is read-only."""
         theirs = source.numpy() if isinstance(source, NDArray) else np.ascontiguousarray(source)
         if not self._there().writeable:
             raise InvalidArgument("the NDArray is read-only: it lies in bytes that were borrowed")
@@ -183,13 +185,13 @@ class NDArray:
         ctypes.memmove(self.data_ptr, theirs.__array_interface__["data"][0], self.nbytes)
 
     def copyto(self, target: "NDArray") -> None:
-        """Do the same as `target.copyfrom(self)`."""
+        """Copy the elements to `target`, as `target.copyfrom(self)` does."""
         target.copyfrom(self)
 
     def create_view(self, shape: Sequence[int], dtype: DType | None = None) -> "NDArray":
-        """The memory from its start on as another shape and element type; it counts as a reference.
+        """Return a view of the memory, from its start, as another shape and element type. It counts as a reference.
 
-        Raises InvalidArgument for a view that is larger than this.
+        Raises InvalidArgument if the view is larger than this.
         """
         dtype = self.dtype if dtype is None else dtype
         size = check_size(shape, itemsize(dtype))
@@ -200,21 +202,24 @@ class NDArray:
     # Files and other libraries
 
     def save(self, target: "str | os.PathLike[str] | BinaryIO | None" = None) -> bytes:
-        """The bytes of a parameter file's record for this tensor, also written to `target`: a path or a binary file."""
+        """Return the record of this tensor in a parameter file, also written to `target` (a path or a binary file)."""
         data: bytes = hook("save_tensor")(self.numpy(), self.dtype, self.lanes, target)
         return data
 
     @staticmethod
     def load(source: "bytes | str | os.PathLike[str] | BinaryIO", no_copy: bool = False) -> "NDArray":
-        """Load what `save` wrote: bytes, a path or a binary file. With `no_copy`, over the caller's bytes, read-only.
+        """Load a tensor that `save` wrote from bytes, a path or a binary file.
 
-        Raises InvalidParams for anything else.
+        With `no_copy`, it is read-only and uses the caller's bytes. Raises InvalidParams for anything else.
         """
         tensor: NDArray = hook("load_tensor")(source, no_copy)
         return tensor
 
     def __dlpack__(self, **request: Any) -> Any:
-        """A capsule for `numpy.from_dlpack`, `torch.from_dlpack`, ...; it counts as a reference. BufferError as the array API."""
+        """Return a capsule for `numpy.from_dlpack` and others, which counts as a reference.
+
+        Raises BufferError as the array API specifies.
+        """
         from ort_lite.tensors.dlpack import to_dlpack
 
         return to_dlpack(self.numpy(), self.dtype, **request)
@@ -227,8 +232,8 @@ class NDArray:
         return f"NDArray({self.dtype}{list(self.shape)})" if self.defined else "NDArray(undefined)"
 
 
-class _Exported:
-    """The object that NumPy makes an array from; as the array's base it holds a reference to the container."""
+class _ArrayExport:
+    """The object that NumPy creates an array from. As the array's base, it holds a reference to the container."""
 
     __slots__ = ("__array_interface__", "_reference")
 

@@ -12,7 +12,7 @@ from ort_lite.inference import Info
 from ort_lite.memory.arenas import Growth
 from ort_lite.native.cpu import runnable
 from ort_lite.native.loader import ahead
-from ort_lite.native.missing import NEVER, OPTION, WAIT, checked
+from ort_lite.native.missing import NEVER, OPTION, WAIT, check_option
 from ort_lite.provider import (
     Capability,
     CompiledPartition,
@@ -41,7 +41,7 @@ MOST_THREADS = 1024
 
 class CPUExecutionProvider(ExecutionProvider):
     """The default provider. CPUOptions: threads (intra-op, the caller's included; 0: all cores), fusion, winograd, target (what
-    kernels are compiled for, see `ort_lite.native.cpu.named`: less than this machine can do, to try it here), and two of
+    kernels are compiled for, see `ort_lite.native.cpu.parse_target`: less than this machine can do, to try it here), and two of
     onnxruntime's: arena_extend_strategy (how scratch memory grows, see `ort_lite.memory.arenas.Growth`) and use_arena
     ("0": it goes back after each run).
     """
@@ -63,7 +63,7 @@ class CPUExecutionProvider(ExecutionProvider):
         if unknown:
             known = "threads, fusion, winograd, arena_extend_strategy, use_arena, target"
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")
-        self._growth, self._keep = Growth.named(arena_extend_strategy), str(use_arena) not in ("0", "False")
+        self._growth, self._keep = Growth.parse(arena_extend_strategy), str(use_arena) not in ("0", "False")
         self._threads = min(_count(threads), MAX_PARTS)
         self._target = _checked(target)
         self.options = CPUOptions(self._threads or _cores(), bool(fusion), bool(winograd), target=self._target or "host")
@@ -81,7 +81,13 @@ class CPUExecutionProvider(ExecutionProvider):
         target = self._target or _checked(options.config("ort_lite.target", "")) or "host"
         steps = _STEPWISE.get(options.config("ort_lite.round_16_bit", ""), frozenset())
         self.options = CPUOptions(
-            threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)), steps=steps, seed=seed()
+            threads,
+            fusion,
+            winograd,
+            target=target,
+            compile=check_option(options.config(OPTION, WAIT)),
+            steps=steps,
+            seed=seed(),
         )
         account = options.account
         if account is not None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.memory.planning import portfolio
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.planner import GreedyMemoryPlanner
 
 Columns = tuple[list[int], list[int], list[int]]

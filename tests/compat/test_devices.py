@@ -11,7 +11,7 @@ import pytest
 import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, ProviderError
 from ort_lite.provider.provider import Device
-from ort_lite.tensors.device_tensor import device_named
+from ort_lite.tensors.device_tensor import parse_device
 
 MODEL = onnx.parser.parse_model(
     '<ir_version: 10, opset_import: ["" : 21]> g (float[N] x) => (float[N] y) { y = Abs(x) }'
@@ -212,7 +212,7 @@ def test_numbers_of_devices_are_onnxruntimes(kind: str, numbers: tuple[int, int]
     device = ort_lite.OrtDevice.make(kind, 1)
     assert (device.device_type(), device.device_vendor_id()) == numbers
     assert (device.device_id(), device.device_mem_type()) == (1, 0)
-    assert device_named(device) == Device(kind, 1)
+    assert parse_device(device) == Device(kind, 1)
     with pytest.raises(InvalidArgument, match="unsupported device type 'xpu'"):
         ort_lite.OrtDevice.make("xpu", 0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec, cpu
-from ort_lite.native.cpu import Target, named
+from ort_lite.native.cpu import Target, parse_target
 from ort_lite_cpu.kernels.gemm import (
     attention,
     byte_dots,
@@ -36,8 +36,8 @@ from tests.native.compiled import assembly, compiled_assembly
 
 X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sapphirerapids"]
 CPUS = [*X86, "cortex-a72", "neoverse-n1"]
-WIDE = [name for name in CPUS if named(name).vector_registers == 32]
-DOTS = [name for name in CPUS if byte_dots.dot_tile(named(name)) is not None]
+WIDE = [name for name in CPUS if parse_target(name).vector_registers == 32]
+DOTS = [name for name in CPUS if byte_dots.dot_tile(parse_target(name)) is not None]
 INTEGERS = "void(*i16,*{},*i32,i64,i64,i64,i64)"
 
 
@@ -143,7 +143,7 @@ def multiplying(text: str) -> list[Loop]:
 def tuned(monkeypatch: pytest.MonkeyPatch, name: str, tuning: str) -> Target:
     """The target of that name, with another CPU to tune for."""
     monkeypatch.setitem(cpu._TUNINGS, "x86_64", tuning)
-    return named(name).replace(name=f"{name} tuned for {tuning}")
+    return parse_target(name).replace(name=f"{name} tuned for {tuning}")
 
 
 def spilled(loops: Sequence[Loop]) -> list[str]:
@@ -154,14 +154,14 @@ def spilled(loops: Sequence[Loop]) -> list[str]:
 @pytest.mark.parametrize("name", CPUS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_inner_loops_keep_to_registers(family: str, name: str) -> None:
-    target = named(name)
+    target = parse_target(name)
     assert spilled(multiplying_loops(FAMILIES[family](target), target)) == []
 
 
 @pytest.mark.parametrize("name", DOTS)
 def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str) -> None:
     """By the instruction that multiplies bytes, once for each accumulator of the tile, and of that for what is left over."""
-    target = named(name)
+    target = parse_target(name)
     tile = byte_dots.dot_tile(target)
     assert tile is not None and tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
     statics = {key: value for key, value in tile.statics.items() if key != "signed"}
@@ -196,7 +196,7 @@ def winograd_transform(name: str, edge: int, target: Target, taps: int = 3, stri
 @pytest.mark.parametrize(("transform", "edge", "taps"), [("input", 4, 3), ("output", 4, 3), ("output", 2, 5)])
 def test_transforms_of_winograd_keep_to_32_registers(transform: str, edge: int, taps: int, name: str) -> None:
     """With 16 they read their constants from the stack. What is seen of the input is transformed alike for 3 taps and for 5."""
-    target = named(name)
+    target = parse_target(name)
     assert spilled(multiplying_loops(winograd_transform(transform, edge, target, taps), target)) == []
 
 
@@ -206,7 +206,7 @@ def test_transforms_of_winograd_keep_to_32_registers(transform: str, edge: int, 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_transforms_of_small_tiles_keep_to_16_registers(stride: int, transform: str, name: str) -> None:
     """They have no constants, and multiply nothing."""
-    target = named(name)
+    target = parse_target(name)
     loops = inner_loops(assembly(winograd_transform(transform, 2, target, stride=stride), target))
     assert any(loop.loads() >= 16 for loop in loops) and spilled(loops) == []
 
@@ -215,7 +215,7 @@ def test_transforms_of_small_tiles_keep_to_16_registers(stride: int, transform: 
 @pytest.mark.parametrize("native", ["f32", "f64"])
 def test_a_tile_loads_and_multiplies_what_its_shape_promises(native: str, name: str) -> None:
     """AArch64 loads two vectors by one instruction."""
-    target = named(name)
+    target = parse_target(name)
     tile = tile_for(native, target)
     products, loads = UNROLLED * tile.rows * tile.vectors, UNROLLED * (tile.rows + tile.vectors)
     [found] = [loop.loads() for loop in multiplying_loops(floats(native, tile), target) if loop.products() == products]
@@ -224,7 +224,7 @@ def test_a_tile_loads_and_multiplies_what_its_shape_promises(native: str, name: 
 
 @pytest.mark.parametrize("name", CPUS)
 def test_a_tile_asks_for_its_share_of_the_panel_that_comes_next(name: str) -> None:
-    target = named(name)
+    target = parse_target(name)
     tile = tile_for("f32", target)
     products, nbytes = UNROLLED * tile.rows * tile.vectors, UNROLLED * tile.columns * 4 // SHARES
     loops = multiplying_loops(floats("f32", tile), target)
@@ -237,7 +237,7 @@ def test_a_tile_asks_for_its_share_of_the_panel_that_comes_next(name: str) -> No
 @pytest.mark.parametrize("name", WIDE)
 def test_a_tile_of_32_registers_loads_at_most_half_as_often_as_it_multiplies(name: str) -> None:
     """12 x 2 does not."""
-    tile = tile_for("f32", named(name))
+    tile = tile_for("f32", parse_target(name))
     assert 2 * (tile.rows + tile.vectors) <= tile.rows * tile.vectors
     assert not 2 * (12 + 2) <= 12 * 2
 
@@ -254,7 +254,7 @@ def test_whatever_cpu_llvm_tunes_for_the_tile_stays_in_registers(
 
 def test_a_scheduler_that_is_left_free_spills(monkeypatch: pytest.MonkeyPatch) -> None:
     """What these tests rest on: spills are found, and it is the order of reads that keeps them away."""
-    target, tight = named("x86-64-v3"), Tile(4, 3, 8)
+    target, tight = parse_target("x86-64-v3"), Tile(4, 3, 8)
     with monkeypatch.context() as patched:
         patched.setattr(Vectors, "after", lambda self, pointer, *values: pointer)
         assert spilled(multiplying(compiled_assembly(floats("f32", tight), target)))

@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
-from ort_lite.native.cpu import Target, host, named
+from ort_lite.native.cpu import Target, host, parse_target
 from ort_lite_cpu.kernels.gemm.byte_dots import DotTile, dot_gemm, dot_tile, pack_quads, per_column, quads
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, FLIPS, scratch_size
 from tests.native.calls import call
 from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
-HASWELL = named("haswell")
+HASWELL = parse_target("haswell")
 NARROW = HASWELL.replace(name="haswell with AVX-VNNI", features=f"{HASWELL.features},+avxvnni")
 HAVE = {
     target.name: target
-    for target in (NARROW, named("sapphirerapids"), named("armv8.2-a+dotprod"), host())
+    for target in (NARROW, parse_target("sapphirerapids"), parse_target("armv8.2-a+dotprod"), host())
     if dot_tile(target) is not None
 }
 """One for each width and kind of instruction, and this machine if it has one."""

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ort_lite.native.cpu import named
+from ort_lite.native.cpu import parse_target
 from ort_lite_cpu.lowering.float_filters import float_filters
 from ort_lite_cpu.options import CPUOptions
 from tests.text_graphs import check
@@ -34,7 +34,7 @@ def test_filters_are_floats_where_that_is_faster(target: str, name: str) -> None
     before = f"""{{ a = DequantizeLinear(x, s)  d = DequantizeLinear(w, s, z)  e = DequantizeLinear(b, s)
         y = Conv{attributes}(a, d, e) }}"""
     after = f"{{ a = DequantizeLinear(x, s)  y = Conv{attributes}(a, f, c) }}"
-    rules = float_filters(CPUOptions(1, True, True), named(target))
+    rules = float_filters(CPUOptions(1, True, True), parse_target(target))
     if name in WANTED[target]:
         check(rules, signature, before, after, constants=constants, after_constants=floats)
     else:
@@ -48,4 +48,4 @@ def filled(kind: str, shape: tuple[int, ...], name: str, value: int) -> str:
 
 def test_machines_that_multiply_bytes_take_integers_for_all() -> None:
     for target in ("sapphirerapids", "znver4", "neoverse-n1"):
-        assert float_filters(CPUOptions(1, True, True), named(target)) == []
+        assert float_filters(CPUOptions(1, True, True), parse_target(target)) == []

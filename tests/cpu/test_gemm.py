@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec
-from ort_lite.native.cpu import Target, host, named
+from ort_lite.native.cpu import Target, host, parse_target
 from ort_lite_cpu.kernels.gemm.activation import activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
@@ -150,7 +150,7 @@ def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
     ],
 )
 def test_the_tile_fits_the_registers(name: str, tile: Tile) -> None:
-    target = named(name)
+    target = parse_target(name)
     assert tile_for("f32", target) == tile
     assert tile_for("f64", target) == Tile(tile.rows, tile.vectors, tile.lanes // 2)
     assert tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers

@@ -9,7 +9,7 @@ import pytest
 
 from ort_lite.errors import Cancelled, InvalidData, OutOfMemory
 from ort_lite.graph import Node
-from ort_lite.memory.pool import Budget, ScratchPool
+from ort_lite.memory.pool import MemoryBudget, ScratchPool
 from ort_lite.provider import RunOptions
 from ort_lite.provider.current import as_in
 from ort_lite_cpu.operators.splitting import pairs, split, words
@@ -117,7 +117,7 @@ def test_a_call_needs_no_thread_where_none_can_start(monkeypatch: pytest.MonkeyP
 
 
 def test_bytes_are_given_back_at_the_end() -> None:
-    budget = Budget(1000, "the limit")
+    budget = MemoryBudget(1000, "the limit")
     pool = ScratchPool(RunContext, budget)
     PACE.take(10**9)  # no run that counts
     with counted(pool):
@@ -134,7 +134,7 @@ def test_bytes_are_given_back_at_the_end() -> None:
 
 
 def test_a_loop_measures_what_it_keeps_when_its_bodies_made_much() -> None:
-    budget = Budget(100_000, "the limit")
+    budget = MemoryBudget(100_000, "the limit")
     pool, kept = ScratchPool(RunContext, budget), list[Any]()
 
     def trip(nbytes: int) -> None:
@@ -158,7 +158,7 @@ def test_a_loop_measures_what_it_keeps_when_its_bodies_made_much() -> None:
 
 
 def test_idle_scratch_makes_room() -> None:
-    budget = Budget(100_000, "the limit")
+    budget = MemoryBudget(100_000, "the limit")
     pool = ScratchPool(RunContext, budget)
     pool.release(pool.lease(60_000))
     with counted(pool):

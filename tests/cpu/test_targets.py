@@ -12,7 +12,7 @@ import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.native import Spec, cpu, load
-from ort_lite.native.cpu import NAMES, Target, host, named, runnable
+from ort_lite.native.cpu import NAMES, Target, host, parse_target, runnable
 from ort_lite.native.spec import key_of
 from ort_lite_cpu import CPUExecutionProvider
 from ort_lite_cpu.kernels.gemm.gemm import gemm
@@ -23,7 +23,7 @@ from tests.cpu.test_gemm import assert_near, exact, random
 from tests.native.calls import call
 from tests.native.compiled import assembly
 
-LESSER = [name for name in ("x86-64-v3", "x86-64-v2", "x86-64", "aarch64") if named(name).runs_on(host())]
+LESSER = [name for name in ("x86-64-v3", "x86-64-v2", "x86-64", "aarch64") if parse_target(name).runs_on(host())]
 
 
 def model() -> bytes:
@@ -68,7 +68,7 @@ def results(target: str) -> list[Array]:
 
 # --- Names
 def test_every_name_is_a_target() -> None:
-    assert all(isinstance(named(name), Target) for name in NAMES)
+    assert all(isinstance(parse_target(name), Target) for name in NAMES)
     assert runnable("host") is host()
 
 
@@ -140,7 +140,11 @@ def test_no_product_assumes_that_a_tile_is_a_power_of_two(tile: Tile, n: int) ->
 
 def test_keys_name_features_and_tuning_and_no_cpu() -> None:
     spec = Spec(gemm, ("f32",) * 5, {"kind": "", **Tile(6, 2, 8).statics})
-    assert key_of(spec, named("haswell")) == key_of(spec, named("x86-64-v3")) != key_of(spec, named("x86-64-v4"))
+    assert (
+        key_of(spec, parse_target("haswell"))
+        == key_of(spec, parse_target("x86-64-v3"))
+        != key_of(spec, parse_target("x86-64-v4"))
+    )
     with patch.dict(cpu._TUNINGS, {"x86_64": "haswell"}):
-        other = key_of(spec, named("haswell"))
-    assert other != key_of(spec, named("haswell"))
+        other = key_of(spec, parse_target("haswell"))
+    assert other != key_of(spec, parse_target("haswell"))

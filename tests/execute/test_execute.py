@@ -13,7 +13,7 @@ import pytest
 
 from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import InvalidArgument, ProviderError, RunTerminated, RuntimeException
-from ort_lite.execute.execute import Executable, owned
+from ort_lite.execute.execute import Executable, copy_aliases
 from ort_lite.execute.profiling import Recording
 from ort_lite.execute.run_events import RunEvents
 from ort_lite.graph import Node
@@ -147,7 +147,7 @@ def test_inputs_and_constants_can_be_outputs() -> None:
 
 def test_owned_copies_what_was_given_and_what_comes_twice() -> None:
     x, y, z = (np.arange(3.0) + k for k in range(3))
-    outputs = owned([x, y, y, [z, z]], [x])
+    outputs = copy_aliases([x, y, y, [z, z]], [x])
     assert outputs[0] is not x
     assert outputs[1] is y
     assert outputs[2] is not y
@@ -159,7 +159,7 @@ def test_owned_copies_what_was_given_and_what_comes_twice() -> None:
 def test_owned_copies_sequences_and_maps_down_to_the_arrays() -> None:
     x = np.ones(2)
     given = [[x], {"a": x}]
-    copies = owned(list(given), given)
+    copies = copy_aliases(list(given), given)
     assert copies[0] is not given[0]
     assert copies[0][0] is not x
     assert copies[1]["a"] is not x

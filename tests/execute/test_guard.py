@@ -188,12 +188,12 @@ def test_a_serial_provider_may_run_bodies_of_its_own() -> None:
 
 
 def test_a_concurrent_partition_without_state_is_called_as_it_is() -> None:
-    from ort_lite.execute.guard import guarded
+    from ort_lite.execute.guard import guard_partition
 
     made = session(CpuStandIn())
     (partition,) = made.explain().assignment.partitions
     compiled = Partitioned(partition, [])
-    assert guarded(partition, compiled) is compiled
+    assert guard_partition(partition, compiled) is compiled
 
 
 def test_closing_waits_for_calls_in_flight() -> None:

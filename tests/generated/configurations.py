@@ -8,7 +8,7 @@ from unittest.mock import patch
 from zlib import crc32
 
 import ort_lite
-from ort_lite.native.cpu import host, named
+from ort_lite.native.cpu import host, parse_target
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.generic import UnfusedOptions
 from tests.generated.oracles import Answer, Feeds, session
@@ -49,7 +49,7 @@ def _generic(contents: bytes, feeds: Feeds) -> list[Any]:
 
 
 def _on_target(contents: bytes, feeds: Feeds) -> list[Any]:
-    able = [name for name in TARGETS if named(name).runs_on(host()) and named(name).features != host().features]
+    able = [name for name in TARGETS if parse_target(name).runs_on(host()) and parse_target(name).features != host().features]
     target = able[crc32(contents) % len(able)] if able else "host"
     return session(contents, providers=[(CPU, {"target": target})]).run(None, feeds)
 

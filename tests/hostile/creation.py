@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, parser
 import ort_lite
 from ort_lite.errors import DeadlineExceeded, ModelLoadCanceled
 from ort_lite.native import loader
-from ort_lite.native.checkpoint import checked_by, checkpoint
+from ort_lite.native.checkpoint import checkpoint, use_check
 from ort_lite.provider import Capability, CompiledPartition, GraphView, Partition, Rejection
 from ort_lite.session.composite import CompositeProvider
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
@@ -251,7 +251,7 @@ def limited(make: Callable[[], bytes], timeout: float) -> None:
 def gaps(make: Callable[[], bytes], most: float = LATE / 2) -> None:
     """No two checkpoints of a whole creation, of all stages but compilation, are further apart."""
     model, seen = make(), [time.monotonic()]
-    with checked_by(lambda stage: seen.append(time.monotonic())):
+    with use_check(lambda stage: seen.append(time.monotonic())):
         ort_lite.plan(model, providers=["CPUExecutionProvider"])
     widest = max(b - a for a, b in pairwise(seen))
     assert len(seen) > 100

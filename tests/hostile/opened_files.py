@@ -182,11 +182,11 @@ def _pipe_for_a_pack(folder: Path) -> None:
 
 
 def _pipe_to_lock(folder: Path) -> None:
-    from ort_lite.native import claims
+    from ort_lite.native import compile_claims
 
-    os.mkfifo(folder / claims.FILE)
-    assert claims.Claims(str(folder)).take(KEY)
-    refused(OSError, "not a regular file", private.opener, str(folder / claims.FILE), os.O_RDWR)
+    os.mkfifo(folder / compile_claims.FILE)
+    assert compile_claims.CompileClaims(str(folder)).take(KEY)
+    refused(OSError, "not a regular file", private.opener, str(folder / compile_claims.FILE), os.O_RDWR)
 
 
 CASES: dict[str, Callable[[], None]] = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.memory.arenas import PAGE, Arena, Bytes, ConstantArena, Growth, PersistentArena, allocate_aligned, owns_bytes
+from ort_lite.memory.arenas import PAGE, Arena, Bytes, ConstantArena, Growth, PersistentArena, allocate_array, owns_bytes
 
 THREADS = 16
 
@@ -15,14 +15,14 @@ THREADS = 16
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (3, 5, 1000)])
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "complex128"])
 def test_an_aligned_array_begins_a_cache_line(shape: tuple[int, ...], dtype: str) -> None:
-    array = allocate_aligned(shape, np.dtype(dtype))
+    array = allocate_array(shape, np.dtype(dtype))
     assert (array.shape, array.dtype.name, type(array)) == (shape, dtype, np.ndarray)
     assert array.__array_interface__["data"][0] % 64 == 0
     assert array.flags.c_contiguous and array.flags.writeable and owns_bytes(array)
 
 
 def test_a_view_owns_no_bytes() -> None:
-    for array in (allocate_aligned((4, 4), np.dtype("float32")), np.empty((4, 4))):
+    for array in (allocate_array((4, 4), np.dtype("float32")), np.empty((4, 4))):
         assert owns_bytes(array) and not owns_bytes(array[1:]) and not owns_bytes(array.reshape(16))
 
 
@@ -123,12 +123,12 @@ def test_growing_follows_the_strategy(growth: Growth, sizes: list[int]) -> None:
     ],
 )
 def test_strategies_have_names_and_the_numbers_of_onnxruntime(name: object, expected: Growth) -> None:
-    assert Growth.named(name) is expected
+    assert Growth.parse(name) is expected
 
 
 def test_an_unknown_strategy_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="'kTwice': expected one of half, kNextPowerOfTwo, kSameAsRequested"):
-        Growth.named("kTwice")
+        Growth.parse("kTwice")
 
 
 class Books:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.memory.planning import packing, wide
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.neighbours import Words
 from tests.memory.problems import Problem, first_fit, peak_of, problems, random_problem
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidArgument, InvalidPlan, OutOfMemory
 from ort_lite.memory.planning import packing
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.memories import Memories
 from ort_lite.memory.planning.plan import MemoryPlan
 from ort_lite.memory.planning.planner import (
@@ -20,7 +20,7 @@ from ort_lite.memory.planning.planner import (
     GreedyMemoryPlanner,
     MemoryPlanner,
     MemoryPlannerType,
-    packed,
+    pack_blocks,
 )
 from ort_lite.memory.planning.requests import ArenaRole, MemoryConstraint, Platform, TensorAttributes, TensorRequest
 from tests.memory.problems import Problem, disjoint, first_fit, problems, random_problem, smallest_peak
@@ -386,7 +386,7 @@ def shrunk(blocks: Blocks) -> list[int]:
 def test_a_planner_of_others_that_is_wrong_is_refused_by_name(answer: Any, message: str) -> None:
     blocks = Blocks([32, 32, 16], [0, 1, 2], [2, 3, 4], [16, 16, 16])
     with pytest.raises(InvalidPlan, match=r"memory planner 'wrong' \(tests\.memory\.test_planner\.Wrong\).*" + message):
-        packed(Wrong(answer), blocks, "abc")
+        pack_blocks(Wrong(answer), blocks, "abc")
 
 
 def test_a_planner_that_has_the_name_of_another_one_is_looked_at_all_the_same() -> None:
@@ -394,8 +394,8 @@ def test_a_planner_that_has_the_name_of_another_one_is_looked_at_all_the_same() 
         name = "adaptive"
 
     with pytest.raises(InvalidPlan, match=r"'a', .* and 'b', .* share bytes"):
-        packed(Adaptive([0, 0]), Blocks([8, 8], [0, 0], [1, 1]), "ab")
+        pack_blocks(Adaptive([0, 0]), Blocks([8, 8], [0, 0], [1, 1]), "ab")
 
 
 def test_blocks_that_do_not_fit_may_be_left_out() -> None:
-    assert packed(Wrong([-1, 0]), Blocks([8, 8], [0, 0], [1, 1]), "ab", 8).tolist() == [-1, 0]
+    assert pack_blocks(Wrong([-1, 0]), Blocks([8, 8], [0, 0], [1, 1]), "ab", 8).tolist() == [-1, 0]

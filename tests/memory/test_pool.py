@@ -7,7 +7,7 @@ import pytest
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.arenas import Arena
-from ort_lite.memory.pool import Budget, ReturningPool, ScratchPool
+from ort_lite.memory.pool import MemoryBudget, ReturningPool, ScratchPool
 
 THREADS = 16
 
@@ -89,7 +89,7 @@ def test_trim_keeps_what_runs_hold_and_the_peak() -> None:
 
 
 def test_the_limit_counts_all_arenas_and_a_refusal_loses_none() -> None:
-    pool = ScratchPool(Arena, Budget(300))
+    pool = ScratchPool(Arena, MemoryBudget(300))
     first = pool.lease(200)
     for _ in range(3):
         with pytest.raises(OutOfMemory, match=r"limit of the pool is 300 bytes: 101 asked for as scratch.* 200 bytes are held"):
@@ -124,7 +124,7 @@ def test_threads_never_share_an_arena() -> None:
 
 
 def test_a_limit_is_kept_by_growing_less_and_by_what_idle_arenas_have() -> None:
-    pool = ScratchPool(Arena, Budget(300))
+    pool = ScratchPool(Arena, MemoryBudget(300))
     small, large = pool.lease(100), pool.lease(200)
     pool.release(large)
     pool.release(small)
@@ -133,7 +133,7 @@ def test_a_limit_is_kept_by_growing_less_and_by_what_idle_arenas_have() -> None:
 
 
 def test_pools_share_a_budget() -> None:
-    budget = Budget(300, "the cap")
+    budget = MemoryBudget(300, "the cap")
     budget.take(50, "weights")
     first, second = ScratchPool(Arena, budget), ScratchPool(Arena, budget)
     first.lease(200)
@@ -146,7 +146,7 @@ def test_pools_share_a_budget() -> None:
 
 
 def test_a_returning_pool_holds_nothing_between_runs() -> None:
-    budget = Budget()
+    budget = MemoryBudget()
     pool = ReturningPool(Arena, budget)
     arena = pool.lease(1000)
     assert pool.statistics().bytes == budget.held == 1000

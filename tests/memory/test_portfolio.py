@@ -9,7 +9,7 @@ from hypothesis import given
 
 from ort_lite.errors import OutOfMemory
 from ort_lite.memory.planning import packing, portfolio, wide
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.memories import Memories
 from ort_lite.memory.planning.neighbours import Words
 from ort_lite.memory.planning.planner import AutoMemoryPlanner

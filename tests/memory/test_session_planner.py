@@ -10,7 +10,7 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, InvalidPlan, OutOfMemory, ProviderError
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.checker import check
 from ort_lite.memory.planning.packing import LIMIT
 from ort_lite.memory.planning.plan import MemoryPlan

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.load.spans import span_of
-from ort_lite.memory.arenas import Bytes, ConstantArena, PersistentArena, allocate_aligned
+from ort_lite.memory.arenas import Bytes, ConstantArena, PersistentArena, allocate_array
 from ort_lite.memory.environment import ENVIRONMENT
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition
 from ort_lite_cpu.program import bind
@@ -244,7 +244,7 @@ def test_spec_4_14_a_run_allocates_its_outputs_and_nothing_for_a_tensor(monkeypa
 
         return made
 
-    monkeypatch.setattr(bind, "allocate_aligned", counted(allocate_aligned))
+    monkeypatch.setattr(bind, "allocate_array", counted(allocate_array))
     [y] = session.run(None, feed)  # plans the shape, makes the arena
     assert int(program.facts()["instructions"]) >= 24
     before = program.pool.statistics()

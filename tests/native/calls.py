@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ort_lite.native import Spec, load
-from ort_lite.native.cpu import Target, host, named
+from ort_lite.native.cpu import Target, host, parse_target
 
 Array = npt.NDArray[Any]
 
 # This machine, and lesser ones whose code it runs: without FMA, without F16C.
-SSE2, HASWELL, SKYLAKE_AVX512, AARCH64 = map(named, ("x86-64", "haswell", "skylake-avx512", "aarch64"))
+SSE2, HASWELL, SKYLAKE_AVX512, AARCH64 = map(parse_target, ("x86-64", "haswell", "skylake-avx512", "aarch64"))
 COMPILED = [SSE2, HASWELL, SKYLAKE_AVX512, AARCH64]
 """One for each width and number of vector registers; not all of them run here."""
 TARGETS = {"host": host(), **{target.name: target for target in (SSE2, HASWELL) if target.runs_on(host())}}

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ort_lite.native import claims
-from ort_lite.native.claims import Claims
+from ort_lite.native import compile_claims
+from ort_lite.native.compile_claims import CompileClaims
 from tests.processes import child
 
 MINE, ITS = "a" * 40, "b" * 40
 HOLDER = f"""
 import sys
-from ort_lite.native.claims import Claims
-held = Claims(sys.argv[1])
+from ort_lite.native.compile_claims import CompileClaims
+held = CompileClaims(sys.argv[1])
 assert held.take("{ITS}") and held.take_place(2) == 0
 print("held", flush=True)
 sys.stdin.read()
@@ -38,13 +38,13 @@ def holder(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Iterator[Claims]:
-    made = Claims(str(tmp_path))
+def ours(tmp_path: Path) -> Iterator[CompileClaims]:
+    made = CompileClaims(str(tmp_path))
     yield made
     made.close()
 
 
-def test_a_kernel_and_a_place_are_one_process_s_until_it_ends(holder: "subprocess.Popen[str]", ours: Claims) -> None:
+def test_a_kernel_and_a_place_are_one_process_s_until_it_ends(holder: "subprocess.Popen[str]", ours: CompileClaims) -> None:
     assert ours.take(MINE)
     assert not ours.take(ITS)
     assert ours.take_place(1) is None
@@ -59,9 +59,9 @@ def test_a_kernel_and_a_place_are_one_process_s_until_it_ends(holder: "subproces
 
 
 def test_nobody_waits_for_a_process_without_a_sign_of_life(
-    holder: "subprocess.Popen[str]", ours: Claims, monkeypatch: pytest.MonkeyPatch
+    holder: "subprocess.Popen[str]", ours: CompileClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "PATIENCE", 0.2)
+    monkeypatch.setattr(compile_claims, "PATIENCE", 0.2)
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
         ours.wait(compiling=True)  # a sign, for all who wait
@@ -77,10 +77,10 @@ def test_who_has_been_silent_for_long_is_not_waited_for_long(
     age: float, looks: int, holder: "subprocess.Popen[str]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a second passes between two looks, and ten are enough; a clock that was put back is no sign of life."""
-    monkeypatch.setattr(claims, "monotonic", itertools.count(0.0, 0.5).__next__)
-    monkeypatch.setattr(claims, "time", lambda: 1e9)
-    os.utime(tmp_path / claims.FILE, (1e9 - age,) * 2)
-    ours = Claims(str(tmp_path))
+    monkeypatch.setattr(compile_claims, "monotonic", itertools.count(0.0, 0.5).__next__)
+    monkeypatch.setattr(compile_claims, "time", lambda: 1e9)
+    os.utime(tmp_path / compile_claims.FILE, (1e9 - age,) * 2)
+    ours = CompileClaims(str(tmp_path))
     found = 0
     while not ours.take(ITS):
         ours.wait(compiling=False)
@@ -89,7 +89,7 @@ def test_who_has_been_silent_for_long_is_not_waited_for_long(
 
 
 def test_where_there_are_no_locks_everybody_compiles(
-    holder: "subprocess.Popen[str]", ours: Claims, monkeypatch: pytest.MonkeyPatch
+    holder: "subprocess.Popen[str]", ours: CompileClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "no locks")
@@ -103,6 +103,6 @@ def test_where_there_are_no_locks_everybody_compiles(
 
 def test_where_nothing_can_be_written_everybody_compiles(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    ours = Claims(str(tmp_path / "file"))
+    ours = CompileClaims(str(tmp_path / "file"))
     assert ours.take(ITS)
     assert ours.take_place(1) == 0

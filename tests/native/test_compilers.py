@@ -16,13 +16,13 @@ import pytest
 from ort_lite import InferenceSession
 from ort_lite.native import Spec, binding, cache, compilers, llvm, loader
 from ort_lite.native.compiler import compile_object, write
-from ort_lite.native.cpu import host, named
+from ort_lite.native.cpu import host, parse_target
 from ort_lite.native.spec import key_of, symbol_of
 from tests.native import kernels
 
 ROOT = Path(__file__).parents[2]
 verified = pytest.mark.skipif(
-    bool(compilers.unverified()), reason="there are no shortcuts for the installed Numba to compare with"
+    bool(compilers.unknown_release()), reason="there are no shortcuts for the installed Numba to compare with"
 )
 
 
@@ -30,10 +30,10 @@ verified = pytest.mark.skipif(
 def unknown_release(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Within it, the installed releases are none that anybody has verified."""
     monkeypatch.setattr(compilers, "VERIFIED", {"llvmlite": "0.1", "numba": "0.1"})
-    for each in (compilers.unverified, compilers.warn_if_unverified):
+    for each in (compilers.unknown_release, compilers.warn_of_unknown_release):
         each.cache_clear()
     yield
-    for each in (compilers.unverified, compilers.warn_if_unverified):
+    for each in (compilers.unknown_release, compilers.warn_of_unknown_release):
         each.cache_clear()
 
 
@@ -52,17 +52,17 @@ def test_a_release_is_known_by_its_first_two_numbers(
     installed: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compilers, "compilers", lambda folders: installed)
-    compilers.unverified.cache_clear()
+    compilers.unknown_release.cache_clear()
     try:
-        assert compilers.unverified() == expected
+        assert compilers.unknown_release() == expected
     finally:
-        compilers.unverified.cache_clear()
+        compilers.unknown_release.cache_clear()
 
 
 @pytest.mark.usefixtures("unknown_release")
 def test_one_warning_tells_that_kernels_compile_more_slowly(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        compilers.warn_if_unverified()
+        compilers.warn_of_unknown_release()
     [record] = caplog.records
     known = "numba 0.1 and llvmlite 0.1"
     assert record.message.startswith(
@@ -96,10 +96,10 @@ def test_objects_are_linked_by_llvmlites_engine() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("unknown_release")
 def test_a_kernel_for_another_architecture_is_the_same() -> None:
-    spec, target = Spec(kernels.gather, ("f32", "i64", "f32")), named("neoverse-n1")
+    spec, target = Spec(kernels.gather, ("f32", "i64", "f32")), parse_target("neoverse-n1")
     plain = write(spec, target, "k").emit_object()
     compilers.VERIFIED.update(llvmlite="0.50", numba="0.68")
-    compilers.unverified.cache_clear()
+    compilers.unknown_release.cache_clear()
     assert write(spec, target, "k").emit_object() == plain
 
 

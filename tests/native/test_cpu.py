@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from ort_lite.native import cpu, x86
-from ort_lite.native.cpu import Target, host, named
+from ort_lite.native.cpu import Target, host, parse_target
 from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2
 
 
@@ -96,12 +96,14 @@ def test_wide_registers_are_used_where_their_whole_level_is_there(hidden: str, n
 
 
 def test_a_target_is_narrowed_to_its_level_and_what_is_asked_for() -> None:
-    rich = named("sapphirerapids")
-    assert rich.narrowed([]).features == named("znver4").narrowed(["lse|"]).features == named("x86-64-v4").features
+    rich = parse_target("sapphirerapids")
+    assert rich.narrow([]).features == parse_target("znver4").narrow(["lse|"]).features == parse_target("x86-64-v4").features
     both = "avx512f,avx512vnni|avxvnni"
-    assert {name.narrowed([both]).name for name in (rich, named("znver5"), named("znver4"))} == {"x86-64-v4+avx512vnni"}
-    assert HASWELL.narrowed([both, "avx"]).features == HASWELL.features
-    assert [AARCH64.narrowed(["lse|"]).name, named("neoverse-n1").narrowed(["lse|"]).name] == ["aarch64", "aarch64+lse"]
+    assert {name.narrow([both]).name for name in (rich, parse_target("znver5"), parse_target("znver4"))} == {
+        "x86-64-v4+avx512vnni"
+    }
+    assert HASWELL.narrow([both, "avx"]).features == HASWELL.features
+    assert [AARCH64.narrow(["lse|"]).name, parse_target("neoverse-n1").narrow(["lse|"]).name] == ["aarch64", "aarch64+lse"]
 
 
 def test_a_processor_of_the_first_kind_says_little() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ort_lite.errors import KernelLoadError
-from ort_lite.native import Spec, cache, elf, linking, loader, mapping
+from ort_lite.native import Spec, cache, elf, loader, mapping, object_linking
 from ort_lite.native.cpu import host
 from ort_lite.native.spec import key_of, symbol_of
 from tests.native import kernels
@@ -18,7 +18,7 @@ from tests.native.calls import plain
 from tests.native.objects import assembled
 
 ARCHITECTURES = {"x86_64": elf.X86_64, "aarch64": elf.AARCH64}
-here = pytest.mark.skipif(host().triple not in linking.MACHINES, reason="this system's objects are LLVM's to link")
+here = pytest.mark.skipif(host().triple not in object_linking.MACHINES, reason="this system's objects are LLVM's to link")
 
 # Constants in sections of several kinds, an address in one, a call and a jump of functions outside, calls of one's own, a jump table.
 TEXT = """
@@ -89,7 +89,7 @@ def permissions(address: int) -> str:
 @here
 def test_code_is_run_and_never_written_to() -> None:
     object_here = parsed(host().architecture)
-    first, second = linking.link({"one": object_here, "another": object_here})
+    first, second = object_linking.link({"one": object_here, "another": object_here})
     call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     assert [call(first)(x) for x in range(9)] == [call(second)(x) for x in range(9)] == [expected(x) for x in range(9)]
     assert permissions(first) == permissions(second) == "r-xp"
@@ -109,7 +109,7 @@ def words(data: "bytes | bytearray", place: int, count: int) -> list[int]:
 def linked_for_aarch64(page: int) -> tuple[list[elf.Object], elf.Layout, bytearray]:
     objects = [parsed("aarch64")] * 2
     plan = elf.layout(objects, page)
-    return objects, plan, linking.image(objects, plan, BASE, OUTSIDE)
+    return objects, plan, object_linking.image(objects, plan, BASE, OUTSIDE)
 
 
 def test_instructions_take_the_addresses_that_they_are_for() -> None:
@@ -166,8 +166,8 @@ def test_constants_are_on_pages_of_their_own(page: int) -> None:
 def test_a_branch_that_cannot_reach_is_an_error() -> None:
     objects, plan, _ = linked_for_aarch64(4096)
     far = plan._replace(veneers=dict.fromkeys(plan.veneers, 1 << 28))
-    with pytest.raises(linking.NotLinked, match=r"a branch over 268\d{6} bytes"):
-        linking.image(objects, far, BASE, OUTSIDE)
+    with pytest.raises(object_linking.NotLinked, match=r"a branch over 268\d{6} bytes"):
+        object_linking.image(objects, far, BASE, OUTSIDE)
 
 
 # --- Objects that are broken
@@ -270,8 +270,8 @@ def test_whatever_is_changed_is_refused_or_stays_within_the_image(architecture: 
         try:
             each = elf.parse(bytes(changed[:cut]), machine, "entry")
             plan = elf.layout([each], 4096)
-            made = linking.image([each], plan, BASE, {str(r.target): 1 << 40 for r in each.relocations})
-        except (elf.BrokenObject, linking.NotLinked):
+            made = object_linking.image([each], plan, BASE, {str(r.target): 1 << 40 for r in each.relocations})
+        except (elf.BrokenObject, object_linking.NotLinked):
             refused += 1
         else:
             assert len(made) == plan.size <= 4 * 4096
@@ -287,7 +287,7 @@ LARGE = Spec.plain(kernels.curved, "i64(i64)")
 def test_an_error_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = key_of(LARGE, host())
     data = loader._objects({key: LARGE}, host())[key]
-    assert elf.parse(data, linking.MACHINES[host().triple], symbol_of(key))
+    assert elf.parse(data, object_linking.MACHINES[host().triple], symbol_of(key))
     monkeypatch.setenv("ORT_LITE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(loader, "_by_key", {})
     monkeypatch.setattr(loader, "_by_spec", {})

@@ -5,13 +5,13 @@ import pytest
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec
 from ort_lite.native.compiler import Written, compile_object
-from ort_lite.native.compilers import unverified
+from ort_lite.native.compilers import unknown_release
 from ort_lite.native.cpu import host
 from ort_lite.native.translator import Translator
 from tests.native import kernels
 from tests.native.calls import plain
 
-if unverified():
+if unknown_release():
     pytest.skip("the installed Numba is not one whose private parts are replaced", allow_module_level=True)
 
 from numba.core import ir, lowering, postproc, ssa, typeinfer

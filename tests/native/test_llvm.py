@@ -6,11 +6,11 @@ from typing import Any
 import llvmlite.binding
 import pytest
 
-from ort_lite.native import linking, llvm, x86
-from ort_lite.native.compilers import unverified
-from ort_lite.native.cpu import _seen
+from ort_lite.native import llvm, object_linking, x86
+from ort_lite.native.compilers import unknown_release
+from ort_lite.native.cpu import _detect
 
-pytestmark = pytest.mark.skipif(bool(unverified()), reason="the installed llvmlite is called through its own bindings")
+pytestmark = pytest.mark.skipif(bool(unknown_release()), reason="the installed llvmlite is called through its own bindings")
 
 
 def kind(declared: Any) -> Any:
@@ -35,13 +35,13 @@ def test_the_machine_is_the_one_that_llvmlite_sees() -> None:
     assert llvm.host_cpu_features() == llvmlite.binding.get_host_cpu_features().flatten()
 
 
-@pytest.mark.skipif(_seen().triple not in linking.MACHINES, reason="LLVM alone is asked here")
+@pytest.mark.skipif(_detect().triple not in object_linking.MACHINES, reason="LLVM alone is asked here")
 def test_the_triple_is_the_one_of_programs_here() -> None:
     theirs = llvm.process_triple().split("-")
-    assert _seen().triple.split("-")[0] == theirs[0] and "linux" in theirs
+    assert _detect().triple.split("-")[0] == theirs[0] and "linux" in theirs
 
 
-@pytest.mark.skipif(_seen().triple != "x86_64-unknown-linux-gnu", reason="another processor")
+@pytest.mark.skipif(_detect().triple != "x86_64-unknown-linux-gnu", reason="another processor")
 def test_every_feature_is_what_llvm_sees() -> None:
     theirs = llvm.host_cpu_features().split(",")
     known = [feature for feature in theirs if feature[1:] in x86.FEATURES]
@@ -51,4 +51,4 @@ def test_every_feature_is_what_llvm_sees() -> None:
 
 def test_a_failing_call_says_what_llvm_says() -> None:
     with pytest.raises(RuntimeError, match=r"LLVM: .*triple"):
-        llvm._checked("GetTargetFromTriple", b"no-such-triple")
+        llvm._call_or_raise("GetTargetFromTriple", b"no-such-triple")

@@ -115,7 +115,7 @@ from ort_lite.native import Spec, load, progress
 from tests.native import kernels
 def tell(seen):
     print(seen.done, flush=True)
-with progress.heard_by(tell):
+with progress.listen(tell):
     load([Spec(kernels.add, (kind,) * 3) for kind in ("f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")])
 """
 
@@ -298,11 +298,11 @@ def test_what_was_left_is_compiled_behind_others_or_when_asked(tmp_path: Path, m
     monkeypatch.setattr(workers, "compile_ahead", lambda specs, target, folder: ahead.extend(specs))
     left, wanted = expression_spec("x + y + 3", "f32", "f32"), expression_spec("x + y + 4", "f32", "f32")
     loader.leave(left, host())
-    assert not loader.held(left, host())
+    assert not loader.is_available(left, host())
     load([wanted])
     assert ahead == [key_of(left, host())]
     loader.finish()
-    assert loader.held(left, host())
+    assert loader.is_available(left, host())
     load([expression_spec("x + y + 5", "f32", "f32")])
     assert ahead == [key_of(left, host())]  # it is there
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ort_lite.errors import KernelMissing
-from ort_lite.native import Spec, cache, elf, linking, loader, packs, workers
+from ort_lite.native import Spec, cache, elf, loader, object_linking, packs, workers
 from ort_lite.native.cpu import host
 from ort_lite.native.elf import BrokenObject, Object, Piece, Place, Relocation
 from ort_lite.native.spec import key_of, symbol_of
@@ -19,7 +19,7 @@ from tests.native.objects import assembled
 
 BASE = bytes(20)
 KEYS = {f"{number:02x}" * 20: b"object %d" % (number // 2) for number in range(0, 250, 7)}
-here = pytest.mark.skipif(host().triple not in linking.MACHINES, reason="LLVM links here")
+here = pytest.mark.skipif(host().triple not in object_linking.MACHINES, reason="LLVM links here")
 SPEC = Spec.plain(kernels.curved, "i64(i64)")
 """Calls a function of the C library."""
 OUTSIDE = """
@@ -86,7 +86,7 @@ def test_a_damaged_object_is_told_and_not_used(file: Path, caplog: pytest.LogCap
 # --- Objects
 @pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
 def test_what_is_linked_of_an_object_survives_and_is_smaller(architecture: str) -> None:
-    machine = linking.MACHINES[f"{architecture}-unknown-linux-gnu"]
+    machine = object_linking.MACHINES[f"{architecture}-unknown-linux-gnu"]
     data = assembled(OUTSIDE, architecture)
     made = elf.parse(data, machine, "entry")
     body = packs.encode(made)
@@ -127,13 +127,13 @@ def installation(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A folder on Python's path with a pack of one kernel, an empty cache, and a process that has loaded nothing."""
     key = key_of(SPEC, host())
     [data] = loader._objects({key: SPEC}, host()).values()
-    made = elf.parse(data, linking.MACHINES[host().triple], symbol_of(key))
+    made = elf.parse(data, object_linking.MACHINES[host().triple], symbol_of(key))
     packs.write(str(file), packs.own_base(), {key: packs.encode(made)})
     monkeypatch.setenv("ORT_LITE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(loader, "_by_key", {})
     monkeypatch.setattr(loader, "_by_spec", {})
-    monkeypatch.setattr(packs, "installed", functools.cache(packs.installed.__wrapped__))
+    monkeypatch.setattr(packs, "load_pack", functools.cache(packs.load_pack.__wrapped__))
     return file
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import ort_lite
 from ort_lite.native import progress
-from ort_lite.native.progress import Logged, Progress, Tell, heard_by, piece
+from ort_lite.native.progress import Logged, Progress, Tell, listen, piece
 from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.tools.cli.compiling import Shown
 from tests.provider.numpy_provider import CpuStandIn
@@ -58,7 +58,7 @@ def test_a_piece_counts_all_kernels_and_the_time_of_compiling_alone(clock: Clock
 
 def test_who_listens_hears_instead_of_the_logger(clock: Clock) -> None:
     heard, not_heard = list[Progress](), list[Progress]()
-    with heard_by(heard.append):
+    with listen(heard.append):
         compile_some(clock, not_heard.append, (1,), 1.0)
         compile_some(clock, not_heard.append, (1,), 1.0)
     assert len({id(seen) for seen in heard}) == 2

@@ -19,7 +19,7 @@ from ort_lite.native.compilers import COMPILERS, compilers
 from ort_lite.native.cpu import host
 from ort_lite.native.fingerprint import _describe
 from ort_lite.native.lang import Ptr
-from ort_lite.native.spec import compiled_for, key_of, parameters
+from ort_lite.native.spec import key_of, parameters, target_of
 from tests.native import kernels
 from tests.native.calls import HASWELL, SSE2
 
@@ -140,7 +140,7 @@ def test_machines_of_a_level_share_the_code_that_names_nothing_beyond_it() -> No
         module("helper_module", helpers)
         scope = module("kernel_module", KERNEL)
         spec = Spec.from_source("f", text, "kernel_module") if text else Spec(scope.kernel, ("f32", "f32"))
-        aims = {compiled_for(spec, target).name for target in (HASWELL, more)}
+        aims = {target_of(spec, target).name for target in (HASWELL, more)}
         assert len(aims) == len({key_of(spec, target) for target in (HASWELL, more)})
         return aims == {"x86-64-v3", "x86-64-v3+avxvnni"}
 
@@ -261,8 +261,8 @@ def test_objects_for_processes_without_a_compiler_are_of_a_version_that_is_suppo
 def test_the_key_is_the_same_whatever_release_of_python_and_cpu_ask() -> None:
     code = (
         "import sys\nsys.version = sys.argv[1]\nfrom tests.native import kernels\nfrom ort_lite.native import Spec\n"
-        "from ort_lite.native.cpu import named\nfrom ort_lite.native.spec import key_of\n"
-        "print(key_of(Spec(kernels.large, ('f32',)), named('haswell').replace(name=sys.argv[1])))"
+        "from ort_lite.native.cpu import parse_target\nfrom ort_lite.native.spec import key_of\n"
+        "print(key_of(Spec(kernels.large, ('f32',)), parse_target('haswell').replace(name=sys.argv[1])))"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     commands = [[sys.executable, "-c", code, version] for version in ("3.11.2 (main)", "3.11.9 (other)")]

@@ -54,7 +54,7 @@ def _listed(files: Sequence[Path]) -> dict[Spec, set[str]]:
     own_models, suite = list(models()), list(cases(0, 1))
     found: dict[Spec, set[str]] = {}
     for name in (*TARGETS["x86_64"], *TARGETS["aarch64"]):
-        with asked.pretended(cpu.named(name)) as specs:
+        with asked.pretended(cpu.parse_target(name)) as specs:
             for model in (*files, *(work.model for work in own_models)):
                 asked.load(model)
         for spec in specs:
@@ -83,7 +83,7 @@ def _build(file: Path, names: Sequence[str], every: int) -> int:
     suite = list(cases(0, every)) if every else []
     wanted: dict[str, set[Spec]] = {}
     for name in [one for text in names for one in TARGETS.get(text, [own() if text == "own" else text])]:
-        with asked.pretended(cpu.named(name)) as specs:
+        with asked.pretended(cpu.parse_target(name)) as specs:
             for one in suite:
                 asked.load(one.model, one.rounding)
         generic = generic_specs(name if name in cpu.NAMES else "host", shape_rules())

@@ -24,7 +24,7 @@ _DTYPES = {"float": "float32", "double": "float64"}
 def pretended(aim: Target) -> Iterator[set[Spec]]:
     """Within it that is this machine; gives the specs that are asked for."""
     asked: set[Spec] = set()
-    machine, seen, load = cpu.host(), cpu._seen, loader._load
+    machine, seen, load = cpu.host(), cpu._detect, loader._load
     [stand_in] = loader.load([NOTHING])
 
     def record(specs: Iterable[Spec], target: Target, compile: str) -> None:
@@ -52,24 +52,24 @@ def pretended(aim: Target) -> Iterator[set[Spec]]:
         loader._load = load
         loader._by_spec.clear()
         loader._by_spec.update(kept)
-        cpu._seen = seen
+        cpu._detect = seen
 
 
 @contextmanager
 def _host(seen: Any) -> Iterator[None]:
     """Within it `cpu.host` is what this function sees."""
-    before = cpu._seen
-    cpu._seen = seen
+    before = cpu._detect
+    cpu._detect = seen
     _forget()
     try:
         yield
     finally:
-        cpu._seen = before
+        cpu._detect = before
         _forget()
 
 
 def _forget() -> None:
-    for known in (cpu.host, cpu.named, cpu.runnable):
+    for known in (cpu.host, cpu.parse_target, cpu.runnable):
         known.cache_clear()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Set
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from ort_lite.native import Spec, cpu, elf, linking, packs
+from ort_lite.native import Spec, cpu, elf, object_linking, packs
 from ort_lite.native import cache as store
 from ort_lite.native.spec import key_of, symbol_of
 
@@ -19,14 +19,14 @@ TARGETS = {
 def own() -> str:
     """The best of TARGETS that runs here."""
     machine = cpu.host()
-    return [name for name in TARGETS[machine.architecture] if cpu.named(name).runs_on(machine)][-1]
+    return [name for name in TARGETS[machine.architecture] if cpu.parse_target(name).runs_on(machine)][-1]
 
 
 def build(file: Path, asked: Mapping[str, Set[Spec]]) -> list[str]:
     """Makes a pack of the specs by target; what did not compile. Objects are taken from the kernel cache, and kept there."""
     work: dict[str, tuple[str, Spec]] = {}
     for name, specs in asked.items():
-        work.update((key_of(spec, cpu.named(name)), (name, spec)) for spec in specs)
+        work.update((key_of(spec, cpu.parse_target(name)), (name, spec)) for spec in specs)
     objects: dict[str, bytes] = {}
     problems = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
@@ -48,8 +48,8 @@ def _compiled(key: str, target: str, spec: Spec) -> bytes | str:
     data = store.read(store.directory(), key)
     if data is None:
         try:
-            data = compile_object(spec, cpu.named(target), symbol_of(key))
+            data = compile_object(spec, cpu.parse_target(target), symbol_of(key))
         except Exception as error:  # noqa: BLE001  the others are compiled nevertheless
             return f"{target}: {spec.name}: {error}"
         store.write(store.directory(), key, data)
-    return packs.encode(elf.parse(data, linking.MACHINES[cpu.named(target).triple], symbol_of(key)))
+    return packs.encode(elf.parse(data, object_linking.MACHINES[cpu.parse_target(target).triple], symbol_of(key)))

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import ort_lite
 from ort_lite.native import Spec, loader, packs, workers
-from ort_lite.native.cpu import host, named
+from ort_lite.native.cpu import host, parse_target
 from ort_lite.native.spec import key_of, parameters
 from ort_lite_cpu.kernels.gemm import pack
 from ort_lite_cpu.program.segment import NOTHING
@@ -71,7 +71,7 @@ def test_what_a_target_asks_for_is_heard_and_nothing_is_compiled(monkeypatch: py
     monkeypatch.setattr(workers, "compile_all", of_this_machine)
     lanes = {}
     for name in ("x86-64-v2", "x86-64-v4", "armv8.0-a"):
-        with asked.pretended(named(name)) as specs:
+        with asked.pretended(parse_target(name)) as specs:
             asked.run(product(), feeds)
         lanes[name] = {value for spec in specs for key, value in spec.statics if key == "lanes"}
     assert lanes == {"x86-64-v2": {4}, "x86-64-v4": {16}, "armv8.0-a": {4}}
@@ -88,8 +88,8 @@ def test_what_runs_ask_for_is_heard() -> None:
 
 def test_what_is_packed_without_a_kernel_is_listed_with_it() -> None:
     filters = np.ones((3, 2, 3, 3), np.float32)
-    with asked.pretended(named("x86-64-v4")) as loaded:
-        pack.filters(filters, 1, 16, Kernels(named("x86-64-v4")))
+    with asked.pretended(parse_target("x86-64-v4")) as loaded:
+        pack.filters(filters, 1, 16, Kernels(parse_target("x86-64-v4")))
     assert [spec.name for spec in loaded] == ["ort_lite_cpu.kernels.gemm.pack.pack_filters<f32, f32>"]
 
 
@@ -106,7 +106,7 @@ def test_two_builds_are_the_same_bytes(tmp_path: Path, monkeypatch: pytest.Monke
     assert made[0] == made[1]
     pack = packs.Pack(str(file), packs.own_base())
     assert pack.count == 2 * len(SPECS)
-    assert all(pack.find(key_of(spec, named(name))) for spec in SPECS for name in names)
+    assert all(pack.find(key_of(spec, parse_target(name))) for spec in SPECS for name in names)
     [problem] = build(tmp_path / "none.pack", {names[0]: {Spec.plain(kernels.curved, "wrong(i64)")}})
     assert problem.startswith("x86-64-v3: tests.native.kernels.curved: ")
 
@@ -125,6 +125,6 @@ def test_a_wheel_is_for_one_python_and_architecture(tmp_path: Path) -> None:
 
 def test_every_target_of_a_pack_is_a_level_and_what_it_names() -> None:
     """Or two of them would share all objects."""
-    targets = [named(name) for names in TARGETS.values() for name in names]
+    targets = [parse_target(name) for names in TARGETS.values() for name in names]
     everything = ["avx512f,avx512vnni|avxvnni|neon,dotprod", "lse|"]
-    assert len({target.narrowed(everything).features for target in targets}) == len(targets)
+    assert len({target.narrow(everything).features for target in targets}) == len(targets)

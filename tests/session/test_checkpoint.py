@@ -14,7 +14,7 @@ import ort_lite
 from ort_lite.errors import DeadlineExceeded, InvalidArgument, ModelLoadCanceled, OrtLiteError
 from ort_lite.load import files
 from ort_lite.load.files import read_json
-from ort_lite.native.checkpoint import begin_stage, checked_by, checkpoint
+from ort_lite.native.checkpoint import begin_stage, checkpoint, use_check
 from ort_lite.options.creation_limits import creating
 from ort_lite.provider import Capability, GraphView, Rejection
 from ort_lite_cpu.program.schedule import MOST_COMPARISONS, reordered
@@ -58,7 +58,7 @@ class Counter:
 
 def counted() -> Counter:
     counter = Counter(1 << 60, ModelLoadCanceled)
-    with checked_by(counter):
+    with use_check(counter):
         created()
     return counter
 
@@ -69,7 +69,7 @@ def test_each_checkpoint_of_a_creation_ends_it_with_the_error_of_the_check(error
     assert total > 100
     for last in range(1, total, 7):
         counter = Counter(last, error)
-        with checked_by(counter), pytest.raises(error) as caught:
+        with use_check(counter), pytest.raises(error) as caught:
             created()
         assert type(caught.value) is error
     checkpoint()
@@ -79,7 +79,7 @@ def test_stages_have_names() -> None:
     stages: list[str] = []
     options = ort_lite.SessionOptions()
     options.set_load_cancellation_flag(False)
-    with checked_by(stages.append):
+    with use_check(stages.append):
         begin_stage("load")
         created(options=options)
     assert list(dict.fromkeys(stages)) == ["load"]  # of the outer creation: the inner one has its own
@@ -90,16 +90,16 @@ def test_saving_has_checkpoints(tmp_path: Path) -> None:
     options = ort_lite.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "saved.onnx")
     plain, saving = counted(), Counter(1 << 60, ModelLoadCanceled)
-    with checked_by(saving):
+    with use_check(saving):
         created(options=options)
     assert sum(saving.stages.values()) > sum(plain.stages.values())
 
 
 def test_an_outer_check_holds_inside_of_another() -> None:
     heard: list[str] = []
-    with checked_by(lambda stage: heard.append(f"outer {stage}")):
+    with use_check(lambda stage: heard.append(f"outer {stage}")):
         begin_stage("one")
-        with checked_by(lambda stage: heard.append(f"inner {stage}")):
+        with use_check(lambda stage: heard.append(f"inner {stage}")):
             begin_stage("two")
         checkpoint()
     checkpoint()
@@ -110,7 +110,7 @@ def test_a_check_belongs_to_a_thread() -> None:
     def refuse(stage: str) -> None:
         raise AssertionError(stage)
 
-    with checked_by(refuse):
+    with use_check(refuse):
         other = threading.Thread(target=checkpoint)
         other.start()
         join(other)
@@ -170,7 +170,7 @@ def test_an_order_is_searched_only_so_far() -> None:
     count = 2 * int(MOST_COMPARISONS**0.5)
     uses = [[f"a{k}"] for k in range(count)]
     begun = [0]
-    with checked_by(lambda stage: begun.append(1)):
+    with use_check(lambda stage: begun.append(1)):
         assert reordered(uses[:10], {}) is None
         assert sum(begun) == 10
 
@@ -225,5 +225,5 @@ def test_a_deadline_is_not_a_file_that_cannot_be_read(
     monkeypatch.setattr(files, "_AT_ONCE", 0)  # small files are read in pieces, too, with checkpoints in between
     path = tmp_path / "file"
     path.write_bytes(bytes(4))
-    with checked_by(Counter(1, lambda stage: DeadlineExceeded("over"))), pytest.raises(DeadlineExceeded, match="over"):
+    with use_check(Counter(1, lambda stage: DeadlineExceeded("over"))), pytest.raises(DeadlineExceeded, match="over"):
         read(path)

@@ -12,7 +12,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node
-from ort_lite.memory.arenas import aligned_bytes
+from ort_lite.memory.arenas import allocate_bytes
 from ort_lite.provider import (
     CPU,
     Allocator,
@@ -232,7 +232,7 @@ class Memory:
 
 class Block:
     def __init__(self, nbytes: int, skip: int) -> None:
-        self.data = aligned_bytes(nbytes + skip)[skip:]
+        self.data = allocate_bytes(nbytes + skip)[skip:]
         self.nbytes, self.freed = nbytes, False
 
     @property

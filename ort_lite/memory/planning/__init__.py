@@ -1,1 +1,1 @@
-"""Offsets for tensors that live for a while: lifetimes, planners, their native packing kernels, the checker."""
+"""Offsets for tensors with limited lifetimes: lifetimes, planners with native packing kernels, and the checker."""

@@ -1,4 +1,4 @@
-"""Proves that a plan is safe, by a rule of its own: no planner's code, a sweep over time instead of over offsets."""
+"""A check that a plan is safe. It shares no code with the planners and sweeps over time instead of offsets."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from ort_lite.errors import InvalidPlan, format_error
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.lifetimes import TensorId
 from ort_lite.memory.planning.neighbours import Words
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
@@ -17,7 +17,7 @@ from ort_lite.memory.planning.requests import ArenaRole
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """Bytes [offset, top) that a tensor has during operators start_op to end_op, both inclusive."""
+    """The bytes [offset, top) of a tensor during operators start_op to end_op, both inclusive."""
 
     tensor_id: TensorId
     offset: int
@@ -30,10 +30,10 @@ class Occupied:
 
 
 def find_overlap(tensors: Iterable[Occupied]) -> tuple[Occupied, Occupied] | None:
-    """Two tensors that have a byte in common during some operator, or None. Empty tensors have no bytes.
+    """Return two tensors that share a byte during some operator, or None. Empty tensors never overlap.
 
-    Visits operators in order and keeps the living sorted by offset: while they are disjoint, a newcomer can only
-    overlap its neighbours. O(n log n), and moving list entries.
+    Visits operators in order and keeps live tensors sorted by offset: while they are disjoint, a new tensor can only overlap its
+    neighbours. O(n log n) plus moving list entries.
     """
     living: list[tuple[int, int]] = []  # (offset, number), sorted
     dying: list[tuple[int, int]] = []  # (end_op, number), a heap
@@ -53,7 +53,7 @@ def find_overlap(tensors: Iterable[Occupied]) -> tuple[Occupied, Occupied] | Non
 
 
 def check_disjoint(tensors: Iterable[Occupied], where: str) -> None:
-    """Raises InvalidPlan that names both tensors, their bytes and their lifetimes, if two live ones overlap."""
+    """Raise InvalidPlan if two live tensors overlap, naming both, their bytes and their lifetimes."""
     found = find_overlap(tensors)
     if found is None:
         return
@@ -67,9 +67,9 @@ def check_disjoint(tensors: Iterable[Occupied], where: str) -> None:
 def check_offsets(
     who: str, pack: Callable[[Blocks, int], Words | Sequence[int]], blocks: Blocks, names: Sequence[str], capacity: int
 ) -> Words:
-    """Return checked offsets of `pack`. Raises InvalidPlan that names `who` and the block for offsets that are unsafe.
+    """Return the checked offsets of `pack`. Raises InvalidPlan naming `who` and the block for unsafe offsets.
 
-    The planner gets a copy of the sizes, so that what is checked is what was asked.
+    The planner gets a copy of the sizes, so that it cannot change what is checked.
     """
     try:
         found = np.array(pack(blocks.of(blocks.size.copy()), capacity))
@@ -93,18 +93,18 @@ def check_offsets(
 
 
 def check(plan: MemoryPlan) -> None:
-    """Raises InvalidPlan for the first thing that is wrong with a plan.
+    """Raise InvalidPlan for the first error of a plan.
 
-    Bindings repeat their allocation, slots lie in their arenas, arenas of one role and memory have one source, aliases
-    start at one byte, and no two tensors overlap: scratch at no operator, constant and persistent never.
+    Bindings must match their allocations, slots lie inside their arenas, arenas of one role and memory have one source, and aliases
+    start at the same byte. No two tensors may overlap: scratch during any operator, constant and persistent ever.
     """
     occupied: dict[tuple[ArenaRole, str], dict[TensorId, Occupied]] = {}
     for tensor, slot in plan.tensor_allocs.items():
         role = _check_binding(plan, tensor, slot)
         root = plan.aliases.get(tensor, tensor)
         classes = occupied.setdefault((role, slot.memory), {})
-        here = _occupied(plan, tensor, slot, role)
-        classes[root] = _shared(classes[root], here) if root in classes else here
+        here = _occupation(plan, tensor, slot, role)
+        classes[root] = _union(classes[root], here) if root in classes else here
         if (other := plan.tensor_allocs.get(root)) is None or (other.binding, other.offset) != (slot.binding, slot.offset):
             raise InvalidPlan(f"tensor {tensor!r} is {slot}, but it shares the bytes of {root!r}, which is {other}")
     for (role, memory), classes in occupied.items():
@@ -139,17 +139,17 @@ def _check_inside(tensor: TensorId, slot: TensorAllocation, arena: ArenaUsage) -
         )
 
 
-def _occupied(plan: MemoryPlan, tensor: TensorId, slot: TensorAllocation, role: ArenaRole) -> Occupied:
+def _occupation(plan: MemoryPlan, tensor: TensorId, slot: TensorAllocation, role: ArenaRole) -> Occupied:
     lifetime = plan.tensor_lifetimes.get(tensor)
     if lifetime is None:
         raise InvalidPlan(f"tensor {tensor!r} has no lifetime, expected one in tensor_lifetimes")
     if role is ArenaRole.scratch:
         return Occupied(tensor, slot.offset, slot.offset + slot.size, lifetime.start_op, lifetime.end_op)
-    return Occupied(tensor, slot.offset, slot.offset + slot.size, 0, 0)  # all at once: they keep their bytes
+    return Occupied(tensor, slot.offset, slot.offset + slot.size, 0, 0)  # all at the same time, since they keep their bytes
 
 
-def _shared(a: Occupied, b: Occupied) -> Occupied:
-    """The bytes and the time of two tensors that may overlap."""
+def _union(a: Occupied, b: Occupied) -> Occupied:
+    """Return the bytes and the lifetime of two tensors that may overlap."""
     return Occupied(
         a.tensor_id, min(a.offset, b.offset), max(a.top, b.top), min(a.start_op, b.start_op), max(a.end_op, b.end_op)
     )

@@ -1,4 +1,4 @@
-"""First fit in the order in which tensors are born: blocks that are free, blocks that are in use until some operator."""
+"""First fit in order of birth: a list of free blocks, and blocks in use until a given operator."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ort_lite.memory.planning.requests import align_up
 
 @dataclass(slots=True)
 class MemoryFreeBlock:
-    """Bytes that no live tensor has."""
+    """Bytes that no live tensor uses."""
 
     offset: int
     size: int
@@ -17,7 +17,7 @@ class MemoryFreeBlock:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MemoryActiveBlock:
-    """Bytes of a tensor that is used up to and including operator `end_time`."""
+    """The bytes of a tensor that is in use up to and including operator `end_time`."""
 
     end_time: int
     offset: int
@@ -25,9 +25,9 @@ class MemoryActiveBlock:
 
 
 class FreeList:
-    """One arena of `capacity` bytes while a program passes: `advance` to each operator, `place` what is born there.
+    """An arena of `capacity` bytes for a simulated run: `advance` to each operator and `place` the tensors that it defines.
 
-    Free blocks are sorted by offset, disjoint and never adjacent. `place` and the return of a block cost O(free blocks).
+    Free blocks are sorted by offset, disjoint and never adjacent. Placing or returning a block costs O(free blocks).
     """
 
     def __init__(self, capacity: int) -> None:
@@ -35,13 +35,13 @@ class FreeList:
         self.active: list[MemoryActiveBlock] = []  # a heap
 
     def advance(self, start_op: int) -> None:
-        """Returns the blocks of tensors whose last operator comes before `start_op`."""
+        """Free the blocks of tensors whose last operator comes before `start_op`."""
         while self.active and self.active[0].end_time < start_op:
             block = heappop(self.active)
             self._give_back(block.offset, block.size)
 
     def place(self, size: int, end_op: int, alignment: int = 1) -> int | None:
-        """The lowest aligned offset with `size` free bytes, taken until `end_op` has run; None if there is none."""
+        """Return the lowest aligned offset with `size` free bytes and use them through `end_op`; None if there is none."""
         if size == 0:
             return 0
         for position, block in enumerate(self.free):

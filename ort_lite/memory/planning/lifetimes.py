@@ -1,4 +1,4 @@
-"""Lifetimes of tensors, and tensors that share bytes. Operator indices are inclusive, as in `MemoryPlan`."""
+"""Lifetimes of tensors, and classes of tensors that share bytes. Operator indices are inclusive, as in `MemoryPlan`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ TensorId = str
 
 @dataclass(slots=True)
 class TensorLifetime:
-    """Operators from the first that defines or uses a tensor to the last that uses it, both inclusive."""
+    """The operators from the first that defines or uses a tensor to the last that uses it, both inclusive."""
 
     tensor_id: TensorId
     start_op: int
@@ -27,23 +27,23 @@ class TensorLifetime:
         return f"ops {self.start_op} to {self.end_op}"
 
     def add_op(self, op_idx: int) -> None:
-        """Stretches the lifetime to this operator."""
+        """Extend the lifetime to include this operator."""
         self.start_op = min(self.start_op, op_idx)
         self.end_op = max(self.end_op, op_idx)
 
     def merge(self, other: "TensorLifetime") -> None:
-        """Stretches the lifetime over the other one: what aliases need. Keeps the tensor_id."""
+        """Extend the lifetime to include another one, as for aliases. Keeps the tensor_id."""
         self.add_op(other.start_op)
         self.add_op(other.end_op)
 
     def half_open(self) -> tuple[int, int]:
-        """(start, end) with end exclusive, as the packing kernels count. The only place that converts."""
+        """Return (start, end) with end exclusive, as the packing kernels expect. All conversions happen here."""
         return self.start_op, self.end_op + 1
 
 
 @dataclass(frozen=True, slots=True)
 class AliasClass:
-    """Tensors in the same bytes: one slot, as large as the largest, alive while any of them is."""
+    """Tensors that share one slot, as large as the largest of them and in use while any of them is."""
 
     members: tuple[TensorId, ...]
     lifetime: TensorLifetime
@@ -55,15 +55,15 @@ def alias_classes(
     lifetimes: Mapping[TensorId, TensorLifetime],
     groups: Iterable[Iterable[TensorId]] = (),
 ) -> list[AliasClass]:
-    """Every tensor of `sizes` in exactly one class; a tensor in no group is a class of its own.
+    """Return the alias classes: each tensor of `sizes` is in exactly one, alone if it is in no group.
 
-    Groups that share a tensor are one class (Reshape of a Reshape). Classes and members are in the order of `sizes`;
-    the first member names the class's lifetime. `lifetimes` is not changed. O(number of tensors and group members),
-    nearly. Raises InvalidArgument for a tensor without size or lifetime.
+    Groups that share a tensor form one class (Reshape of a Reshape). Classes and members are in the order of `sizes`; the first
+    member names the class's lifetime. Does not change `lifetimes`. Near-linear in the number of tensors and group members. Raises
+    InvalidArgument for a tensor without size or lifetime.
     """
     parent = {tensor: tensor for tensor in sizes}
     for group in groups:
-        roots = [_root(_known(tensor, sizes, "size"), parent) for tensor in group]
+        roots = [_root(_require(tensor, sizes, "size"), parent) for tensor in group]
         for root in roots[1:]:
             parent[root] = roots[0]
     members: dict[TensorId, list[TensorId]] = {}
@@ -73,9 +73,9 @@ def alias_classes(
 
 
 def _merge(group: list[TensorId], sizes: Mapping[TensorId, int], lifetimes: Mapping[TensorId, TensorLifetime]) -> AliasClass:
-    lifetime = replace(lifetimes[_known(group[0], lifetimes, "lifetime")])
+    lifetime = replace(lifetimes[_require(group[0], lifetimes, "lifetime")])
     for tensor in group[1:]:
-        lifetime.merge(lifetimes[_known(tensor, lifetimes, "lifetime")])
+        lifetime.merge(lifetimes[_require(tensor, lifetimes, "lifetime")])
     return AliasClass(tuple(group), lifetime, max(sizes[tensor] for tensor in group))
 
 
@@ -86,7 +86,7 @@ def _root(tensor: TensorId, parent: dict[TensorId, TensorId]) -> TensorId:
     return tensor
 
 
-def _known(tensor: TensorId, table: Mapping[TensorId, object], what: str) -> TensorId:
+def _require(tensor: TensorId, table: Mapping[TensorId, object], what: str) -> TensorId:
     if tensor not in table:
         raise InvalidArgument(f"tensor {tensor!r} has no {what}, expected one for every tensor that is planned")
     return tensor

@@ -1,10 +1,10 @@
-"""The bytes in use at one time: what both plans and schedules need to know."""
+"""The number of bytes in use at once, for both plans and schedules."""
 
 from collections.abc import Iterable
 
 
 def max_live(intervals: Iterable[tuple[int, int, int]]) -> int:
-    """The most bytes alive at once among (start, end, size), end exclusive. O(n log n)."""
+    """Return the most bytes in use at once among (start, end, size), end exclusive. O(n log n)."""
     change: dict[int, int] = {}
     for start, end, size in intervals:
         change[start] = change.get(start, 0) + size

@@ -1,15 +1,15 @@
-"""Tensors of all roles in the memories of a device -> MemoryPlan. A planner packs what is scratch; the rest is here."""
+"""Plans for tensors of all roles in a device's memories. A planner packs the scratch; everything else is placed here."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning import packing
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.checker import check
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime, alias_classes
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorBinding
-from ort_lite.memory.planning.planner import MemoryPlanner, packed
+from ort_lite.memory.planning.planner import MemoryPlanner, pack_blocks
 from ort_lite.memory.planning.requests import (
     ArenaRole,
     MemoryConstraint,
@@ -23,7 +23,7 @@ from ort_lite.memory.planning.requests import (
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """An alias class on its way into an arena; all members have one role and the same attributes."""
+    """An alias class to be placed in an arena; all members have the same role and attributes."""
 
     members: tuple[TensorRequest, ...]
     lifetime: TensorLifetime
@@ -38,10 +38,10 @@ class _Slot:
 
 
 class Memories:
-    """A platform's memories with their limits: `plan` puts constants, then persistent tensors, one behind the other, then scratch.
+    """The memories of a platform, with limits. `plan` appends constants, then persistent tensors, and packs scratch last.
 
-    A scratch or persistent tensor that does not fit its memory, after what is in it already and `max_size`, goes to the
-    next writable memory of the platform. Stateless: many threads may plan at once.
+    A scratch or persistent tensor that does not fit into the rest of its memory (see `max_size`) goes to the platform's next
+    writable memory. Stateless: many threads may plan at once.
     """
 
     def __init__(self, platform: Platform | None = None, constraints: Iterable[MemoryConstraint] = ()) -> None:
@@ -59,11 +59,11 @@ class Memories:
         lifetimes: Mapping[TensorId, TensorLifetime],
         aliases: Iterable[Iterable[TensorId]] = (),
     ) -> MemoryPlan:
-        """A plan for all tensors, checked by `checker.check`; `planner` packs the scratch of each memory.
+        """Return a plan for all tensors, checked by `checker.check`. `planner` packs the scratch of each memory.
 
-        `aliases`: groups of tensors that share their bytes. Constants and persistent tensors without a lifetime live as long
-        as the program. Raises InvalidArgument for tensors, attributes or groups that contradict each other, InvalidPlan for a
-        planner that is wrong, OutOfMemory naming the capacities that were tried.
+        `aliases` are groups of tensors that share bytes. Constants and persistent tensors without a lifetime live throughout the
+        program. Raises InvalidArgument for contradictory tensors, attributes or groups, InvalidPlan for unsafe results of the
+        planner, and OutOfMemory naming the capacities that were tried.
         """
         requests: dict[TensorId, TensorRequest] = {}
         for tensor in tensors:
@@ -137,16 +137,16 @@ class Memories:
                 "for all constants of a memory; give it another constant_destination_memory"
             )
         if not self._append(plan, slot, memory, source):
-            raise OutOfMemory(f"{slot} does not fit {self._left(plan, memory)}; raise max_size or move it")
+            raise OutOfMemory(f"{slot} does not fit {self._describe_room(plan, memory)}; raise max_size or move it")
 
     def _place_persistent(self, plan: MemoryPlan, slot: _Slot) -> None:
         memories = self._writable_from(slot)
         if not any(self._append(plan, slot, memory, memory) for memory in memories):
-            tried = ", ".join(self._left(plan, memory) for memory in memories)
+            tried = ", ".join(self._describe_room(plan, memory) for memory in memories)
             raise OutOfMemory(f"{slot} does not fit {tried}; raise max_size or add a memory")
 
     def _append(self, plan: MemoryPlan, slot: _Slot, memory: MemoryType, source: MemoryType) -> bool:
-        """Puts a slot behind the others of its role, if the memory has room."""
+        """Append a slot to the arena of its role. Return False if the memory has no room."""
         role = slot.members[0].role
         alignment, unit = self._alignment(slot, memory), self._unit(memory)
         used = plan.arenas(role)[memory].used if memory in plan.arenas(role) else 0
@@ -165,10 +165,10 @@ class Memories:
             here = [(slot, choices) for slot, choices in waiting if memory in choices]
             if not here:
                 continue
-            tried.append(self._left(plan, memory))
+            tried.append(self._describe_room(plan, memory))
             blocks = self._blocks([slot for slot, _ in here], memory)
             names = [slot.members[0].tensor_id for slot, _ in here]
-            offsets, peak = packed(planner, blocks, names, self._capacity(plan, memory)).tolist(), 0
+            offsets, peak = pack_blocks(planner, blocks, names, self._capacity(plan, memory)).tolist(), 0
             for (slot, _), offset, size in zip(here, offsets, blocks.size.tolist(), strict=True):
                 if offset >= 0:
                     self._record(plan, slot, memory, offset, memory)
@@ -184,13 +184,13 @@ class Memories:
         sizes = [align_up(slot.size, self._unit(memory)) for slot in slots]
         return Blocks(sizes, start, end, [self._alignment(slot, memory) for slot in slots])
 
-    # --- What a memory offers
+    # --- Properties of a memory
     def _alignment(self, slot: _Slot, memory: MemoryType) -> int:
         constraint = self.constraints[memory]
         return max(constraint.slot_alignment(self.platform, m.dtype_alignment, m.alignment_hint) for m in slot.members)
 
     def _unit(self, memory: MemoryType) -> int:
-        """Slots are multiples of this many bytes, so that a peak is, too, and the lower bound counts what it must."""
+        """Return the unit of slot sizes in bytes. Rounding to it makes peaks and lower bounds comparable."""
         return self.constraints[memory].slot_alignment(self.platform)
 
     def _capacity(self, plan: MemoryPlan, memory: MemoryType) -> int:
@@ -198,12 +198,12 @@ class Memories:
         taken = sum(arenas[memory].used for arenas in map(plan.arenas, ArenaRole) if memory in arenas)
         return (packing.LIMIT if limit is None else limit) - taken
 
-    def _left(self, plan: MemoryPlan, memory: MemoryType) -> str:
+    def _describe_room(self, plan: MemoryPlan, memory: MemoryType) -> str:
         limit = self.constraints[memory].max_size
         return f"{memory!r}" + ("" if limit is None else f" ({self._capacity(plan, memory):,} of {limit:,} bytes left)")
 
     def _writable_from(self, slot: _Slot) -> tuple[MemoryType, ...]:
-        """The memories that a slot may go to: its own, then those behind it."""
+        """Return the memories that a slot may go to: its own, then those after it."""
         writable = self.platform.writable
         self._check_memory(slot, slot.attributes.memory, writable)
         return writable[writable.index(slot.attributes.memory) :]

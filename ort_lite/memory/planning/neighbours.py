@@ -1,4 +1,4 @@
-"""Blocks that live at the same time, and the most bytes in use at once: the input of packing kernels, by NumPy."""
+"""Inputs for the packing kernels, computed by NumPy: neighbours in time, and the most bytes in use at once."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def table(start: Words, end: Words) -> Words:
-    """Lists the neighbours in time of each of n blocks that has at most NEAR; lifetimes are [start, end).
+    """Return the table of neighbours in time, for those of n blocks that have at most NEAR; lifetimes are [start, end).
 
-    table[2t] and table[2t + 1] are the positions in the table of the first neighbour of block t and behind its last; both are 0
-    for a block with more neighbours. Neighbours are listed by their starts. O(n * NEAR).
+    table[2t] and table[2t + 1] delimit the neighbours of block t within the table, the end exclusive; both are 0 for a block with
+    more neighbours. Neighbours are sorted by start. O(n * NEAR).
     """
     n, order = len(start), np.argsort(start, kind="stable")
     born, gone = start[order], end[order]
     numbers = np.arange(n)
-    # Block q of the order lives together with those from q + 1 up to its reach, and with some before it.
+    # Block q of the order overlaps in time with blocks q + 1 up to its reach, and with some before it.
     reach = np.searchsorted(born, gone)
     change = np.zeros(n + 1, np.int64)
     change[1:] += 1
@@ -36,14 +36,17 @@ def table(start: Words, end: Words) -> Words:
 
 
 def _ranges(first: Words, last: Words) -> tuple[Words, Words]:
-    """The numbers k and i of: for k, i in enumerated ranges, each from first[k] up to last[k]."""
+    """Return k and i of each pair in: for every k, for i from first[k] to last[k] - 1."""
     counts = np.maximum(last - first, 0)
     k = np.repeat(np.arange(len(first)), counts)
     return k, np.arange(len(k)) - (counts.cumsum() - counts)[k] + first[k]
 
 
 def most_alive(size: Words, start: Words, end: Words, times: int) -> int:
-    """The most bytes that are alive at once: no plan's peak is lower. Times are below `times`, ends up to it. O(n + times)."""
+    """Return the most bytes in use at once, a lower bound on the peak of any plan. O(n + times).
+
+    Start times are less than `times`, end times at most `times`.
+    """
     change = np.zeros(times + 1, np.int64)
     np.add.at(change, start, size)
     np.subtract.at(change, end, size)

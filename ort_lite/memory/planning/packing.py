@@ -1,21 +1,21 @@
-"""Native packing kernels: offsets for blocks of memory that live for a while. Lifetimes are half-open here: [start, end).
+"""Native packing kernels, which assign offsets to blocks of memory. Lifetimes are half-open here: [start, end).
 
-Functions over int64 scalars and addresses of int64 arrays, which native code calls as helpers and `ort_lite.native`
-compiles alone. They allocate nothing: scratch is passed in, and its size is stated. A null address (0) is allowed
-where a docstring says so. Times are from 0 to TIMES, sizes and offsets up to LIMIT.
+The functions take int64 scalars and addresses of int64 arrays. Native code calls them as helpers, and `ort_lite.native` can compile
+them alone. They allocate nothing: the caller passes scratch of a stated size. A null address (0) is allowed where a docstring says
+so. Times are from 0 to TIMES, sizes and offsets up to LIMIT.
 
-First fit puts each block, in a given order, at the lowest offset where it overlaps nothing that is placed and lives at
-the same time. Its cost is meeting the placed neighbours by rising offset, which is done in one of two ways:
+First fit visits blocks in a given order and puts each at the lowest offset at which it overlaps no placed block that is in use at
+the same time. Its main cost is visiting those blocks by rising offset, in one of two ways:
 
-- A block with at most NEAR neighbours in time (nearly all of an inference graph) takes them from a table that depends
-  on lifetimes alone: built once, it serves every shape. They are sorted by insertion: O(NEAR^2) a block.
-- Any other block walks all placed blocks, kept sorted by offset, without a branch but the loop's: O(n) a block. Blocks
-  enter that list when somebody is about to walk it, so that graphs without such blocks never pay for it.
+- A block with at most NEAR neighbours in time (nearly all in an inference graph) gets them from a table that depends only on
+  lifetimes and is computed once for all shapes. It sorts them by insertion: O(NEAR^2) per block.
+- Any other block walks all placed blocks, sorted by offset, without branches except the loop's: O(n) per block. Blocks enter that
+  list just before it is walked, so graphs without such blocks never pay for it.
 """
 
 from ort_lite.native.lang import pointer_i64
 
-# The longest list of neighbours that a table notes. At 64, sorting a list is still cheaper than walking 1,000 blocks.
+# The longest list of neighbours in a table. At 64, sorting a list is still cheaper than walking 1,000 blocks.
 NEAR = 64
 
 # Sums of two never overflow.
@@ -27,7 +27,7 @@ GUARDS = (1 << 61) | (1 << 30)
 
 
 def first_fit_words(n: int) -> int:
-    """int64 words of scratch that `first_fit` needs for n blocks."""
+    """Return how many int64 words of scratch `first_fit` needs for n blocks."""
     return 4 * n + 2 * NEAR
 
 
@@ -44,12 +44,12 @@ def first_fit(
     offset: int,
     scratch: int,
 ) -> int:
-    """Places n blocks in `order`, writes their `offset`, returns the peak: the largest offset + size.
+    """Place n blocks in `order`, write their `offset`, and return the peak: the largest offset + size.
 
-    `align` (powers of two) may be null: then sizes alone decide. `near` comes from `neighbours.table`, or is null. A block
-    that does not fit below `capacity` (at most LIMIT), or whose size is negative, gets offset -1, and the result is
-    minus the number of such blocks. With more than `allowed` of them it stops, and later offsets are not written. Blocks
-    of no bytes get offset 0. Worst case O(n^2), see the module's docstring.
+    `align` (powers of two) may be null; then sizes alone decide. `near` comes from `neighbours.table` or is null. A block that does
+    not fit below `capacity` (at most LIMIT), or has a negative size, gets offset -1; the result is then minus the number of such
+    blocks. With more than `allowed` of them it stops, and later offsets are not written. Empty blocks get offset 0. Worst case
+    O(n^2), see the module's docstring.
     """
     orders, sizes, offsets, table = pointer_i64(order), pointer_i64(size), pointer_i64(offset), pointer_i64(near)
     starts, ends, tops = pointer_i64(start), pointer_i64(end), pointer_i64(scratch)
@@ -87,7 +87,7 @@ def first_fit(
 
 
 def lowest_near(room: int, mask: int, near: int, first: int, last: int, offset: int, top: int, workspace: int) -> int:
-    """The lowest offset for `room` bytes among the neighbours near[first:last]. `workspace`: 2 * NEAR words."""
+    """Return the lowest offset for `room` bytes among the neighbours near[first:last]. `workspace` has 2 * NEAR words."""
     table, offsets, tops = pointer_i64(near), pointer_i64(offset), pointer_i64(top)
     low, high = pointer_i64(workspace), pointer_i64(workspace + 8 * NEAR)
     count = 0
@@ -112,22 +112,25 @@ def lowest_near(room: int, mask: int, near: int, first: int, last: int, offset: 
 
 
 def lifetime_word(start: int, end: int) -> int:
-    """A lifetime as two fields, start and TIMES - end; each field is small where the block lives early, or long."""
+    """Pack a lifetime into one word, as the fields start and TIMES - end.
+
+    A block that is in use early has a small first field; one that is in use until late has a small second field.
+    """
     return (start << 31) | (TIMES - end)
 
 
 def query_word(start: int, end: int) -> int:
-    """Return what to subtract lifetime words from: both guards survive where start < other's end and other's start < end."""
+    """Return a word to subtract lifetime words from: both guard bits survive if the two lifetimes overlap."""
     return ((end - 1) << 31) | (TIMES - 1 - start) | GUARDS
 
 
 def lowest_walking(room: int, mask: int, query: int, count: int, n: int, placed: int) -> int:
-    """The lowest offset for `room` bytes among the listed blocks that live together with `query`."""
+    """Return the lowest offset for `room` bytes among the listed blocks whose lifetimes overlap `query`."""
     low, high, lives = pointer_i64(placed), pointer_i64(placed + 8 * n), pointer_i64(placed + 16 * n)
     at = 0
     for k in range(count):
-        # All bits if both guards survive, none otherwise. By shifts: the compiler makes a branch of a comparison, and
-        # nothing predicts who lives together with whom.
+        # All bits if both guards survive, none otherwise. Uses shifts, because the compiler turns a comparison into a
+        # branch, which would be unpredictable.
         guards = query - lives[k]
         together = ((guards & (guards << 31)) << 2) >> 63
         if (low[k] & together) - at >= room:
@@ -138,7 +141,7 @@ def lowest_walking(room: int, mask: int, query: int, count: int, n: int, placed:
 
 
 def enlist(life: int, offset: int, top: int, count: int, n: int, placed: int) -> None:
-    """Inserts a block into the list, which is sorted by offset: three columns, so that walking reads no indices."""
+    """Insert a block into the list, sorted by offset, of three columns: walking then needs no indices."""
     low, high, lives = pointer_i64(placed), pointer_i64(placed + 8 * n), pointer_i64(placed + 16 * n)
     first, last = 0, count
     while first < last:

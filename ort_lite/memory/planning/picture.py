@@ -1,4 +1,4 @@
-"""A plan as a picture for a notebook: operators across, bytes up, a rectangle for each tensor. SVG without scripts or colours."""
+"""A memory plan drawn for a notebook: time across, bytes up, a rectangle per tensor. SVG without scripts or colours."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -7,10 +7,10 @@ from ort_lite.errors import shorten
 from ort_lite.record import Record
 
 MOST = 250
-"""Tensors that are drawn: of more, the largest."""
+"""The most tensors that are drawn; the largest are chosen."""
 _ARENAS = 3
 _WIDTH, _HEIGHT, _TOP = 720, 220, 22
-"""Of what is drawn to scale, in pixels, and of the room above it."""
+"""Pixels: the size of the part drawn to scale, and the margin above it."""
 _NAME = 60
 
 
@@ -24,8 +24,8 @@ class Box(Record):
     end: int
 
 
-class Arena(Record):
-    """`bound` is what any plan needs at least."""
+class ArenaPicture(Record):
+    """An arena to draw. `bound` is a lower bound on the size of any plan."""
 
     title: str
     boxes: Sequence[Box]
@@ -37,8 +37,8 @@ class Arena(Record):
         return max((box.offset + box.size for box in self.boxes), default=0)
 
 
-def html_of(arenas: Sequence[Arena], others: Sequence[str]) -> str:
-    """Draw the largest arenas, with the bound of each as a line, in at most 50 kB. `others` are lines of text."""
+def html_of(arenas: Sequence[ArenaPicture], others: Sequence[str]) -> str:
+    """Draw the largest arenas, each with its bound as a line, in at most 50 kB. `others` are lines of text."""
     drawn = sorted(arenas, key=lambda arena: -arena.size)[:_ARENAS]
     lines = [text for arena in drawn for text in _arena(arena, MOST // len(drawn))]
     lines += [f"<p>{escape(line)}</p>" for line in others]
@@ -47,7 +47,7 @@ def html_of(arenas: Sequence[Arena], others: Sequence[str]) -> str:
     return "\n".join(["<div>", *(lines or ["<p>Nothing is planned yet: a run plans its memory.</p>"]), "</div>"])
 
 
-def _arena(arena: Arena, most: int) -> Iterator[str]:
+def _arena(arena: ArenaPicture, most: int) -> Iterator[str]:
     yield f"<p>{escape(arena.title)}</p>"
     boxes = sorted(arena.boxes, key=lambda box: -box.size)
     if arena.size:
@@ -56,7 +56,7 @@ def _arena(arena: Arena, most: int) -> Iterator[str]:
         yield f"<p>The {len(boxes) - most} smallest of {len(boxes)} tensors are not drawn.</p>"
 
 
-def _svg(arena: Arena, boxes: Sequence[Box]) -> str:
+def _svg(arena: ArenaPicture, boxes: Sequence[Box]) -> str:
     steps = max(box.end for box in arena.boxes)
     across, up = _WIDTH / steps, _HEIGHT / max(arena.size, arena.bound)
     lines = [

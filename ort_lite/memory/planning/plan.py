@@ -1,4 +1,4 @@
-"""Memory plans: role, memory, offset and source of every tensor, the size of every arena, and how good the plan is."""
+"""Memory plans: the role, memory, offset and source of each tensor, the size of each arena, and the quality of the plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TensorBinding:
-    """The position of a tensor: at `offset` of the arena of this role in `memory`, filled from `source_memory`.
+    """The place of a tensor: `offset` in the arena of this role in `memory`, filled from `source_memory`.
 
-    Only a staged constant has a source other than its memory; anything else raises InvalidArgument.
+    Raises InvalidArgument if the source differs from the memory, except for a constant, which is then staged.
     """
 
     role: ArenaRole
@@ -46,7 +46,7 @@ def _check_source(role: ArenaRole, memory: MemoryType, source: MemoryType | None
 
 @dataclass(frozen=True, slots=True)
 class TensorAllocation:
-    """A tensor's slot. `size` counts the slot's bytes: the tensor's, rounded up to the alignment of its memory."""
+    """A tensor's slot. `size` is the slot's: the tensor's bytes, rounded up to the alignment of its memory."""
 
     tensor_id: TensorId
     memory: MemoryType
@@ -56,13 +56,13 @@ class TensorAllocation:
 
     @property
     def role(self) -> ArenaRole:
-        """The role of the arena that it is in."""
+        """The role of its arena."""
         return ArenaRole.scratch if self.binding is None else self.binding.role
 
 
 @dataclass(slots=True)
 class ArenaUsage:
-    """An arena and how much of it is taken. Arenas that only grow (constant, persistent) end with used == total_size."""
+    """An arena and how much of it is used. For constant and persistent arenas, finally used == total_size."""
 
     memory: MemoryType
     total_size: int
@@ -84,7 +84,7 @@ class ArenaUsage:
         return self.source_memory is not None and self.source_memory != self.memory
 
     def allocate(self, size: int, alignment: int = 1) -> int:
-        """The offset of the next `size` bytes. Raises OutOfMemory if fewer are left, InvalidArgument if negative."""
+        """Return the offset of the next `size` bytes. Raises OutOfMemory if fewer are left, InvalidArgument if negative."""
         if size < 0:
             raise InvalidArgument(f"{self}: {size} bytes asked for, expected 0 or more")
         offset = align_up(self.used, alignment)
@@ -96,9 +96,9 @@ class ArenaUsage:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The quality of a plan's scratch: its peak, and the bytes in use at the worst moment, which no plan can beat.
+    """The quality of a plan's scratch: its peak, and a lower bound on the peak of any plan (the most bytes in use at once).
 
-    The bound is not always attainable: a gap is room for doubt, not proof of waste.
+    The bound is not always attainable, so a gap does not prove that the plan is suboptimal.
     """
 
     peak: int
@@ -106,12 +106,12 @@ class Certificate:
 
     @property
     def gap(self) -> int:
-        """Bytes between the two; 0 proves the plan optimal."""
+        """The difference in bytes; 0 proves that the plan is optimal."""
         return self.peak - self.lower_bound
 
     @property
     def ratio(self) -> float:
-        """The peak over the lower bound; 1.0 is optimal."""
+        """The peak divided by the lower bound; 1.0 is optimal."""
         return self.peak / self.lower_bound if self.lower_bound else 1.0
 
     def __str__(self) -> str:
@@ -120,11 +120,11 @@ class Certificate:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Every tensor's slot and every arena; each map of arenas has the memory that kernels see as its key.
+    """The slot of every tensor and every arena. The maps of arenas are keyed by the memory from which kernels read.
 
-    `aliases` maps a tensor to the tensor whose bytes it shares, both in `tensor_allocs`; others are not in it. `planner` is the
-    name of the one that packed the scratch. `steps` has for scratch arenas the names of the nodes that operators belong to, in order;
-    `shapes` are those of the inputs that the plan is for, free dimensions that it does not depend on by name. Both may be empty.
+    `aliases` maps a tensor to the tensor whose bytes it shares; both are in `tensor_allocs`. `planner` is the name of the planner
+    that packed the scratch. `steps` has, per scratch arena, the names of the nodes that the operators belong to, in order. `shapes`
+    are the input shapes that the plan is for, with free dimensions that it does not depend on by name. Both may be empty.
     """
 
     tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
@@ -138,11 +138,11 @@ class MemoryPlan:
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
     def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
-        """Gives a tensor `size` bytes where the binding says."""
+        """Assign `size` bytes to a tensor at the place given by the binding."""
         self.tensor_allocs[tensor_id] = TensorAllocation(tensor_id, binding.memory, binding.offset, size, binding)
 
     def get_allocation(self, tensor_id: TensorId) -> TensorAllocation:
-        """Raises KeyError for a tensor that was not planned."""
+        """Return the slot of a tensor. Raises KeyError if it was not planned."""
         return self.tensor_allocs[tensor_id]
 
     def arenas(self, role: ArenaRole) -> dict[MemoryType, ArenaUsage]:
@@ -162,7 +162,7 @@ class MemoryPlan:
 
     @cached_property
     def certificates(self) -> dict[MemoryType, Certificate]:
-        """One for each scratch arena."""
+        """The certificate of each scratch arena, by memory."""
         return {memory: Certificate(arena.used, self._most_alive((memory,))) for memory, arena in self.arena_usages.items()}
 
     def _most_alive(self, memories: Iterable[MemoryType]) -> int:
@@ -187,11 +187,11 @@ class MemoryPlan:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """A picture of the scratch arenas: operators across, bytes up."""
-        from ort_lite.memory.planning.picture import Arena, html_of
+        """Draw the scratch arenas: operators across, bytes up."""
+        from ort_lite.memory.planning.picture import ArenaPicture, html_of
 
         arenas = [
-            Arena(f"{ArenaRole.scratch} {memory}: {self._quality(memory)}", self._boxes(memory), found.lower_bound)
+            ArenaPicture(f"{ArenaRole.scratch} {memory}: {self._quality(memory)}", self._boxes(memory), found.lower_bound)
             for memory, found in self.certificates.items()
         ]
         return html_of(arenas, [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])

@@ -1,6 +1,6 @@
-"""Memory planners: blocks with sizes, alignments and lifetimes in, their offsets in one arena out.
+"""Memory planners: they take blocks with sizes, alignments and lifetimes, and return an offset in one arena for each.
 
-What sessions use is one of PLANNERS or of the hook `ort_lite_memory_planners`, by the config entry `ort_lite.memory_planner`.
+The config entry `ort_lite.memory_planner` selects one of PLANNERS or of the hook `ort_lite_memory_planners`.
 """
 
 from abc import ABC, abstractmethod
@@ -11,18 +11,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.neighbours import Words
 from ort_lite.memory.planning.packing import LIMIT
 
 SEARCHES = 3
-"""Sizes of equal lifetimes for which `adaptive` searches: a model with a new shape at every call pays for no more."""
+"""The number of sizes per set of lifetimes for which `adaptive` searches: models with ever-changing shapes pay for no more."""
 TOLERABLE = 16
-"""The part of the lower bound, one over this, that is not worth a second search: new memory takes less time."""
+"""The fraction of the lower bound, as a divisor, below which a second search does not pay: new memory costs less time."""
 
 
 class MemoryPlannerType(StrEnum):
-    """The names of PLANNERS; plugins add planners of other names."""
+    """The names of PLANNERS; plugins add planners with other names."""
 
     adaptive = "adaptive"
     greedy = "greedy"
@@ -31,33 +31,34 @@ class MemoryPlannerType(StrEnum):
 
 
 class MemoryPlanner(ABC):
-    """Packs blocks into one arena. `name` is what users write.
+    """Packs blocks into one arena. Users select it by `name`.
 
-    Stateless, for many threads may pack at once; what is to be kept for other sizes of the same lifetimes is in
-    `Blocks.hints`. Sessions call it once for each shape, while a run waits.
+    It is stateless, since many threads may pack at once; `Blocks.hints` holds what helps with other sizes of the same lifetimes.
+    Sessions call it once per shape, while a run waits.
     """
 
     name: ClassVar[str] = ""
 
     @abstractmethod
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words | Sequence[int]:
-        """The offset of every block, -1 for a block that `capacity` bytes do not hold.
+        """Return the offset of each block, -1 for a block that does not fit into `capacity` bytes.
 
-        Blocks that live at the same time share no byte; offsets are multiples of `blocks.align`, where it is not None.
+        Blocks in use at the same time share no byte. Offsets are multiples of `blocks.align`, unless that is None.
         """
 
 
 class AdaptiveMemoryPlanner(MemoryPlanner):
-    """First fit, largest first, which is optimal for nearly all networks; where it misses the lower bound, what `auto` finds.
+    """First fit, largest first, which is optimal for nearly all networks; above the lower bound, also the search of `auto`.
 
-    It searches SEARCHES times at most, for other sizes than the first only where more than a TOLERABLE part is missed: an order that
-    was found is tried for all sizes to come. O(n * neighbours in time), and milliseconds for a search, for which the run of a new
-    shape waits.
+    It searches at most SEARCHES times, and after the first size only if the peak exceeds the bound by more than a TOLERABLE part;
+    later sizes also try the orders found. O(n * neighbours in time), plus milliseconds per search, for which the first run with a
+    new shape waits.
     """
 
     name = MemoryPlannerType.adaptive.value
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
+        """Pack by first fit, and search if the peak is above the lower bound."""
         bound, near = blocks.lower_bound(), blocks.near()
         offsets, peak = blocks.first_fit(blocks.by_size(), near, capacity)
         if peak < 0:  # not all fit
@@ -77,11 +78,12 @@ class AdaptiveMemoryPlanner(MemoryPlanner):
 
 
 class GreedyMemoryPlanner(MemoryPlanner):
-    """First fit in the order of first operators, as an allocator at run time would do. O(n * free blocks)."""
+    """First fit in order of first operators, as a run-time allocator would do. O(n * free blocks)."""
 
     name = MemoryPlannerType.greedy.value
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> list[int]:
+        """Pack in order of first operators."""
         from ort_lite.memory.planning.free_list import FreeList
 
         arena, offsets = FreeList(capacity), [-1] * blocks.n
@@ -95,25 +97,27 @@ class GreedyMemoryPlanner(MemoryPlanner):
 
 
 class BySizeMemoryPlanner(MemoryPlanner):
-    """First fit, largest first, and nothing else. Within 1% of the lower bound on ordinary networks."""
+    """First fit, largest first, without a search. Within 1% of the lower bound on ordinary networks."""
 
     name = MemoryPlannerType.by_size.value
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
+        """Pack by first fit, largest first."""
         return blocks.first_fit(blocks.by_size(), blocks.near(), capacity)[0]
 
 
 class AutoMemoryPlanner(MemoryPlanner):
-    """The best of a portfolio of orders and a short search, see `portfolio`: never worse than greedy. Milliseconds."""
+    """The best of several orders plus a short search, see `portfolio`. Never worse than greedy. Milliseconds."""
 
     name = MemoryPlannerType.auto.value
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
+        """Pack by the best of several orders and a short search."""
         return _portfolio(blocks, capacity)[0]
 
 
 def _portfolio(blocks: Blocks, capacity: int) -> tuple[Words, int, Words]:
-    """`portfolio.pack`, imported when a session first searches: few do."""
+    """Call `portfolio.pack`, imported on first use because few sessions search."""
     from ort_lite.memory.planning import portfolio
 
     return portfolio.pack(blocks, capacity)
@@ -124,13 +128,13 @@ DEFAULT_PLANNER: MemoryPlanner = AdaptiveMemoryPlanner()
 PLANNERS: Mapping[str, MemoryPlanner] = MappingProxyType(
     {planner.name: planner for planner in (DEFAULT_PLANNER, GreedyMemoryPlanner(), BySizeMemoryPlanner(), AutoMemoryPlanner())}
 )
-"""Those that ort_lite has, by name."""
+"""The built-in planners, by name."""
 
 
-def packed(planner: MemoryPlanner, blocks: Blocks, names: Sequence[str], capacity: int = LIMIT) -> Words:
-    """`planner.pack`, fit for native code to rely on. `names` of the blocks are for errors.
+def pack_blocks(planner: MemoryPlanner, blocks: Blocks, names: Sequence[str], capacity: int = LIMIT) -> Words:
+    """Return the offsets of `planner.pack`, checked so that native code may rely on them. `names` are for error messages.
 
-    Tests prove the planners of PLANNERS right; the answer of any other one is checked. Raises InvalidPlan that names it.
+    The planners of PLANNERS are covered by tests; results of any other are checked. Raises InvalidPlan naming the planner.
     """
     if not blocks.n:
         return blocks.size

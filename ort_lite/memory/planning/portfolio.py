@@ -1,4 +1,4 @@
-"""The best of several orders for first fit, then a short search from there: what the planner `auto` packs with."""
+"""The algorithm of the planner `auto`: the best of several orders for first fit, then a short search from there."""
 
 from collections.abc import Callable, Mapping
 from time import perf_counter
@@ -7,37 +7,37 @@ from types import MappingProxyType
 import numpy as np
 
 from ort_lite.memory.planning import packing, wide
-from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.block_kernels import Blocks
 from ort_lite.memory.planning.neighbours import Words
 
 SEED = 0x5EED
 EFFORT = 2_000_000
-"""The short search takes about this many blocks times blocks: a few milliseconds at most."""
+"""The approximate budget of the short search, in blocks squared: a few milliseconds at most."""
 MOST_STEPS, FEW, STEPS_FOR_FEW = 48, 128, 256
-"""Below FEW blocks a step is cheap, and networks have gaps that more of them close."""
+"""Below FEW blocks a step is cheap, and more steps close gaps that networks of that size have."""
 CHUNK = 64
-"""Steps between two looks at the clock."""
+"""The number of steps between two looks at the clock."""
 
 
 def by_crowd(blocks: Blocks) -> Words:
-    """Size times the bytes that live beside it at some time."""
+    """Sort by size times the bytes in use at the same time, largest first."""
     beside = _beside(blocks, blocks.size)
     return _descending(blocks.size.astype(np.float64) * beside)
 
 
 def by_neighbours(blocks: Blocks) -> Words:
-    """Size times the number of blocks that live beside it at some time."""
+    """Sort by size times the number of blocks in use at the same time, largest first."""
     beside = _beside(blocks, np.ones(blocks.n, np.int64))
     return _descending(blocks.size.astype(np.float64) * beside)
 
 
 def by_size_and_length(blocks: Blocks) -> Words:
-    """Size times the logarithm of how long it lives."""
+    """Sort by size times the logarithm of the lifetime, largest first."""
     return _descending(blocks.size * np.log2(1.0 + (blocks.end - blocks.start)))
 
 
 def by_start_and_length(blocks: Blocks) -> Words:
-    """Sort by start; blocks that start together by lifetime, the longest first."""
+    """Sort by start, then by lifetime, longest first."""
     return np.lexsort((blocks.start - blocks.end, blocks.start)).astype(np.int64)
 
 
@@ -45,23 +45,22 @@ ORDERS: Mapping[str, Callable[[Blocks], Words]] = MappingProxyType(
     {
         "size": Blocks.by_size,
         "crowd": by_crowd,
-        "start": Blocks.by_start,  # what greedy does: no result is worse than its
+        "start": Blocks.by_start,  # the order of greedy, so that no result is worse
         "neighbours": by_neighbours,
         "size_and_length": by_size_and_length,
         "start_and_length": by_start_and_length,
     }
 )
-"""Six of twenty that were tried: each of the others lowered the mean of the problems A to K by less than 0.002."""
+"""Six of twenty orders that were tried. Each of the others lowered the mean of problems A to K by less than 0.002."""
 FOR_WIDE = 3
-"""So many of ORDERS are tried where each takes half a second."""
+"""The number of ORDERS that are tried for very many blocks, where each takes half a second."""
 
 
 def pack(blocks: Blocks, capacity: int = packing.LIMIT, seconds: float = 0.0) -> tuple[Words, int, Words]:
-    """(offset of each block; peak), as `Blocks.first_fit`, and the order that gives them: of ORDERS the best, improved by a
-    short search.
+    """Return (offsets, peak, order): the best result of ORDERS, improved by a short search. Offsets are as in `Blocks.first_fit`.
 
-    `seconds` more are spent on the search, whose result then depends on how far it gets; it ends early at the lower bound,
-    below which no plan gets. Where not all blocks fit `capacity`, the order that leaves out the fewest bytes counts.
+    Spends up to `seconds` more on the search, whose result then depends on its speed; it stops at the lower bound. If not all
+    blocks fit `capacity`, the order that leaves out the fewest bytes wins.
     """
     goal, near = blocks.lower_bound(), blocks.near()
     found: list[tuple[int, int, Words, Words]] = []
@@ -97,10 +96,10 @@ def _descending(key: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Words:
 
 
 def _beside(blocks: Blocks, weight: Words) -> Words:
-    """Return, for each block, the summed weights of all blocks that live at some time with it. O(n + times)."""
+    """Return, for each block, the summed weights of all blocks in use at some time with it. O(n + times)."""
     born, gone = (np.zeros(blocks.times + 2, np.int64) for _ in range(2))
     np.add.at(born, blocks.start + 1, weight)
     np.add.at(gone, blocks.end + 1, weight)
-    born, gone = born.cumsum(), gone.cumsum()  # [t]: the weights of blocks that start, or end, before t
+    born, gone = born.cumsum(), gone.cumsum()  # [t]: the total weight of blocks that start, or end, before t
     result: Words = born[blocks.end] - gone[blocks.start + 1]
     return result

@@ -1,4 +1,4 @@
-"""Requests to a memory planner: tensors with their roles and alignments, memories with their limits."""
+"""Requests to a memory planner: tensors with roles and alignments, memories with limits."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,18 +8,18 @@ from ort_lite.memory.planning.lifetimes import TensorId
 from ort_lite.memory.planning.packing import LIMIT
 
 MemoryType = str
-"""Names a memory of a platform: "cpu", "dtcm", "flash"."""
+"""The name of a memory of a platform: "cpu", "dtcm", "flash"."""
 
 
 class ArenaRole(StrEnum):
-    """The purpose of an arena; tensors of different roles never share bytes."""
+    """The purpose of an arena. Tensors of different roles never share bytes."""
 
     scratch = "scratch"
-    """Writable; a slot is reused when its tensor has died."""
+    """Writable; a slot is reused after its tensor's last use."""
     persistent = "persistent"
-    """Writable, zero at first, every tensor keeps its bytes: caches, variables."""
+    """Writable, zero at first; every tensor keeps its bytes. For caches and variables."""
     constant = "constant"
-    """Weights, read only. Cold: read where they are stored. Staged: copied once into a writable memory."""
+    """Read-only weights. Cold ones are read where they are stored; staged ones are copied once into a writable memory."""
 
 
 def power_of_two(value: int) -> bool:
@@ -28,13 +28,13 @@ def power_of_two(value: int) -> bool:
 
 
 def align_up(value: int, alignment: int) -> int:
-    """The next multiple of `alignment`, any positive number."""
+    """Return the next multiple of `alignment`, which is any positive number."""
     return -(-value // alignment) * alignment
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The memories of a device, each list in the order in which they are preferred, and the least alignment."""
+    """The memories of a device, each list in order of preference, and the minimum alignment."""
 
     writable: tuple[MemoryType, ...] = ("cpu",)
     read_only: tuple[MemoryType, ...] = ()
@@ -49,7 +49,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class MemoryConstraint:
-    """A user's constraints on one memory: a limit in bytes for all its arenas together, a stronger alignment."""
+    """A user's constraints on one memory: a limit in bytes for all its arenas together, and a stronger alignment."""
 
     name: MemoryType
     max_size: int | None = None
@@ -64,13 +64,13 @@ class MemoryConstraint:
             )
 
     def base_alignment(self, platform: Platform) -> int:
-        """Return the alignment of the arena's first byte: the user's, at least the platform's; 16 if the user asks for nothing."""
+        """Return the alignment of the arena's first byte: the user's, at least the platform's; 16 by default."""
         return max(self.arena_alignment, platform.min_alignment) if self.arena_alignment else 16
 
     def slot_alignment(self, platform: Platform, dtype_alignment: int = 1, alignment_hint: int = 1) -> int:
-        """Return the alignment of every slot: that of the base if the user asks for one, else what platform and tensor need.
+        """Return the alignment of every slot: the arena's if the user sets one, else what platform and tensor need.
 
-        Raises InvalidArgument for a tensor that needs more than the user asks for.
+        Raises InvalidArgument for a tensor that needs more than the user's alignment.
         """
         needed = max(dtype_alignment, alignment_hint)
         if self.arena_alignment is None:
@@ -85,9 +85,9 @@ class MemoryConstraint:
 
 @dataclass(frozen=True, slots=True)
 class TensorAttributes:
-    """The memory of a tensor: scratch and persistent ones first try `memory`; a constant is stored in `memory`.
+    """The memory of a tensor: scratch and persistent tensors first try `memory`; constants are stored in `memory`.
 
-    A constant with a `constant_destination_memory` is copied there, a writable memory, and read from there.
+    A constant with a `constant_destination_memory` is copied to that writable memory, and read from there.
     """
 
     memory: MemoryType = "cpu"
@@ -96,7 +96,7 @@ class TensorAttributes:
 
 @dataclass(frozen=True, slots=True)
 class TensorRequest:
-    """A tensor to be planned: its bytes, its role, its place, the alignment of its type and the one its kernels want."""
+    """A tensor to plan: its bytes, role and memory, the alignment of its type and the one preferred by its kernels."""
 
     tensor_id: TensorId
     size: int

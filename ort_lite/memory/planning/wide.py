@@ -1,28 +1,28 @@
-"""First fit for very many blocks: placed blocks are listed by time as well, so that a short-lived one meets few of them.
+"""First fit for very many blocks. Placed blocks are also listed by time, so that a short-lived block visits few of them.
 
-Time is cut into 1, 8 and 64 ranges of equal length. Every range lists, by offset, the placed blocks that live in it; a block
-looks at the smallest range that holds its lifetime. Inserting into the list of all would cost most: newcomers wait beside
-it, and enter together, before somebody looks at it or when BATCH of them have come.
+Time is split into 1, 8 and 64 ranges of equal length. Each range lists, by offset, the placed blocks in use during it, and a block
+searches the smallest range that contains its lifetime. Inserting into the list of all blocks would cost the most, so new blocks
+wait outside it and are merged together: before the list is read, or once there are BATCH of them.
 """
 
 from ort_lite.memory.planning.packing import enlist, lifetime_word, lowest_walking, query_word
 from ort_lite.native.lang import pointer_i64
 
 WIDE = 2048
-"""From this many blocks on it pays."""
+"""The number of blocks from which this is faster."""
 RANGES = 1 + 8 + 64
 BATCH = 64
 
 
 def range_of(time: int, times: int, level: int) -> int:
-    """The number of the range of `level` (0, 1, 2) that holds a time from 0 to `times` - 1, among all RANGES."""
+    """Return the index, among all RANGES, of the range of `level` (0, 1, 2) that contains a time from 0 to `times` - 1."""
     first = 0 if level == 0 else 1 if level == 1 else 9
     count = 1 if level == 0 else 8 if level == 1 else 64
     return first + time * count // times
 
 
-def count_listed(n: int, start: int, end: int, times: int, room: int) -> int:
-    """Writes to room[r] how many blocks live in range r, for all RANGES. Returns their sum."""
+def count_per_range(n: int, start: int, end: int, times: int, room: int) -> int:
+    """Write to room[r] how many blocks are in use during range r, for all RANGES, and return the sum."""
     starts, ends, rooms = pointer_i64(start), pointer_i64(end), pointer_i64(room)
     total = 0
     for r in range(RANGES):
@@ -36,7 +36,7 @@ def count_listed(n: int, start: int, end: int, times: int, room: int) -> int:
 
 
 def first_fit_wide_words(total: int) -> int:
-    """int64 words of scratch that `first_fit_wide` needs where `count_listed` returned `total`."""
+    """Return how many int64 words of scratch `first_fit_wide` needs if `count_per_range` returned `total`."""
     return 3 * total + 2 * RANGES + 3 * BATCH
 
 
@@ -54,7 +54,7 @@ def first_fit_wide(
     offset: int,
     scratch: int,
 ) -> int:
-    """Pack as `packing.first_fit` does, with the same result. `room` and `total` are those of `count_listed`."""
+    """Pack like `packing.first_fit`, with the same result. `room` and `total` are those of `count_per_range`."""
     orders, sizes, offsets, rooms = pointer_i64(order), pointer_i64(size), pointer_i64(offset), pointer_i64(room)
     starts, ends = pointer_i64(start), pointer_i64(end)
     first, counts = pointer_i64(scratch), pointer_i64(scratch + 8 * RANGES)
@@ -93,7 +93,7 @@ def first_fit_wide(
 
 
 def smallest_range(start: int, end: int, times: int) -> int:
-    """The number of the smallest range that holds a lifetime."""
+    """Return the index of the smallest range that contains a lifetime."""
     found = 0
     for level in range(1, 3):
         r = range_of(start, times, level)
@@ -103,7 +103,7 @@ def smallest_range(start: int, end: int, times: int) -> int:
 
 
 def let_in(late: int, waiting: int, count: int, total: int, columns: int) -> int:
-    """Merges the waiting list into the list of all, from the back; both are sorted by offset. Returns the new length."""
+    """Merge the waiting list into the list of all blocks, from the back, and return the new length. Both are sorted by offset."""
     low, high, lives = pointer_i64(columns), pointer_i64(columns + 8 * total), pointer_i64(columns + 16 * total)
     new_low, new_high, new_lives = (
         pointer_i64(waiting),

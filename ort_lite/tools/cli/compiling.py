@@ -34,7 +34,7 @@ class Shown:
 
     def _print(self, seen: progress.Progress) -> None:
         if seen.over and self._said:
-            self._console.print(progress.finished(seen), soft_wrap=True)
+            self._console.print(progress.format_end(seen), soft_wrap=True)
         elif not seen.over and not self._said and seen.seconds >= progress.PATIENCE:
             self._console.print(f"compiling kernels: {seen.done} of {seen.total}", soft_wrap=True)
         self._said = not seen.over and seen.seconds >= progress.PATIENCE

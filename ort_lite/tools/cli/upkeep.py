@@ -127,7 +127,7 @@ def import_(folder: str, path: str) -> tuple[int, int]:
 def _members(path: str) -> Iterator[tuple[str, bytes]]:
     """(key, object) of each; nothing is unpacked, whatever a file says where it belongs."""
     try:
-        with open(path, "rb", opener=private.linked_opener) as opened, tarfile.open(fileobj=opened, mode="r:") as archive:
+        with open(path, "rb", opener=private.link_opener) as opened, tarfile.open(fileobj=opened, mode="r:") as archive:
             for member in archive:
                 if not (_KEY.fullmatch(member.name) and member.isreg() and member.size <= cache.MOST_BYTES):
                     raise InvalidArgument(f"{path}: {member.name!r} is not an object of a kernel cache; nothing was imported")

@@ -12,7 +12,7 @@ from ort_lite.errors import InvalidArgument, InvalidPlan
 from ort_lite.execute.execute import Executable, Step
 from ort_lite.execute.feeds import Feeds
 from ort_lite.graph.graph import Graph, Node
-from ort_lite.memory.arenas import CACHE_LINE, Bytes, aligned_bytes
+from ort_lite.memory.arenas import CACHE_LINE, Bytes, allocate_bytes
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.provider.abilities import has_machine_image
 from ort_lite.provider.machine_image import Image, MachineInstruction, Region, TableEntry
@@ -81,7 +81,7 @@ class Machine:
         executable = session._prepared.compiled.executable
         self._values = Feeds(executable.inputs)(input_feed)
         self._lay_out(executable, orders or {})
-        memory = aligned_bytes(self._end, zeroed=True)
+        memory = allocate_bytes(self._end, zeroed=True)
         self.state = State(session._prepared.model.graph, memory)
         self._instructions: list[MachineInstruction] = []
         self._owners: list[tuple[Image | None, int]] = []

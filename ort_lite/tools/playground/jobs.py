@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ort_lite.compat.ort_options import RunOptions
 from ort_lite.errors import Cancelled, InvalidArgument, OrtLiteError
-from ort_lite.native.progress import Progress, heard_by
+from ort_lite.native.progress import Progress, listen
 from ort_lite.native.threads import start
 from ort_lite.provider.current import stop_with_run
 
@@ -50,7 +50,7 @@ class Job:
     def work(self, call: Callable[["Job"], dict[str, Any]]) -> None:
         """Run the job; problems of a model or an installation become a sentence for the page."""
         try:
-            with heard_by(self.hear), stop_with_run(self.run_options):
+            with listen(self.hear), stop_with_run(self.run_options):
                 self.result = call(self)
             self._over("done", "Done.")
         except (OrtLiteError, OSError) as error:

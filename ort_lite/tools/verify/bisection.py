@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.errors import RunTerminated, format_error
-from ort_lite.execute.guard import close, guarded
+from ort_lite.execute.guard import close, guard_partition
 from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.provider import CPU, Partition
 from ort_lite.tools.verify.compare import TensorReport, compare
@@ -96,7 +96,7 @@ class _Bisection:
             (compiled,) = provider.compile([part])
             if isinstance(compiled, BaseException):
                 raise compiled
-            function = guarded(part, compiled)
+            function = guard_partition(part, compiled)
             try:
                 results = function([moved(v, self.values[v], CPU, provider.device) for v in part.inputs])
             finally:

@@ -7,7 +7,7 @@ from typing import Any
 from ort_lite.compat.ort_options import SessionOptions
 from ort_lite.errors import RunTerminated
 from ort_lite.execute.feeds import Feeds
-from ort_lite.execute.guard import close, guarded
+from ort_lite.execute.guard import close, guard_partition
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.inference.rules import ShapeRules
@@ -88,7 +88,7 @@ class _Stand:
             (compiled,) = provider.compile([part])
             if isinstance(compiled, Exception):
                 return None
-            function = guarded(part, compiled)
+            function = guard_partition(part, compiled)
             given = [self._reference.moved(v, self._values[v], CPU, provider.device) for v in part.inputs]
             try:
 

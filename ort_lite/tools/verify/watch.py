@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 from ort_lite.errors import RunTerminated, VerificationError, format_error
-from ort_lite.execute.execute import Executable, Step, copied
-from ort_lite.execute.results import listed
+from ort_lite.execute.execute import Executable, Step, deep_copy
+from ort_lite.execute.results import check_results
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.borders import transfers_of
 from ort_lite.plugins.selection import DEFAULT
@@ -98,7 +98,7 @@ class _Watch:
             return step.function(inputs)
         own = inputs[: len(partition.inputs)]
         given, expected, why = self._expected(partition, own)
-        results = listed(step.function(inputs), len(partition.outputs), str(step))
+        results = check_results(step.function(inputs), len(partition.outputs), str(step))
         self._record(partition, path, given, results, expected, why, own)
         return results
 
@@ -110,8 +110,8 @@ class _Watch:
         given: list[Any] = []
         try:
             given = self._verifier.reference.to_host(partition, partition.inputs, inputs)
-            given = [copied(x) for x in given] if partition.provider.device == CPU else given
-            return given, [copied(x) for x in self._verifier.reference.results(partition, given)], ""
+            given = [deep_copy(x) for x in given] if partition.provider.device == CPU else given
+            return given, [deep_copy(x) for x in self._verifier.reference.results(partition, given)], ""
         except RunTerminated:
             raise
         except Exception as error:  # noqa: BLE001  there is nothing to compare with: the report says so

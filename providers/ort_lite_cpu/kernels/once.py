@@ -35,7 +35,7 @@ def run_once(
     Raises TypeError for a call that does not fit the kernel: other parameters or arrays than it takes, arrays that are not
     contiguous or have fewer bytes than it touches. Raises RuntimeError for a status that is not OK.
     """
-    scalars, statics = contract(kernel).arranged(named)
+    scalars, statics = contract(kernel).arrange(named)
     _check_call(kernel, arrays, scalars, statics)
     types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
     spec = Spec.of(kernel, types, statics)

@@ -137,9 +137,9 @@ def _clear(emit: Vectors, y: Any, n: Any, change: Any) -> None:
 def _factor(emit: Vectors, top: Any, total: Any, logarithm: bool) -> Any:
     """What exponentials are multiplied by, or numbers are lowered by, a scalar."""
     if logarithm:
-        from ort_lite.native.values import Value  # LLVM's values, which a run with compiled kernels does without
+        from ort_lite.native.values import LlvmValue  # LLVM's values, which a run with compiled kernels does without
 
-        return emit.builder.fadd(top, _LOG(Value(emit.builder, total, "f32")).raw)
+        return emit.builder.fadd(top, _LOG(LlvmValue(emit.builder, total, "f32")).raw)
     return emit.builder.fdiv(emit.ir.Constant(emit.element, 1.0), total)
 
 

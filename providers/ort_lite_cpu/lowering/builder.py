@@ -213,7 +213,7 @@ class Builder:
         if isinstance(kernel, Spec):
             spec = kernel
         else:
-            scalars, statics = contract(kernel).arranged(named)
+            scalars, statics = contract(kernel).arrange(named)
             spec = Spec.of(kernel, types or native_types(operands), statics)
         if work is None:
             last = operands[-1]

@@ -94,7 +94,7 @@ def activates_apart(
     builder: Computing, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
 ) -> bool:
     """Return True if a kernel with an activation is missing, but the one without and the activation alone are available."""
-    statics = contract(kernel).arranged(named)[1]
+    statics = contract(kernel).arrange(named)[1]
     types, kind = native_types(operands), {"kind": named["kind"]}
     spec = Spec(kernel, types, statics)
     if builder.kernels.held(spec):

@@ -13,10 +13,10 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.errors import NodeFailure, OutOfMemory
 from ort_lite.graph import Node
-from ort_lite.memory.arenas import allocate_aligned
+from ort_lite.memory.arenas import allocate_array
 from ort_lite.memory.planning import packing
-from ort_lite.memory.planning.blocks import Blocks, spec
-from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner, packed
+from ort_lite.memory.planning.block_kernels import Blocks, spec
+from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner, pack_blocks
 from ort_lite.native import load
 from ort_lite.native.missing import WAIT
 from ort_lite.native.spec import Spec
@@ -118,13 +118,13 @@ class Binder:
             nbytes = math.prod(shape) * dtype.itemsize
             if any(dim < 0 for dim in shape) or nbytes >= LIMIT:
                 raise self._impossible(allocation.node, f"the shape {shape}", values)
-            allocations.append((allocation.place, np.empty if nbytes < LARGE else allocate_aligned, shape, dtype))
+            allocations.append((allocation.place, np.empty if nbytes < LARGE else allocate_array, shape, dtype))
         cost = float(slots[segment.work_slots].sum()) / 1000
         return Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
 
     def pack(self, sizes: Array) -> tuple[Array, int]:
         """(offsets of scratch buffers of these sizes, bytes of the arena). Raises InvalidPlan, OutOfMemory beyond 2**62 bytes."""
-        offsets = packed(self._planner, self._blocks.of(sizes), self.segment.names)
+        offsets = pack_blocks(self._planner, self._blocks.of(sizes), self.segment.names)
         if offsets.min(initial=0) < 0:
             left, name = int((offsets < 0).sum()), self._planner.name
             raise OutOfMemory(

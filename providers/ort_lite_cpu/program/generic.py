@@ -15,9 +15,9 @@ from ort_lite.dtypes import FLOATS, INTEGERS, DType, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
-from ort_lite.memory.planning import search, wide
-from ort_lite.memory.planning.blocks import spec as planning_spec
-from ort_lite.native.cpu import named
+from ort_lite.memory.planning import order_search, wide
+from ort_lite.memory.planning.block_kernels import spec as planning_spec
+from ort_lite.native.cpu import parse_target
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import symbol
 from ort_lite_cpu.kernels import jumps, primitives
@@ -111,7 +111,7 @@ class UnfusedOptions(CPUOptions):
 
     @property
     def kernels(self) -> Kernels:
-        return Unfused(named(self.target))
+        return Unfused(parse_target(self.target))
 
 
 def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
@@ -130,7 +130,7 @@ def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
 def _running() -> Iterator[Spec]:
     """Return the specs that run every program, and those that plan its memory."""
     yield from (*machinery(threads=2), NOTHING, EXPECT, REFUSE)
-    for kernel in (search.improve, wide.count_listed, wide.first_fit_wide):
+    for kernel in (order_search.improve, wide.count_per_range, wide.first_fit_wide):
         yield planning_spec(kernel)
     yield from (Spec(jumps.unless, ["u8"]), Spec(jumps.always))
     loop = ("i64", "i64", "u8")

@@ -26,7 +26,7 @@ class Kernels(Record):
 
     def held(self, spec: Spec) -> bool:
         """Return True if it is available without compiling."""
-        return loader.held(spec, self.target)
+        return loader.is_available(spec, self.target)
 
     def hold(self, generic: Iterable[Spec]) -> bool:
         """Return True if all of these are available, as replacements of one that is not."""

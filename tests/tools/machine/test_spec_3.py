@@ -17,7 +17,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidPlan
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, TensorType, Value
-from ort_lite.memory.arenas import aligned_bytes
+from ort_lite.memory.arenas import allocate_bytes
 from ort_lite.memory.planning.checker import Occupied, find_overlap
 from ort_lite.memory.planning.plan import MemoryPlan
 from ort_lite.provider.machine_image import MachineInstruction
@@ -81,7 +81,7 @@ def test_spec_3_1_a_graph_with_a_cycle_is_refused() -> None:
     graph = Graph("g", (), ())
     graph.extend([Node("Neg", [b], [a], version=13, name="one"), Node("Neg", [a], [b], version=13, name="two")])
     with pytest.raises(InvalidGraph, match="cycle"):
-        State(graph, aligned_bytes(64))
+        State(graph, allocate_bytes(64))
 
 
 def test_spec_3_2_each_tensor_is_one_contiguous_region() -> None:

@@ -1,8 +1,7 @@
-"""Objects -> code in memory, without LLVM, whose library takes 50 MB and 40 ms of every process that loads it. Linux, on x86-64 and
-AArch64; elsewhere `llvm.Engine` does it.
+"""Linking of objects into executable memory without LLVM, whose library takes 50 MB and 40 ms in every process that loads it.
 
-All objects that are linked together share a mapping: one call of the system for code, one for constants. It stays for the life
-of the process.
+Supports Linux on x86-64 and AArch64; elsewhere `llvm.Engine` is used. Objects that are linked together share a mapping: one system
+call for code, one for constants. It stays for the life of the process.
 """
 
 import ctypes
@@ -14,22 +13,23 @@ from ort_lite.native import elf, mapping
 from ort_lite.native.elf import Layout, Object, Relocation
 
 MACHINES = {"x86_64-unknown-linux-gnu": elf.X86_64, "aarch64-unknown-linux-gnu": elf.AARCH64}
-"""By triple: ELF's number of each machine whose objects are linked here."""
+"""ELF's number of each machine whose objects can be linked here, by triple."""
 
 _ADDRESS = struct.Struct("<Q")
 _WORD = struct.Struct("<I")
 _VENEER = struct.Struct("<IIQ")
 _LOAD_X16, _BRANCH_X16 = 0x58000050, 0xD61F0200  # ldr x16, .+8; br x16: a linker may use x16 between a call and its function
-_REACH = 1 << 27  # of a branch, in bytes, forwards and backwards
+_REACH = 1 << 27  # the range of a branch in bytes, in both directions
 
 
 class NotLinked(Exception):
-    """Objects that fit nowhere, or need a function that is nowhere."""
+    """Objects cannot be placed, or need a function that does not exist."""
 
 
 def link(objects: Mapping[str, Object]) -> list[int]:
-    """Addresses of the entries of objects, ready to be called; the names are for messages. Raises NotLinked, OSError where there is
-    no memory for code.
+    """Return the addresses of the objects' entries, ready to be called. The names are for messages.
+
+    Raises NotLinked, and OSError if there is no memory for code.
     """
     outside: dict[str, int] = {}
     for file, each in objects.items():
@@ -61,7 +61,7 @@ def image(objects: Sequence[Object], plan: Layout, base: int, outside: Mapping[s
 def _relocate(
     made: bytearray, relocation: Relocation, starts: Sequence[int], plan: Layout, base: int, outside: Mapping[str, int]
 ) -> None:
-    """Spec: R_X86_64_64 in the AMD64 supplement of the System V ABI; "Relocation" in that for AArch64."""
+    """Apply a relocation. Spec: R_X86_64_64 in the AMD64 supplement of the System V ABI; "Relocation" in the AArch64 one."""
     piece, offset, kind, target = relocation
     place = starts[piece] + offset
     if kind in elf.BRANCHES:
@@ -79,14 +79,14 @@ def _relocate(
 
 
 def _set_bits(made: bytearray, place: int, value: int, mask: int, shift: int) -> None:
-    """Replaces bits of an instruction."""
+    """Replace bits of an instruction."""
     (word,) = _WORD.unpack_from(made, place)
     _WORD.pack_into(made, place, word & ~(mask << shift) | value << shift)
 
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The mathematics of the C library, and by its dependencies the rest; where they are one, what the process has."""
+    """Return the C library's mathematics and, by its dependencies, the rest; elsewhere the symbols of the process."""
     try:
         return ctypes.CDLL("libm.so.6")
     except OSError:
@@ -95,6 +95,6 @@ def _library() -> ctypes.CDLL:
 
 @cache
 def function(name: str) -> int:
-    """Address of a function of the C library; 0 if it has none of that name."""
+    """Return the address of a function in the C library; 0 if it has none of that name."""
     found = getattr(_library(), name, None)
     return (ctypes.cast(found, ctypes.c_void_p).value or 0) if found is not None else 0

@@ -1,9 +1,9 @@
-"""Locks that decide which process compiles a kernel: the one that locks its byte of a file in the cache folder.
+"""Locks that decide which process compiles a kernel: the one that locks the kernel's byte of a file in the cache folder.
 
-A key stands for a byte far behind the end of the file, so that there is one file for all, nothing to clean up, and what a process
-held is free when it ends, however it ends. Further bytes are places: so many may compile at once, of all processes together. Where
-there are no locks (no fcntl, some network file systems, a folder that cannot be written), and where who holds one shows no sign of
-life, each process compiles for itself: that costs time, and the objects are the same.
+Each key maps to a byte far past the end of the file. A single file therefore suffices, nothing needs cleanup, and the locks of a
+process are released however it ends. Other bytes are places, which limit how many kernels all processes together compile at once.
+Without locks (no fcntl, some network file systems, an unwritable folder), or if a lock's holder shows no sign of life, each process
+compiles for itself. That costs time, and the objects are the same.
 """
 
 import os
@@ -14,14 +14,15 @@ from ort_lite.native import cache, private
 
 FILE = ".claims"
 PATIENCE = 10.0
-"""Seconds without a sign of life from those who compile (a process that was stopped), after which nobody waits for them."""
+"""The seconds without a sign of life from compiling processes, which may be stopped, after which no process waits for them."""
 _A_MOMENT = 1.0
 _PLACES = 1 << 62
 
 
-class Claims:
-    """The claims of one call of `compile_all`, in one thread of a process at a time: locks belong to the process, and end
-    with the first close.
+class CompileClaims:
+    """The claims of one call of `compile_all`, used by one thread of a process at a time.
+
+    Locks belong to the process, and closing any descriptor of the file releases them.
     """
 
     def __init__(self, folder: str) -> None:
@@ -29,14 +30,14 @@ class Claims:
         self._held: set[int] = set()
         self._sign, self._silence = 0, 0.0
         self._looked = monotonic()
-        if cache.can_be_made(folder):
+        if cache.make_folder(folder):
             with suppress(OSError):
                 self._file = private.opener(os.path.join(folder, FILE), os.O_RDWR | os.O_CREAT)
                 self._sign = os.fstat(self._file).st_mtime_ns
                 self._silence = max(0.0, min(time() - self._sign / 1e9, PATIENCE - _A_MOMENT))
 
     def take(self, key: str) -> bool:
-        """True if this process shall compile the kernel: nobody else does, as far as can be known."""
+        """Return True if this process should compile the kernel, because as far as it can tell no other does."""
         taken = self._lock(_byte(key))
         if taken and self._file is not None:
             with suppress(OSError):
@@ -44,21 +45,22 @@ class Claims:
         return taken
 
     def give(self, key: str) -> None:
-        """The kernel is compiled, or nobody will."""
+        """Release the claim on a kernel."""
         self._unlock(_byte(key))
 
     def take_place(self, most: int) -> int | None:
-        """A place among `most`; None if all are taken."""
+        """Take one of `most` places and return it; None if all are taken."""
         return next((place for place in range(most) if _PLACES + place not in self._held and self._lock(_PLACES + place)), None)
 
     def give_place(self, place: int) -> None:
-        """Others may compile."""
+        """Release a place."""
         self._unlock(_PLACES + place)
 
     def wait(self, compiling: bool) -> None:
-        """Some time has passed. Who compiles says so by the file's time; who waits, and sees nobody, claims nothing any more.
+        """Update the state after some time has passed.
 
-        However long this process was stopped counts as a moment: the others were perhaps stopped with it.
+        A compiling process signals life by the file's modification time. A waiting process that sees no such sign stops using
+        claims. However long this process was stopped counts as a moment, since the others may have been stopped too.
         """
         if self._file is None:
             return
@@ -78,7 +80,7 @@ class Claims:
             self.close()
 
     def close(self) -> None:
-        """Gives all; from now on everything may be taken."""
+        """Release all claims; from now on, every `take` succeeds."""
         file, self._file = self._file, None
         self._held.clear()
         if file is not None:
@@ -108,5 +110,5 @@ class Claims:
 
 
 def _byte(key: str) -> int:
-    """Return the byte of a key: a number of 60 bits, from its end, which no other key shares."""
+    """Return the byte of a key: a 60-bit number from its end, unique in practice."""
     return int(key[-15:], 16)

@@ -1,4 +1,4 @@
-"""The packing kernels from Python: arrays in, offsets out. The kernels are compiled or loaded when first called."""
+"""A Python interface to the packing kernels: arrays in, offsets out. Kernels are compiled or loaded on first use."""
 
 import ctypes
 from collections.abc import Callable
@@ -16,42 +16,43 @@ from ort_lite.native.spec import Spec
 
 
 def spec(kernel: Callable[..., int]) -> Spec:
-    """The spec under which a function of `packing` is compiled: int64 arguments, int64 result."""
+    """Return the spec for compiling a function of `packing`: int64 arguments, int64 result."""
     return Spec.plain(kernel, f"i64({','.join(['i64'] * kernel.__code__.co_argcount)})")
 
 
 @cache
-def compiled(kernel: Callable[..., int], compile: str = WAIT) -> Callable[..., int]:
-    """`compile`: see `ort_lite.native.missing`."""
+def compile_kernel(kernel: Callable[..., int], compile: str = WAIT) -> Callable[..., int]:
+    """Compile or load a kernel and return it as a Python callable. `ort_lite.native.missing` explains `compile`."""
     (address,) = load([spec(kernel)], compile=compile)
     return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * kernel.__code__.co_argcount)(address)
 
 
 class Hints:
-    """Knowledge from packing some sizes, for other sizes of the same lifetimes. Each attribute is replaced, never changed:
-    many threads may read it.
+    """Results of packing that help with other sizes of the same lifetimes.
+
+    Threads read them concurrently, so an attribute is replaced and never modified.
     """
 
     __slots__ = ("near", "orders", "used")
 
     def __init__(self) -> None:
         self.near: Words | None = None
-        """The table of `Blocks.near`, once it was asked for."""
+        """The table of `Blocks.near`, once computed."""
         self.orders: tuple[Words, ...] = ()
-        """Orders of first fit that were good before."""
+        """Orders for first fit that were good for earlier sizes."""
         self.used = False
-        """Whether sizes were packed before."""
+        """True once any sizes were packed."""
 
 
 class Blocks:
-    """Sizes, half-open lifetimes [start, end) and alignments of n blocks, as the kernels want them.
+    """Sizes, half-open lifetimes [start, end) and alignments of n blocks, as the kernels need them.
 
-    Times may be any integers: only their order counts, so they become the positions of the distinct starts; `lifetimes` has
-    them as they came. Raises ValueError where the lengths differ or a lifetime is empty.
+    Times may be any integers. Only their order matters, so each becomes an index into the distinct start times; `lifetimes` has the
+    originals. Raises ValueError if the lengths differ or a lifetime is empty.
     """
 
     def __init__(self, size: Any, start: Any, end: Any, align: Any = None, compile: str = WAIT) -> None:
-        """`compile`: whether kernels that are missing may be compiled, see `ort_lite.native.missing`."""
+        """`compile` says if missing kernels may be compiled, see `ort_lite.native.missing`."""
         self.n, self._compile = len(size), compile
         self.size = np.ascontiguousarray(size, np.int64)
         born, gone = np.asarray(start, np.int64), np.asarray(end, np.int64)
@@ -66,45 +67,48 @@ class Blocks:
         self.align = None if align is None else np.array(align, np.int64)
         for kept in (self.start, self.end, self.align):
             if kept is not None:
-                kept.flags.writeable = False  # blocks of other sizes have them too
+                kept.flags.writeable = False  # shared with blocks of other sizes
         self.lifetimes = born, gone
         self.hints = Hints()
 
     def of(self, size: Words) -> "Blocks":
-        """Blocks of other sizes with the same lifetimes, alignments and hints. O(1)."""
+        """Return blocks of other sizes with the same lifetimes, alignments and hints. O(1)."""
         made = Blocks.__new__(Blocks)
         made.__dict__.update(self.__dict__)
         made.size = size
         return made
 
     def by_start(self) -> Words:
-        """The order of starts; of those that start together by number. O(n log n)."""
+        """Return the block numbers sorted by start, then by number. O(n log n)."""
         return np.argsort(self.start, kind="stable").astype(np.int64, copy=False)
 
     def by_size(self) -> Words:
-        """The order of sizes, largest first; equal ones by number. O(n log n)."""
+        """Return the block numbers sorted by size, largest first, then by number. O(n log n)."""
         return np.argsort(-self.size, kind="stable").astype(np.int64, copy=False)
 
     def near(self) -> Words | None:
-        """The table of neighbours that `first_fit` takes. It depends on the lifetimes alone. O(n), once.
+        """Return the table of neighbours for `first_fit`, which depends only on the lifetimes. O(n), once.
 
-        None for very many blocks, which `first_fit` places without one.
+        None for very many blocks, which `first_fit` places without a table.
         """
         if self.n < wide.WIDE and self.hints.near is None:
             self.hints.near = table(self.start, self.end)
         return self.hints.near
 
     def place(self, order: Any, capacity: int = packing.LIMIT) -> Words:
-        """The offsets of a first fit in an order of all blocks, -1 where one does not fit. Raises ValueError for no such order."""
+        """Return the offsets of a first fit in `order`, -1 for a block that does not fit.
+
+        Raises ValueError if `order` does not have every block exactly once.
+        """
         wanted = np.ascontiguousarray(order, np.int64)
         if wanted.shape != (self.n,) or (np.sort(wanted) != np.arange(self.n)).any():
             raise ValueError(f"expected an order of {self.n} blocks: every number from 0 to {self.n - 1} once")
         return self.first_fit(wanted, self.near(), capacity)[0]
 
     def first_fit(self, order: Words, near: Words | None = None, capacity: int = packing.LIMIT) -> tuple[Words, int]:
-        """(offset of each block, or -1 where it does not fit `capacity`; peak, or minus the number of such blocks).
+        """Return (offsets, peak): an offset per block, -1 if it does not fit `capacity`.
 
-        Nobody looks whether `order` has every block once: see `place`.
+        If blocks do not fit, the second item is minus their number. `order` is not checked; `place` does that.
         """
         if self.n >= wide.WIDE:
             return self._first_fit_wide(order, capacity)
@@ -116,38 +120,38 @@ class Blocks:
         return offset, peak
 
     def _first_fit_wide(self, order: Words, capacity: int) -> tuple[Words, int]:
-        room, total = self._listed
+        room, total = self._ranges
         offset, scratch = _words(self.n), _words(wide.first_fit_wide_words(total))
         problem = (order, self.n, self.size, self.start, self.end, self.align)
         return offset, self._call(wide.first_fit_wide, *problem, self.times, room, total, capacity, offset, scratch)
 
     @cached_property
-    def _listed(self) -> tuple[Words, int]:
+    def _ranges(self) -> tuple[Words, int]:
         room = _words(wide.RANGES)
-        return room, self._call(wide.count_listed, self.n, self.start, self.end, self.times, room)
+        return room, self._call(wide.count_per_range, self.n, self.start, self.end, self.times, room)
 
     def improve(self, order: Words, offset: Words, peak: int, near: Words | None, goal: int, steps: int, state: Words) -> int:
-        """Local search from a first fit without misfits: `search.improve`. Writes to order, offset and state.
+        """Run the local search of `order_search.improve` from a complete first fit. Overwrites order, offset and state.
 
-        Where its kernel is missing and may not be compiled, the first fit stays.
+        If its kernel is missing and may not be compiled, the first fit stays.
         """
-        from ort_lite.memory.planning import search
+        from ort_lite.memory.planning import order_search
 
         fit = packing.first_fit_words(self.n)
-        scratch = _words(search.search_words(self.n, fit))
+        scratch = _words(order_search.search_words(self.n, fit))
         problem = (order, self.n, self.size, self.start, self.end, self.align, near)
         try:
-            return self._call(search.improve, *problem, peak, goal, steps, state, offset, scratch)
+            return self._call(order_search.improve, *problem, peak, goal, steps, state, offset, scratch)
         except KernelMissing:
             return peak
 
     def lower_bound(self) -> int:
-        """The most bytes that are alive at once. O(n)."""
+        """Return the most bytes in use at once. O(n)."""
         return most_alive(self.size, self.start, self.end, self.times)
 
     def _call(self, kernel: Callable[..., int], *arguments: Words | int | None) -> int:
-        """Calls a kernel; arrays go as their addresses, None as null. They live until it returns: `arguments` holds them."""
-        entry = compiled(kernel, self._compile)
+        """Call a kernel with arrays as addresses and None as null. `arguments` keeps the arrays alive until it returns."""
+        entry = compile_kernel(kernel, self._compile)
         return entry(*(a if isinstance(a, int) else 0 if a is None else a.ctypes.data for a in arguments))
 
 

@@ -1,4 +1,4 @@
-"""Conversion of arguments that are tensors: arrays, NDArrays, OrtValues, numbers."""
+"""Conversion of tensor arguments (arrays, NDArrays, OrtValues, numbers) to arrays."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from ort_lite.errors import InvalidArgument
 
 
 def array_of(value: Any) -> Array:
-    """The value as an array, without a copy where it is one or lies over one. Raises InvalidArgument where it is none."""
+    """Return the value as an array, without a copy if it is one or wraps one. Raises InvalidArgument if impossible."""
     array: Array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
     element_type_of(array)
     return array
 
 
 def element_type_of(array: Array) -> DType:
-    """Raises InvalidArgument for one that ONNX lacks."""
+    """Return the element type of an array. Raises InvalidArgument if ONNX lacks it."""
     try:
         return from_numpy(array.dtype)
     except KeyError:

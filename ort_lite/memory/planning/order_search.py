@@ -1,25 +1,28 @@
-"""Local search over the order in which first fit places blocks: whoever is at the peak, or beside it, goes elsewhere."""
+"""Local search over the orders of first fit: it moves blocks at the peak, and blocks in use at the same time, elsewhere."""
 
 from ort_lite.memory.planning.packing import first_fit
 from ort_lite.native.lang import pointer_i64
 from ort_lite.native.marks import Ptr
 
 TRIES = 24
-"""How often a neighbour in time is guessed before the block at the peak itself is moved."""
+"""The number of random guesses at a neighbour in time before the block at the peak itself is moved."""
 
 
 def next_random(seed: int) -> int:
-    """The next state of a linear congruential generator modulo 2^64 (Knuth's multiplier); its high bits are the good ones."""
+    """Return the next state of a linear congruential generator modulo 2^64, with Knuth's multiplier.
+
+    Its high bits are the more random ones.
+    """
     return seed * 6364136223846793005 + 1442695040888963407
 
 
 def draw(seed: int, bound: int) -> int:
-    """A number from 0 to `bound` - 1 out of a state; `bound` is below 2^31."""
+    """Return a number from 0 to `bound` - 1 derived from a state; `bound` is less than 2^31."""
     return (((seed >> 33) & ((1 << 30) - 1)) * bound) >> 30
 
 
 def search_words(n: int, fit: int) -> int:
-    """int64 words of scratch that `improve` needs for n blocks, `fit` being what `first_fit` needs."""
+    """Return how many int64 words of scratch `improve` needs for n blocks, if `first_fit` needs `fit`."""
     return 2 * n + fit
 
 
@@ -38,11 +41,11 @@ def improve(
     offset: int,
     scratch: int,
 ) -> int:
-    """Tries `steps` other orders, each one block away from the last one taken; returns the peak, at most `peak`.
+    """Try `steps` other orders, each one move away from the last accepted, and return the peak, which never rises.
 
-    `order`, `offset` and `peak` are those of a first fit before, and are overwritten whenever another order is as good or
-    better. Stops when the peak is `goal`. state[0] is the random state, which goes on from call to call: equal calls give
-    equal results. `steps` times the cost of `first_fit`, which ends at the first block above the peak.
+    `order`, `offset` and `peak` are those of an earlier first fit; an order that is as good or better overwrites them. Stops when
+    the peak reaches `goal`. state[0] is the random state, which continues across calls, so equal calls give equal results. Costs
+    `steps` times `first_fit`, each of which ends at the first block above the peak.
     """
     orders, offsets, sizes, seeds = pointer_i64(order), pointer_i64(offset), pointer_i64(size), pointer_i64(state)
     trial, placed = pointer_i64(scratch), pointer_i64(scratch + 8 * n)
@@ -67,7 +70,7 @@ def improve(
         earlier = position > 0 and draw(seed, 100) < 80
         seed = next_random(seed)
         target = draw(seed, position if earlier else n)
-        rotated(orders, trial, n, position, target)
+        rotate(orders, trial, n, position, target)
         found = first_fit(scratch, n, size, start, end, align, near, peak, 0, scratch + 8 * n, scratch + 16 * n)
         if found >= 0:
             peak = found
@@ -78,7 +81,7 @@ def improve(
 
 
 def at_the_peak(n: int, sizes: Ptr, offsets: Ptr, peak: int, seed: int) -> int:
-    """One of the blocks that end at the peak."""
+    """Return a random block among those that end at the peak."""
     count = 0
     for t in range(n):
         if offsets[t] + sizes[t] == peak:
@@ -99,8 +102,8 @@ def live_together(t: int, u: int, start: int, end: int) -> bool:
     return together
 
 
-def rotated(source: Ptr, target: Ptr, n: int, position: int, to: int) -> None:
-    """Copies n entries, the one at `position` moved so that it is at `to`."""
+def rotate(source: Ptr, target: Ptr, n: int, position: int, to: int) -> None:
+    """Copy n entries, moving the one at `position` to `to`."""
     moved = source[position]
     low, high = min(position, to), max(position, to)
     for k in range(n):
