@@ -28,6 +28,7 @@ class Case(Record, eq=False):
 
     @property
     def operators(self) -> tuple[str, ...]:
+        """Return the operator types of the model's nodes, each once, in order."""
         return tuple(dict.fromkeys(node.op_type for node in self.model.graph.node))
 
 

@@ -43,6 +43,7 @@ def snapshot(thing: Any, without: Collection[Any] = ()) -> dict[str, Seen]:
 
 
 def changes(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> list[str]:
+    """Return the sorted paths whose values differ between two snapshots, or that only one of them has."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 

@@ -71,10 +71,12 @@ class GeneratedCase(Record, eq=False):
 
     @property
     def nodes(self) -> Sequence[Any]:
+        """Return the NodeProtos of the model's main graph, in order."""
         return list(self.model.graph.node)
 
     @property
     def operators(self) -> tuple[str, ...]:
+        """Return the operator types of the nodes, each once, in order."""
         return tuple(dict.fromkeys(node.op_type for node in self.nodes))
 
     @property

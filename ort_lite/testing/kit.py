@@ -174,6 +174,7 @@ class Kit:
 
     @cached_property
     def models(self) -> GeneratedModels:
+        """Return the generated models, which several kits may share."""
         return GeneratedModels() if self._models is None else self._models
 
     @property
@@ -288,6 +289,7 @@ def quiet() -> Iterator[None]:
 
 
 def options() -> SessionOptions:
+    """Return the options of all sessions: one thread, deterministic compute, and only fatal messages logged."""
     made = SessionOptions()
     made.log_severity_level = 4
     made.intra_op_num_threads = 1
@@ -336,4 +338,5 @@ def _first_difference(a: Any, b: Any) -> str:
 
 
 def copied(feed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a feed with a copy of each array."""
     return {name: np.array(array) for name, array in feed.items()}

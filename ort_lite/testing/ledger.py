@@ -30,10 +30,12 @@ class Ledger:
 
     @classmethod
     def of(cls, memory: Allocator) -> "Ledger":
+        """Return the log of an allocator that already has one, or start one."""
         known = getattr(memory.allocate, "__self__", None)
         return known if isinstance(known, cls) else cls(memory)
 
     def allocate(self, nbytes: int) -> Any:
+        """Allocate `nbytes` bytes and log them. An address that is not aligned is a problem."""
         handle = self._allocate(nbytes)
         key = _key(handle)
         self.given[key] = nbytes
@@ -45,6 +47,7 @@ class Ledger:
         return handle
 
     def free(self, handle: Any) -> None:
+        """Free an allocation. Freeing it twice is a problem."""
         key = _key(handle)
         if key in self.returned:
             self.problems.append("something was freed twice")

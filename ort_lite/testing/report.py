@@ -36,6 +36,7 @@ class Report(Record):
 
     @property
     def passed(self) -> bool:
+        """Return True if no check has findings."""
         return not any(self.findings.values())
 
     @property
@@ -44,12 +45,14 @@ class Report(Record):
         return sum(not found for found in self.findings.values()) / max(len(self.findings), 1)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain dictionaries, lists, strings and numbers."""
         found = {name: [_plain(finding) for finding in several] for name, several in self.findings.items()}
         speed = {one.subject: {"seconds": one.seconds, "cpu": one.cpu} for one in self.speed}
         counts = {"claimed": self.claimed, "generated": self.generated}
         return {"provider": self.provider, **counts, "score": self.score, "checks": found, "speed": speed}
 
     def to_json(self, indent: int | None = 2) -> str:
+        """Return the report as JSON."""
         return json.dumps(self.as_dict(), indent=indent)
 
     def __str__(self) -> str:

@@ -35,6 +35,7 @@ def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: Executio
 
 
 def told(error: Exception) -> str:
+    """Format an exception with its type and the innermost line that belongs to the provider."""
     return f"{type(error).__name__}: {error}{_place(error)}"
 
 

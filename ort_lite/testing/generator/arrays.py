@@ -25,10 +25,12 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def is_float(dtype: str) -> bool:
+    """Return True for floating-point element types, the 8-bit and 4-bit ones included."""
     return "float" in dtype
 
 
 def is_integer(dtype: str) -> bool:
+    """Return True for signed and unsigned integer element types, but not for bool."""
     return dtype.lstrip("u").startswith("int")
 
 

@@ -25,12 +25,15 @@ class Chain:
 
     @property
     def opset(self) -> int:
+        """Return the version of the default domain's operators."""
         return self.draft.opsets[""]
 
     def chance(self, probability: float) -> bool:
+        """Return True with the given probability."""
         return self.rng.random() < probability
 
     def known(self, name: str) -> Known:
+        """Return a value of the draft by name. Raises KeyError if there is none."""
         return self.draft.known(name)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -47,6 +50,7 @@ class Chain:
         return self.nodes(op_type, *inputs, **attributes)[0]
 
     def nodes(self, op_type: str, *inputs: str, domain: str = "", outputs: int = 1, **attributes: Any) -> list[str]:
+        """Append a node and return the names of its outputs. Raises Rejected if the node is not valid."""
         return [known.name for known in self.draft.append(op_type, inputs, attributes, outputs, domain)]
 
     def either_way(self, op_type: str, a: str, b: str) -> str:
@@ -83,6 +87,7 @@ class Chain:
         return self.array(cast(np.array(value), kind))
 
     def ints(self, *values: int) -> str:
+        """Return a new one-dimensional int64 operand with these elements."""
         return self.array(np.array(values, np.int64))
 
     def channel_shape(self, name: str) -> tuple[int, ...]:

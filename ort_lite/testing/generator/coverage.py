@@ -26,6 +26,7 @@ class Coverage:
         return rng.choice([target for target in among if self._weight(target) == least])
 
     def add(self, target: Target, attributes: Mapping[str, Any]) -> None:
+        """Count one model of the target, and the class of each attribute's value."""
         self.models[target] += 1
         for name, value in attributes.items():
             self.attributes[target.operator, target.since, name, attribute_class(value)] += 1

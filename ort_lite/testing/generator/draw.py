@@ -49,16 +49,20 @@ class Draw:
     # --- the operator's version
     @property
     def version(self) -> int:
+        """Return the opset version that introduced this form of the operator."""
         return self.target.since
 
     @property
     def op_type(self) -> str:
+        """Return the operator type of the node."""
         return self.target.op_type
 
     def has_attribute(self, name: str) -> bool:
+        """Return True if this version of the operator has the attribute."""
         return name in self.schema.attributes
 
     def has_input(self, index: int) -> bool:
+        """Return True if this version of the operator has an input at `index`. A variadic input covers all later ones."""
         formal = self.schema.inputs.formal
         return index < len(formal) or (bool(formal) and formal[-1].option == "variadic")
 
@@ -68,6 +72,7 @@ class Draw:
         return self.types.get(operand.type, operand.type)
 
     def output_kind(self, index: int) -> str:
+        """Return the type of output `index`, such as "float32" or "seq(int64)"."""
         operand = self.schema.outputs.at(index)
         return self.types.get(operand.type, operand.type)
 
@@ -77,9 +82,11 @@ class Draw:
         return self.rng.randint(least, most)
 
     def chance(self, probability: float) -> bool:
+        """Return True with the given probability."""
         return self.rng.random() < probability
 
     def choice(self, options: Sequence[T]) -> T:
+        """Return one of the options, all equally likely."""
         return self.rng.choice(options)
 
     def maybe(self, value: T, probability: float = 0.5) -> T | None:
@@ -167,6 +174,7 @@ class Draw:
         return self.array(np.array(values, dtype), self.chance(0.8) if constant is None else constant)
 
     def scalar(self, value: Any, dtype: str, constant: bool | None = None) -> str:
+        """Return the name of a new operand with this value, cast to `dtype`."""
         return self.array(cast(np.asarray(value), dtype), constant)
 
     def value(self, index: int, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:

@@ -25,6 +25,7 @@ def model_proto(draft: Draft, rng: Random, style: str | None = None) -> Any:
 
 
 def graph_proto(draft: Draft, rng: Random, style: str | None = None) -> Any:
+    """Return the draft as a GraphProto. A draft with an outer one becomes a body, whose inputs have fixed sizes."""
     from onnx import ValueInfoProto, helper, numpy_helper
 
     body = draft.outer is not None

@@ -26,6 +26,7 @@ class Target(Record):
 
     @property
     def operator(self) -> str:
+        """Return the operator with its domain unless that is the default one, such as "com.microsoft.Gelu"."""
         return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
 
     def __str__(self) -> str:

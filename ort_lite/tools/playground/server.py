@@ -102,6 +102,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def setup(self) -> None:
+        """Prepare the connection, with a reader that limits how long a request may take to arrive."""
         super().setup()
         self.rfile.close()
         self._arrival = Arrival(self.connection)

@@ -22,6 +22,8 @@ class Value(TypedDict):
 
 
 class Node(TypedDict):
+    """A node in one form. Its name is not unique across stages, but its key is."""
+
     name: str
     operator: str  # "Conv", "com.microsoft.Gelu"
     graph: str  # the path of the graph that it is in; "" is the main one
@@ -65,6 +67,8 @@ class Change(TypedDict):
 
 
 class Reason(TypedDict):
+    """The reason why a provider does not run a node."""
+
     provider: str
     verdict: str  # "taken", "declined", "lost"
     code: str
@@ -72,6 +76,8 @@ class Reason(TypedDict):
 
 
 class Placement(TypedDict):
+    """The provider and partition of a node, and why other providers do not run it."""
+
     provider: str
     partition: str
     reasons: list[Reason]  # one for each provider that does not have it
@@ -80,6 +86,8 @@ class Placement(TypedDict):
 
 
 class Copy(TypedDict):
+    """A copy of a value between devices."""
+
     value: str
     bytes: int | str | None
     route: list[str]  # devices
@@ -96,6 +104,8 @@ class Fused(TypedDict):
 
 
 class Partition(TypedDict):
+    """The nodes that a provider compiles as one unit."""
+
     name: str
     provider: str
     device: str
@@ -134,6 +144,8 @@ class Arena(TypedDict):
 
 
 class Track(TypedDict):
+    """A row of the timeline, such as a thread or a device."""
+
     id: int
     name: str
 
@@ -153,12 +165,16 @@ class Event(TypedDict):
 
 
 class Flow(TypedDict):
+    """An arrow between two points of the timeline."""
+
     name: str
     source: tuple[int, float]  # track, microseconds
     target: tuple[int, float]
 
 
 class Timeline(TypedDict):
+    """The events of one profiled run."""
+
     tracks: list[Track]
     events: list[Event]
     flows: list[Flow]
@@ -176,17 +192,23 @@ class Cost(TypedDict):
 
 
 class Operator(TypedDict):
+    """The documentation of an operator."""
+
     since: int
     doc: str
     url: str  # of its page in ONNX's documentation; "" where it has none
 
 
 class Provider(TypedDict):
+    """A provider of the session and its device."""
+
     name: str
     device: str
 
 
 class Document(TypedDict):
+    """The data of one page."""
+
     format: str
     title: str
     facts: list[tuple[str, str]]  # (label, text): producer, opsets, weights, CPU, versions

@@ -17,6 +17,7 @@ Source = tuple[str, int]
 
 
 def model_explorer_json(document: Document) -> str:
+    """Return a document as JSON in Model Explorer's format."""
     graphs = [_graph(document, body) for body in document["graphs"] if body["node"] is None or body["node"] in _last(document)]
     return json.dumps({"label": document["title"], "graphs": graphs}, indent=1, allow_nan=False)
 

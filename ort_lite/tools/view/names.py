@@ -52,6 +52,7 @@ class Names:
                 self.values.setdefault(value, prefix + value.name)
 
     def keys(self, values: Iterable[Value]) -> list[str]:
+        """Return the keys of values. Raises KeyError for a value that is not of these graphs."""
         return [self.values[value] for value in values]
 
     def node(self, node: Node) -> page.Node:
@@ -92,11 +93,13 @@ def _text(attribute: Attr) -> str:
 
 
 def size_of(value: Value) -> int | str | None:
+    """Return the size of a value in bytes, as a number, an expression in free dimensions, or None if unknown."""
     size = nbytes(value)
     return size if size is None or isinstance(size, int) else str(size)
 
 
 def value_of(value: Value) -> page.Value:
+    """Return the record of a value."""
     shape = None if value.shape is None else [dim if isinstance(dim, int) else str(dim) for dim in value.shape]
     made: page.Value = {
         "type": "unknown" if value.type is None else str(value.type),
@@ -123,4 +126,5 @@ def in_short(constant: Any) -> str:
 
 
 def first_paragraph(text: str) -> str:
+    """Return the first paragraph of a text on one line."""
     return " ".join(text.strip().partition("\n\n")[0].split())

@@ -29,6 +29,7 @@ class Forms:
         self._records: dict[str, list[page.Node]] = {}
 
     def of(self, node: Node, names: Names) -> Form:
+        """Return the form of a node, and store its record if no node of that name had the same one before."""
         self.operators.setdefault(node.operator, node)
         record = names.node(node)
         known = self._records.setdefault(record["name"], [])
@@ -47,6 +48,7 @@ class Forms:
         return keys
 
     def nodes(self, keys: Mapping[Form, str]) -> dict[str, page.Node]:
+        """Return all records by key."""
         return {keys[name, k]: record for name, records in self._records.items() for k, record in enumerate(records)}
 
 
@@ -78,10 +80,12 @@ class Film(Subscriber):
         self.pictures = [Picture("", self._seen())]
 
     def on_begin(self, name: str) -> None:
+        """Take a picture if the last transform changed something and another one begins."""
         if self._turn not in ("", self._turn_of(name)):
             self._take()
 
     def on_end(self, event: Event) -> None:
+        """Note that a transform changed the graph, or that inference gave values their types."""
         if event.args.get("fired"):
             self._turn = self._turn_of(event.name)
             self._fired += 1

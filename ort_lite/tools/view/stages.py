@@ -141,6 +141,7 @@ class Step(Record):
         return [self.change(", ".join(one.rules), one.removed, one.added) for one in every]
 
     def change(self, rule: str, removed: Iterable[str], added: Iterable[str]) -> page.Change:
+        """Return one change, with keys for those of its nodes that were there before or are there afterwards."""
         return {"rule": rule, "removed": self._keys(self.before, removed), "added": self._keys(self.after, added)}
 
     def _keys(self, moment: Moment, names: Iterable[str]) -> list[str]:
@@ -148,10 +149,12 @@ class Step(Record):
 
     @property
     def removed(self) -> list[str]:
+        """Return the keys of the nodes that are gone or have another form."""
         return [self.keys[form] for name, form in self.before.items() if self.after.get(name) != form]
 
     @property
     def added(self) -> list[str]:
+        """Return the keys of the nodes that are new or have another form."""
         return [self.keys[form] for name, form in self.after.items() if self.before.get(name) != form]
 
 

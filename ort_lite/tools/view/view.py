@@ -73,6 +73,7 @@ class View(Record):
         return file
 
     def to_json(self, indent: int | None = None) -> str:
+        """Return the document as JSON."""
         return json.dumps(self.document, indent=indent, allow_nan=False)
 
     def _repr_html_(self) -> str:

@@ -12,6 +12,7 @@ def clipped(chain: Chain, x: str) -> str:
 
 
 def sixth(chain: Chain, x: str) -> None:
+    """Divide a value by 6, or multiply it by 1/6."""
     if chain.chance(0.5):
         chain.node("Div", x, chain.scalar(6))
     else:
@@ -20,11 +21,13 @@ def sixth(chain: Chain, x: str) -> None:
 
 @chain_for("compose_hard_sigmoid")
 def hard_sigmoid(chain: Chain) -> None:
+    """Append HardSigmoid, written out as a clip and a division by 6."""
     sixth(chain, clipped(chain, chain.value(1)))
 
 
 @chain_for("compose_hard_swish")
 def hard_swish(chain: Chain) -> None:
+    """Append HardSwish, written out as a clip, a multiplication and a division by 6."""
     x = chain.value(1)
     sixth(chain, chain.either_way("Mul", x, clipped(chain, x)))
 

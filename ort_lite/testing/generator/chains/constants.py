@@ -11,6 +11,7 @@ from ort_lite.transform.rewriter import FOLD_LIMIT
 
 @chain_for("constants_to_initializers")
 def constant_node(chain: Chain) -> None:
+    """Add a Constant node to a value."""
     x = chain.value(1)
     shape = chain.draw.broadcastable(chain.shape(x), wider=False)
     value = numbers(chain.rng, shape, "float32")
@@ -28,6 +29,7 @@ def constant_nodes(chain: Chain) -> None:
 
 @chain_for("merge_duplicate_initializers")
 def same_constants(chain: Chain) -> None:
+    """Use two initializers with the same contents."""
     x = chain.value(1)
     array = numbers(chain.rng, chain.draw.broadcastable(chain.shape(x), wider=False), "float32")
     first, second = (chain.draft.constant(one).name for one in (array, array.copy()))
@@ -36,6 +38,7 @@ def same_constants(chain: Chain) -> None:
 
 @chain_for("merge_common_subexpressions")
 def same_nodes(chain: Chain) -> None:
+    """Apply the same operator to the same value twice."""
     x = chain.value(1)
     op_type = chain.rng.choice(("Relu", "Sigmoid", "Neg", "Tanh", "Exp"))
     first, second = (chain.node(op_type, x) for _ in range(2))
@@ -44,6 +47,7 @@ def same_nodes(chain: Chain) -> None:
 
 @chain_for("fold_shapes")
 def shape_of_value(chain: Chain) -> None:
+    """Add the size of a value's shape to the value."""
     x = chain.value(1, least=1)
     chain.node("Add", x, chain.node("Cast", chain.node("Size", chain.node("Shape", x)), to=1))
 

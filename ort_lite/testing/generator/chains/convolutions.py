@@ -32,11 +32,13 @@ def batch_norm(chain: Chain, x: str) -> str:
 
 
 def convolution(chain: Chain) -> str:
+    """Append a Conv or ConvTranspose and return the name of its output."""
     return chain.by_recipe("Conv" if chain.chance(0.7) else "ConvTranspose")
 
 
 @chain_for("fuse_conv_batch_norm")
 def conv_batch_norm(chain: Chain) -> None:
+    """Append a convolution, BatchNormalization and sometimes an activation."""
     y = batch_norm(chain, convolution(chain))
     if chain.chance(0.5):
         activation(chain, y, CONV_ACTIVATIONS)
@@ -56,6 +58,7 @@ def gemm_batch_norm(chain: Chain) -> None:
 
 @chain_for("fuse_conv_scale")
 def conv_scale(chain: Chain) -> None:
+    """Multiply or divide a convolution's output by one constant per channel."""
     y = convolution(chain)
     if chain.chance(0.3):
         chain.node("Div", y, chain.array(positive(chain.rng, chain.channel_shape(y), "float32")))
@@ -65,6 +68,7 @@ def conv_scale(chain: Chain) -> None:
 
 @chain_for("fuse_conv_bias")
 def conv_bias(chain: Chain) -> None:
+    """Add one constant per channel to a convolution's output, or subtract it."""
     y = convolution(chain)
     if chain.chance(0.3):
         chain.node("Sub", y, chain.constant(chain.channel_shape(y)))
@@ -91,11 +95,13 @@ def conv_sum(chain: Chain) -> None:
 
 @chain_for("fuse_conv_activation")
 def conv_activation(chain: Chain) -> None:
+    """Append a Conv and an activation."""
     activation(chain, chain.by_recipe("Conv"), CONV_ACTIVATIONS)
 
 
 @chain_for("fuse_matmul_bias")
 def matmul_bias(chain: Chain) -> None:
+    """Append a MatMul, an addition that broadcasts, and sometimes an activation."""
     a = chain.value(2, 2)
     product = chain.node("MatMul", a, chain.fresh((chain.shape(a)[1], chain.draw.integer(1, 6))))
     y = chain.either_way("Add", product, chain.broadcast(product))

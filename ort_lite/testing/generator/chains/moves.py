@@ -10,6 +10,7 @@ BINARY = ("Add", "Sub", "Mul", "Div", "Less", "Greater", "Equal")
 
 
 def permutation(chain: Chain, x: str) -> list[int]:
+    """Return a random permutation of a value's axes."""
     rank = len(chain.shape(x))
     return chain.rng.sample(range(rank), rank)
 
@@ -42,6 +43,7 @@ def comparable(chain: Chain) -> str:
 
 @chain_for("sink_two_transposes")
 def two_transposes(chain: Chain) -> None:
+    """Combine two values that are transposed the same way."""
     a = chain.value(2)
     b = chain.fresh(chain.shape(a))
     perm = permutation(chain, a)
@@ -51,6 +53,7 @@ def two_transposes(chain: Chain) -> None:
 
 @chain_for("sink_transpose_below_constant")
 def transpose_constant(chain: Chain) -> None:
+    """Combine a transposed value with a constant that broadcasts to it."""
     x = chain.value(2)
     y = chain.node("Transpose", x, perm=permutation(chain, x))
     other = chain.constant(chain.draw.broadcastable(chain.shape(y), wider=False))
@@ -114,6 +117,7 @@ def no_op(chain: Chain) -> None:
 
 @chain_for("remove_same_shape")
 def same_shape(chain: Chain) -> None:
+    """Append a node that returns its input, for example a Reshape to the shape it already has."""
     x = chain.node("Relu", chain.value(1, least=1))
     shape = chain.shape(x)
     kind = chain.rng.choice(("Reshape", "Expand", "Concat", "Sum", "Mean", "Max", "Tile", "Flatten"))
@@ -146,6 +150,7 @@ def neutral(chain: Chain) -> None:
 
 @chain_for("replace_sum_of_two")
 def sum_of_two(chain: Chain) -> None:
+    """Append a Sum of two operands, of which one may broadcast."""
     if chain.opset < 8:
         chain.skip("Sum does not broadcast before opset 8")
     x = chain.value(1)

@@ -25,19 +25,23 @@ class Scale:
         self.zero = self._zero()
 
     def dequantized(self, x: str, **attributes: Any) -> str:
+        """Append a DequantizeLinear and return the name of its output."""
         return self.chain.node("DequantizeLinear", x, self.scale, self.zero, **attributes)
 
     def quantized(self, x: str) -> str:
+        """Append a QuantizeLinear and return the name of its output."""
         return self.chain.node("QuantizeLinear", x, self.scale, self.zero)
 
 
 def scale(chain: Chain, kind: str | None = None) -> Scale:
+    """Return a scale and zero point for `kind`, by default uint8 or int8. Skips the chain before opset 10."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
     return Scale(chain, kind or chain.rng.choice(("uint8", "int8")))
 
 
 def bytes_of(chain: Chain, shape: tuple[int, ...], kind: str) -> str:
+    """Return a new non-constant operand of an 8-bit type."""
     return chain.draw.tensor_of(kind, shape, numbers, constant=False)
 
 
@@ -53,6 +57,7 @@ def there_and_back(chain: Chain) -> None:
 
 @chain_for("move_integers")
 def moved(chain: Chain) -> None:
+    """Dequantize a tensor, move its elements and quantize them with the same scale."""
     own = scale(chain)
     x = own.dequantized(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
     own.quantized(_move(chain, x))
@@ -69,6 +74,7 @@ def _move(chain: Chain, x: str) -> str:
 
 @chain_for("join_integers")
 def joined(chain: Chain) -> None:
+    """Dequantize two or three tensors, concatenate them and quantize the result with the same scale."""
     own = scale(chain)
     shape = chain.draw.shape(1, 3, least=1)
     parts = [own.dequantized(bytes_of(chain, shape, own.kind)) for _ in range(chain.draw.integer(2, 3))]

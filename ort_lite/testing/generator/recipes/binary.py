@@ -14,6 +14,7 @@ BITS = ("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 
 @recipe("Add", "Sub", "Mul", "StringConcat", *COMPARISONS, *BITS)
 def binary(draw: Draw) -> Call:
+    """Draw an operand and another one of a shape that broadcasts with it, in either order."""
     first = draw.value(0, high=4)
     if draw.has_attribute("broadcast"):
         return _one_way(draw, first)
@@ -101,6 +102,7 @@ def prelu(draw: Draw) -> Call:
 
 @recipe("Where")
 def where(draw: Draw) -> Call:
+    """Draw a condition and two operands whose shapes broadcast."""
     first = draw.value(1, high=4)
     condition = draw.broadcastable(first.sizes)
     shape = np.broadcast_shapes(first.sizes, condition)

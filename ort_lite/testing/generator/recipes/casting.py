@@ -14,12 +14,14 @@ from ort_lite.testing.generator.recipe import Call, call, recipe
 
 @recipe("Cast")
 def cast(draw: Draw) -> Call:
+    """Draw an operand whose elements the target type can hold."""
     target = draw.output_kind(0)
     return call([_castable(draw, target)], to=to_onnx(target), saturate=_saturate(draw), round_mode=_round_mode(draw))
 
 
 @recipe("CastLike")
 def cast_like(draw: Draw) -> Call:
+    """Draw an operand, and another one that supplies the target type."""
     source = _castable(draw, draw.kind(1))
     like = draw.value(1, open_shape=True)
     return call([source, like.name], saturate=_saturate(draw), round_mode=_round_mode(draw))
@@ -81,6 +83,7 @@ def numerals(target: str, special: bool) -> Contents:
 
 @recipe("BitCast")
 def bit_cast(draw: Draw) -> Call:
+    """Draw an operand of a type with as many bits as the target. Only 0 and 1 become bool."""
     target = draw.output_kind(0)
     if target == "bool" and draw.kind(0) != "bool":  # of another byte than 0 and 1, no bool comes
         return call([draw.tensor(0, draw.shape(), among(0, 1))], to=to_onnx(target))

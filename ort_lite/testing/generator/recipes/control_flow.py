@@ -16,11 +16,13 @@ MOST_TURNS = 4
 
 
 def more_kinds(draw: Draw, most: int) -> list[str]:
+    """Return up to `most` element types for additional states or outputs."""
     return [draw.choice(SIMPLE) for _ in range(draw.integer(0, most))]
 
 
 @recipe("If")
 def if_(draw: Draw) -> Call:
+    """Draw a condition and two branches with the same number and types of outputs."""
     condition = (
         draw.value(0, 0, 0).name if draw.chance(0.5) else draw.array(np.full(draw.choice([(), (), (1,)]), draw.chance(0.5)))
     )

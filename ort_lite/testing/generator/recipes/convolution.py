@@ -32,9 +32,11 @@ class Convolution:
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
+        """Return the shape of the weight, `(M, C / group, *kernel)`."""
         return self.results, self.channels // self.group, *self.window.kernel
 
     def attributes(self) -> dict[str, Any]:
+        """Return the attributes of the node. Those that have their default value are sometimes left out."""
         return {
             **self.window.attributes(self.draw),
             "kernel_shape": self.draw.maybe(list(self.window.kernel), 0.7),
@@ -44,6 +46,7 @@ class Convolution:
 
 @recipe("Conv")
 def conv(draw: Draw) -> Call:
+    """Draw an image, a weight and sometimes a bias."""
     own = Convolution(draw, image(draw))
     bias = weight(draw, 2, (own.results,)) if draw.chance(0.5) else ""
     return call([own.x.name, weight(draw, 1, own.weight_shape), bias], **own.attributes())
@@ -51,6 +54,7 @@ def conv(draw: Draw) -> Call:
 
 @recipe("ConvInteger")
 def conv_integer(draw: Draw) -> Call:
+    """Draw an integer image and weight, sometimes with zero points, per tensor or per output channel."""
     own = Convolution(draw, image(draw))
     points = [
         zero_point(draw, index, draw.choice([(), (1,)]) if index == 2 else draw.choice([(), (1,), (own.results,)]))
@@ -63,6 +67,7 @@ def conv_integer(draw: Draw) -> Call:
 
 @recipe("QLinearConv")
 def qlinear_conv(draw: Draw) -> Call:
+    """Draw a quantized image and weight with scales and zero points, per tensor or per output channel."""
     own = Convolution(draw, image(draw))
     by_channel = draw.chance(0.5)
     shape = (own.results,) if by_channel else ()
@@ -88,6 +93,7 @@ def zero_point(draw: Draw, index: int, shape: tuple[int, ...] = ()) -> str:
 
 @recipe("ConvTranspose")
 def conv_transpose(draw: Draw) -> Call:
+    """Draw a transposed convolution, sometimes with output padding or an output shape."""
     x = image(draw)
     own = Convolution(draw, x)
     shape = (own.channels, own.results // own.group, *own.window.kernel)
@@ -120,6 +126,7 @@ def _spread(draw: Draw, own: Convolution) -> dict[str, Any]:
 
 @recipe("DeformConv")
 def deform_conv(draw: Draw) -> Call:
+    """Draw an image `(N, C, H, W)`, offsets of the kernel's taps and sometimes a mask."""
     own = Convolution(draw, image(draw, high=4, low=4), automatic=False)
     counts = own.window.counts(own.sizes)
     offset_group = groups(draw, own.channels)
@@ -138,6 +145,7 @@ def deform_conv(draw: Draw) -> Call:
 
 @recipe("Col2Im")
 def col2im(draw: Draw) -> Call:
+    """Draw the columns `(N, C * prod(kernel), windows)` of an image with one to three spatial axes."""
     sizes = [draw.integer(1, 5) for _ in range(draw.choice([1, 2, 2, 2, 3]))]
     at = window(draw, sizes, pooling=True, automatic=False)
     shape = (draw.size(3), draw.integer(1, 3) * prod(at.kernel), prod(at.counts(sizes)))
@@ -148,6 +156,7 @@ def col2im(draw: Draw) -> Call:
 
 @recipe("CausalConvWithState")
 def causal_conv(draw: Draw) -> Call:
+    """Draw an image `(N, C, L)`, a depthwise weight and sometimes a bias and a past state."""
     x = image(draw, high=3)
     batch, channels, _ = x.sizes
     size = draw.integer(1, 5)

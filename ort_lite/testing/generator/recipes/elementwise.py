@@ -27,6 +27,7 @@ DOMAINS: Mapping[str, Contents] = {
 
 @recipe(*PLAIN)
 def unary(draw: Draw) -> Call:
+    """Draw the only operand of an operator without attributes."""
     return call([draw.value(0, open_shape=True).name])
 
 
@@ -45,6 +46,7 @@ def within(draw: Draw, contents: Contents) -> str:
 
 @recipe("Elu", "LeakyRelu", "ThresholdedRelu", "Swish")
 def slope(draw: Draw) -> Call:
+    """Draw an operand and sometimes `alpha`."""
     return call([draw.value(0, open_shape=True).name], alpha=draw.maybe(draw.number(), 0.8))
 
 
@@ -56,23 +58,27 @@ def celu(draw: Draw) -> Call:
 
 @recipe("Selu")
 def selu(draw: Draw) -> Call:
+    """Draw an operand and sometimes `alpha` and `gamma`."""
     value = draw.value(0, open_shape=True)
     return call([value.name], alpha=draw.maybe(draw.number()), gamma=draw.maybe(draw.number()))
 
 
 @recipe("HardSigmoid")
 def hard_sigmoid(draw: Draw) -> Call:
+    """Draw an operand and sometimes `alpha` and `beta`."""
     value = draw.value(0, open_shape=True)
     return call([value.name], alpha=draw.maybe(draw.number()), beta=draw.maybe(draw.number()))
 
 
 @recipe("Gelu")
 def gelu(draw: Draw) -> Call:
+    """Draw an operand and the exact formula or the tanh approximation."""
     return call([draw.value(0, open_shape=True).name], approximate=draw.maybe(draw.choice(["none", "tanh"]), 0.7))
 
 
 @recipe("IsInf")
 def is_inf(draw: Draw) -> Call:
+    """Draw an operand and the signs of infinity that count."""
     value = draw.value(0, open_shape=True)
     flags = [draw.maybe(draw.integer(0, 1)) for _ in range(2)]
     return call([value.name], detect_negative=flags[0], detect_positive=flags[1])

@@ -7,6 +7,7 @@ from ort_lite.testing.generator.recipe import Call, call, recipe
 
 @recipe("Pad")
 def pad(draw: Draw) -> Call:
+    """Draw a padding mode and pads, which may be negative, for some axes or for all."""
     modes = ["constant", "constant", "reflect", "edge"] + ["wrap"] * (draw.version >= 19)
     mode = draw.choice(modes)
     value = draw.value(0, low=1, least=0 if mode == "constant" else 1)
@@ -38,6 +39,7 @@ def borders(draw: Draw, mode: str, size: int) -> tuple[int, int]:
 
 @recipe("CenterCropPad")
 def center_crop_pad(draw: Draw) -> Call:
+    """Draw target sizes, smaller or larger than the operand's, for some axes or for all."""
     value = draw.value(0, low=1)
     axes = draw.axes(value.rank, least=1) if draw.chance(0.6) else None
     count = value.rank if axes is None else len(axes)
@@ -47,6 +49,7 @@ def center_crop_pad(draw: Draw) -> Call:
 
 @recipe("Trilu")
 def trilu(draw: Draw) -> Call:
+    """Draw a matrix or a stack of matrices, and a diagonal that may lie outside them."""
     value = draw.value(0, low=2)
     k = draw.scalar(draw.integer(-6, 6), "int64") if draw.chance(0.7) else ""
     return call([value.name, k], upper=draw.choice([None, 0, 1]))
@@ -59,6 +62,7 @@ def plane(draw: Draw, multiple: int, channels: int) -> Shape:
 
 @recipe("DepthToSpace")
 def depth_to_space(draw: Draw) -> Call:
+    """Draw an image whose channels are a multiple of the squared block size."""
     block = draw.choice([1, 2, 2, 3])
     image = draw.tensor(0, plane(draw, 1, block * block))
     mode = draw.choice([None, "DCR", "CRD"]) if draw.has_attribute("mode") else None
@@ -67,6 +71,7 @@ def depth_to_space(draw: Draw) -> Call:
 
 @recipe("SpaceToDepth")
 def space_to_depth(draw: Draw) -> Call:
+    """Draw an image whose height and width are multiples of the block size."""
     block = draw.choice([1, 2, 2, 3])
     mode = draw.choice([None, "DCR", "CRD"]) if draw.has_attribute("mode") else None
     return call([draw.tensor(0, plane(draw, block, 1))], blocksize=block, mode=mode)
@@ -74,6 +79,7 @@ def space_to_depth(draw: Draw) -> Call:
 
 @recipe("ReverseSequence")
 def reverse_sequence(draw: Draw) -> Call:
+    """Draw sequences with batch and time as the first two axes, and their lengths."""
     value = draw.value(0, low=2)
     batch = draw.choice([0, 1])
     lengths = draw.tensor(1, (value.sizes[batch],), between(min(1, value.sizes[1 - batch]), value.sizes[1 - batch]))

@@ -11,6 +11,7 @@ from ort_lite.testing.generator.recipe import Call, call, recipe
 
 @recipe("Gather")
 def gather(draw: Draw) -> Call:
+    """Draw an operand and indices into one of its axes."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
@@ -30,6 +31,7 @@ def within(draw: Draw, shape: Shape, axis: int) -> Shape:
 
 @recipe("GatherElements")
 def gather_elements(draw: Draw) -> Call:
+    """Draw an operand and indices into one axis, of a shape that fits within the operand's other axes."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
@@ -65,6 +67,7 @@ def scattered(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
 
 @recipe("Scatter", "ScatterElements")
 def scatter_elements(draw: Draw) -> Call:
+    """Draw updates along one axis. Without a reduction, no two updates have the same index."""
     how = reduction(draw)
     value, contents = scattered(draw, how)
     axis = draw.axis(value.rank)
@@ -83,6 +86,7 @@ def scatter_elements(draw: Draw) -> Call:
 
 @recipe("GatherND")
 def gather_nd(draw: Draw) -> Call:
+    """Draw an operand and index tuples, sometimes behind batch axes."""
     value = draw.value(0, low=1)
     batch = draw.integer(0, value.rank - 1) if draw.has_attribute("batch_dims") and draw.chance(0.5) else 0
     depth = draw.integer(1, value.rank - batch)
@@ -99,6 +103,7 @@ def gather_nd(draw: Draw) -> Call:
 
 @recipe("ScatterND")
 def scatter_nd(draw: Draw) -> Call:
+    """Draw updates by index tuples. Without a reduction, no two updates have the same index."""
     how = reduction(draw)
     value, contents = scattered(draw, how)
     depth = draw.integer(1, value.rank)
@@ -123,6 +128,7 @@ def scatter_nd(draw: Draw) -> Call:
 
 @recipe("TensorScatter")
 def tensor_scatter(draw: Draw) -> Call:
+    """Draw a cache and an update that fits behind each batch's write index, or wraps in circular mode."""
     cache = draw.value(0, low=3, least=1)
     axis = draw.choice([*range(1, cache.rank), *range(1 - cache.rank, 0)])
     length = draw.integer(1, cache.sizes[axis])
@@ -138,6 +144,7 @@ def tensor_scatter(draw: Draw) -> Call:
 
 @recipe("OneHot")
 def one_hot(draw: Draw) -> Call:
+    """Draw indices, some of which are out of range, a depth, and the off and on values."""
     places = draw.value(0, high=3) if draw.chance(0.3) else None
     depth = draw.integer(1, 5)
     shape = draw.shape(0, 3, most=4) if places is None else places.sizes
@@ -157,6 +164,7 @@ def whole(draw: Draw, array: Array, dtype: str) -> Array:
 
 @recipe("Compress")
 def compress(draw: Draw) -> Call:
+    """Draw an operand and a condition along one axis or over all elements, which may be shorter."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank) if draw.chance(0.7) else None
     size = int(np.prod(value.sizes)) if axis is None else value.sizes[axis]
@@ -168,11 +176,13 @@ def compress(draw: Draw) -> Call:
 
 @recipe("NonZero")
 def nonzero(draw: Draw) -> Call:
+    """Draw the only operand."""
     return call([draw.value(0).name])
 
 
 @recipe("Unique")
 def unique(draw: Draw) -> Call:
+    """Draw an operand and the optional outputs, along one axis or over all elements."""
     value = draw.value(0)
     axis = draw.axis(value.rank) if value.rank and draw.chance(0.5) else None
     outputs = draw.choice([(True,), (True, True, True, True), (True, False, True), (True, True), (True, False, False, True)])

@@ -28,6 +28,7 @@ def labels(classes: int, ignored: int | None) -> Contents:
 
 @recipe("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
 def loss(draw: Draw) -> Call:
+    """Draw scores, labels within the classes and sometimes weights of the classes."""
     scores = draw.value(0, low=2, high=5)
     batch, classes, *space = scores.sizes
     if classes == 0:

@@ -30,6 +30,7 @@ def _turn(draw: Draw, a: str, shape: Shape, b: str) -> Call:
 
 @recipe("Gemm")
 def gemm(draw: Draw) -> Call:
+    """Draw two matrices, either of which may be transposed, and sometimes an addend that broadcasts."""
     a = draw.value(0, low=2, high=2)
     flip_a, flip_b = draw.choice([None, 0, 1]), draw.choice([None, 0, 1])
     rows, depth = reversed(a.sizes) if flip_a else a.sizes
@@ -82,5 +83,6 @@ def _equation(draw: Draw, terms: list[str], dots: bool, sizes: dict[str, int], w
 
 @recipe("Det")
 def det(draw: Draw) -> Call:
+    """Draw square matrices behind up to two batch axes."""
     side = draw.integer(1, 4)
     return call([draw.tensor(0, (*draw.shape(0, 2, most=3), side, side))])

@@ -26,6 +26,7 @@ def padding_mask(draw: Draw, index: int, batch: int, rows: int, keys: int, ranks
 
 
 def scores_attributes(draw: Draw, heads: int) -> dict[str, Any]:
+    """Return the attributes that the attention operators share; most are sometimes left out."""
     return {
         "num_heads": heads,
         "unidirectional": draw.maybe(draw.integer(0, 1)),
@@ -58,6 +59,7 @@ def attention(draw: Draw) -> Call:
 
 @recipe("QAttention", domain=MICROSOFT)
 def q_attention(draw: Draw) -> Call:
+    """Draw quantized inputs and weights of self-attention, with scales per tensor or per column."""
     batch, rows, width = (draw.integer(1, 4) for _ in range(3))
     heads, size = draw.integer(1, 3), draw.integer(1, 5)
     hidden, remembers = 3 * heads * size, draw.chance(0.5)

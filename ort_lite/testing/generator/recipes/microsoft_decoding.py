@@ -137,6 +137,7 @@ def linear_attention(draw: Draw) -> Call:
 
 @recipe("CausalConvWithState", domain=MICROSOFT)
 def causal_conv_with_state(draw: Draw) -> Call:
+    """Draw a signal `(N, C, L)`, a depthwise weight and sometimes a bias and a past state."""
     batch, channels, length, taps = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 7), draw.integer(1, 4)
     dilation = draw.choice((1, 1, 1, 2, 3))
     operands = [

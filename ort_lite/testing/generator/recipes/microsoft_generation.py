@@ -101,6 +101,7 @@ class _Search:
 
 @recipe("GreedySearch", domain=MICROSOFT)
 def greedy_search(draw: Draw) -> Call:
+    """Draw a prompt, a decoder and the limits of a greedy search."""
     search = _Search(draw)
     return call(search.operands(), types=[TOKENS], **search.attributes())
 
@@ -132,6 +133,7 @@ def sampling(draw: Draw) -> Call:
 
 @recipe("BeamSearch", domain=MICROSOFT)
 def beam_search(draw: Draw) -> Call:
+    """Draw a prompt, a decoder, and a number of beams that is at least the number of returned sequences."""
     search = _Search(draw)
     beams = draw.integer(1, 3)
     operands = [

@@ -14,6 +14,7 @@ _EPSILONS = (1e-12, 1e-5, 0.1)
 
 @recipe("Gelu", "QuickGelu", domain=MICROSOFT)
 def gelu(draw: Draw) -> Call:
+    """Draw an operand, and for QuickGelu sometimes `alpha`."""
     alpha = draw.maybe(draw.choice((1.702, 1.0, 0.5, -1.0)), 0.7) if draw.op_type == "QuickGelu" else None
     return call([draw.value(0, open_shape=True).name], alpha=alpha)
 
@@ -62,6 +63,7 @@ def embed_layer_normalization(draw: Draw) -> Call:
 # --- Moving
 @recipe("ExpandDims", domain=MICROSOFT)
 def expand_dims(draw: Draw) -> Call:
+    """Draw an operand and the position of a new axis."""
     x = draw.value(0, high=4)
     axis = draw.integer(-x.rank - 1, x.rank)
     return call([x.name, draw.scalar(axis, "int32", draw.chance(0.8))])
@@ -103,6 +105,7 @@ def range_(draw: Draw) -> Call:
 
 @recipe("Trilu", domain=MICROSOFT)
 def trilu(draw: Draw) -> Call:
+    """Draw a matrix or a stack of matrices, and a diagonal that may lie outside them."""
     x = draw.value(0, low=2)
     diagonal = draw.scalar(draw.integer(-4, 4), "int64") if draw.chance(0.7) else ""
     return call([x.name, diagonal], upper=draw.maybe(draw.integer(0, 1)))
@@ -110,11 +113,13 @@ def trilu(draw: Draw) -> Call:
 
 @recipe("Unique", domain=MICROSOFT)
 def unique(draw: Draw) -> Call:
+    """Draw a vector. All three outputs are used."""
     return call([draw.value(0, low=1, high=1).name], 3)
 
 
 @recipe("MurmurHash3", domain=MICROSOFT)
 def murmur_hash(draw: Draw) -> Call:
+    """Draw an operand and a seed. An int32 result needs `positive=0`."""
     return call(
         [draw.value(0, open_shape=True).name],
         positive=0 if draw.output_kind(0) == "int32" else draw.maybe(1),

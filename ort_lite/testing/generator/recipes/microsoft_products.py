@@ -89,6 +89,7 @@ def fused_conv(draw: Draw) -> Call:
 
 @recipe("FusedGemm", domain=MICROSOFT)
 def fused_gemm(draw: Draw) -> Call:
+    """Draw a product of two matrices with an activation and sometimes an addend that broadcasts."""
     m, n, k = (draw.integer(1, 6) for _ in range(3))
     turns = draw.choice((0, 0, 1)), draw.choice((0, 0, 1))
     addend: Shape = draw.choice(((), (n,), (1, n), (m, 1), (m, n)))
@@ -138,6 +139,7 @@ def _with_batch(batch: Shape, matrix: Shape, swaps: bool) -> Shape:
 
 @recipe("CDist", domain=MICROSOFT)
 def c_dist(draw: Draw) -> Call:
+    """Draw two matrices with equally long rows, and a distance."""
     width = draw.integer(1, 6)
     operands = [draw.tensor(0, (draw.integer(1, 6), width)), draw.tensor(1, (draw.integer(1, 6), width))]
     return call(operands, metric=draw.maybe(draw.choice(("euclidean", "sqeuclidean")), 0.8))

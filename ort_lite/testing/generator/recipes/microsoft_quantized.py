@@ -21,11 +21,13 @@ def level(draw: Draw, index: int, shape: Shape = (), optional: bool = False) -> 
 
 
 def quantized(draw: Draw, index: int, shape: Shape) -> str:
+    """Return a quantized operand, usually spread over the whole range of its type."""
     return draw.tensor(index, shape, WHOLE if draw.chance(0.7) else None)
 
 
 @recipe("QLinearAdd", "QLinearMul", domain=MICROSOFT)
 def q_linear_binary(draw: Draw) -> Call:
+    """Draw two quantized operands whose shapes broadcast, with scales and zero points."""
     shape = draw.shape(0, 4)
     return call(
         [
@@ -77,6 +79,7 @@ def q_linear_concat(draw: Draw) -> Call:
 
 @recipe("QLinearGlobalAveragePool", domain=MICROSOFT)
 def q_linear_global_average_pool(draw: Draw) -> Call:
+    """Draw a quantized image with channels first or last."""
     shape = tuple(draw.integer(1, 5) for _ in range(draw.integer(3, 4)))
     operands = [quantized(draw, 0, shape), *level(draw, 1), *level(draw, 3)]
     return call(operands, channels_last=draw.maybe(draw.integer(0, 1)))
@@ -84,6 +87,7 @@ def q_linear_global_average_pool(draw: Draw) -> Call:
 
 @recipe("QLinearAveragePool", domain=MICROSOFT)
 def q_linear_average_pool(draw: Draw) -> Call:
+    """Draw a quantized image with channels first or last, and a window."""
     x = window(draw, draw.integer(1, 3), pools=True)
     last = draw.chance(0.5)
     channels = draw.integer(1, 4)
@@ -100,6 +104,7 @@ def q_linear_average_pool(draw: Draw) -> Call:
 
 @recipe("NhwcMaxPool", domain=MICROSOFT)
 def nhwc_max_pool(draw: Draw) -> Call:
+    """Draw an image with channels last, and a window."""
     x = window(draw, draw.integer(1, 3), pools=True)
     return call([quantized(draw, 0, (draw.integer(1, 2), *x.sizes, draw.integer(1, 4)))], **x.attributes)
 
@@ -158,6 +163,7 @@ def q_gemm(draw: Draw) -> Call:
 
 @recipe("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(draw: Draw) -> Call:
+    """Draw quantized matrices, with scales and zero points per tensor or per column."""
     n, k = draw.integer(1, 6), draw.integer(1, 6)
     batch = draw.shape(0, 2, most=3, least=1)
     parameters: Shape = (n,) if draw.chance(0.4) else ()
@@ -175,6 +181,7 @@ def matmul_integer_to_float(draw: Draw) -> Call:
 
 @recipe("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(draw: Draw) -> Call:
+    """Draw a float matrix and a quantized one, with scales per tensor or per column."""
     n, k = draw.integer(1, 6), draw.integer(1, 6)
     batch = draw.shape(0, 2, most=3, least=1)
     parameters: Shape = (n,) if draw.chance(0.4) else ()
@@ -226,11 +233,13 @@ def matmul_n_bits(draw: Draw) -> Call:
 # --- Conversions
 @recipe("QuantizeLinear", domain=MICROSOFT)
 def quantize_linear(draw: Draw) -> Call:
+    """Draw a float operand, with a scale and zero point per tensor or per axis."""
     return _convert(draw, draw.value(0, low=1, high=4).name, 1)
 
 
 @recipe("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(draw: Draw) -> Call:
+    """Draw an integer operand, with a scale and zero point per tensor or per axis."""
     shape = draw.shape(1, 4)
     x = quantized(draw, 0, shape) if draw.kind(0) != "int32" else draw.tensor(0, shape, between(-5000, 5000))
     return _convert(draw, x, 0)

@@ -23,6 +23,7 @@ def rows(draw: Draw) -> Known:
 
 
 def features(x: Known) -> int:
+    """Return the size of the last axis."""
     return x.sizes[-1]
 
 
@@ -51,6 +52,7 @@ def post_transform(draw: Draw, probit: bool = True) -> str | None:
 
 @recipe("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor(draw: Draw) -> Call:
+    """Draw an operand and indices into its last axis."""
     x = draw.value(0, low=1, high=4)
     if not features(x):
         x = draw.draft.known(draw.tensor(0, (draw.size(), 3)))
@@ -61,6 +63,7 @@ def array_feature_extractor(draw: Draw) -> Call:
 
 @recipe("Binarizer", domain=ML)
 def binarizer(draw: Draw) -> Call:
+    """Draw an operand and sometimes a threshold."""
     return call([draw.value(0, high=4, open_shape=True).name], threshold=draw.maybe(draw.number(), 0.8))
 
 
@@ -76,6 +79,7 @@ def feature_vectorizer(draw: Draw) -> Call:
 
 @recipe("Imputer", domain=ML)
 def imputer(draw: Draw) -> Call:
+    """Draw rows, the value to replace, which may be NaN, and one replacement or one per feature."""
     x = rows(draw)
     count = draw.choice((1, features(x)))
     if is_float(draw.kind(0)):
@@ -87,11 +91,13 @@ def imputer(draw: Draw) -> Call:
 
 @recipe("Normalizer", domain=ML)
 def normalizer(draw: Draw) -> Call:
+    """Draw rows and a norm."""
     return call([rows(draw).name], norm=draw.maybe(draw.choice(("MAX", "L1", "L2")), 0.9))
 
 
 @recipe("Scaler", domain=ML)
 def scaler(draw: Draw) -> Call:
+    """Draw rows, and one offset and scale or one per feature."""
     x = rows(draw)
     count = draw.choice((1, features(x)))
     return call([x.name], offset=floats(draw, count), scale=floats(draw, count))
@@ -117,6 +123,7 @@ def one_hot_encoder(draw: Draw) -> Call:
 
 @recipe("LinearRegressor", domain=ML)
 def linear_regressor(draw: Draw) -> Call:
+    """Draw rows, and coefficients for one to four targets."""
     x, targets = rows(draw), draw.integer(1, 4)
     return call(
         [x.name],

@@ -44,6 +44,7 @@ def _look_up(draw: Draw, dtype: str, keys: list[Any]) -> str:
 
 @recipe("LabelEncoder", domain=ML)
 def label_encoder(draw: Draw) -> Call:
+    """Draw keys, values and an operand. A key may occur twice."""
     source, target = draw.kind(0), draw.output_kind(0)
     if draw.version < 2:
         return _numbered_words(draw, source, target)
@@ -79,6 +80,7 @@ def _numbered_words(draw: Draw, source: str, target: str) -> Call:
 
 @recipe("CategoryMapper", domain=ML)
 def category_mapper(draw: Draw) -> Call:
+    """Draw a table of strings and integers, and an operand of either type."""
     source, target = draw.kind(0), draw.output_kind(0)
     if source == target:
         raise Rejected(f"CategoryMapper maps strings to integers or back, not {source} to {target}")
@@ -116,6 +118,7 @@ def _map_kind(draw: Draw, usual: str, kinds: list[str]) -> str:
 
 @recipe("DictVectorizer", domain=ML)
 def dict_vectorizer(draw: Draw) -> Call:
+    """Draw a map and a vocabulary that share some keys."""
     kind = _map_kind(draw, min(draw.schema.types["T1"]), sorted(draw.schema.types["T1"]))
     key, value = element_of(kind).split(",")
     words: list[Any] = _column(draw, key, draw.integer(1, 5))
@@ -144,6 +147,7 @@ def cast_map(draw: Draw) -> Call:
 
 @recipe("ZipMap", domain=ML)
 def zip_map(draw: Draw) -> Call:
+    """Draw rows, and one label for each column."""
     x = draw.value(0, low=1, high=2, least=1)
     count = x.sizes[-1]
     if count > len(WORDS):

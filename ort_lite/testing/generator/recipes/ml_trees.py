@@ -97,6 +97,7 @@ def _as_tensors(draw: Draw, attributes: dict[str, Any]) -> dict[str, Any]:
 
 @recipe("TreeEnsembleRegressor", domain=ML)
 def tree_ensemble_regressor(draw: Draw) -> Call:
+    """Draw rows, and a forest with one to three targets."""
     x, targets = rows(draw), draw.integer(1, 3)
     forest = _Forest(draw, features(x), targets, len(MODES), single=draw.chance(0.3))
     attributes = _by_id(draw, forest.trees, "target")

@@ -12,6 +12,7 @@ FAR_BOUNDS = (2**63 - 1, -(2**63), 2**62)
 
 @recipe("Reshape")
 def reshape(draw: Draw) -> Call:
+    """Draw an operand and a shape of the same size, sometimes with 0 or -1 in it."""
     value = draw.value(0)
     shape = value.sizes
     if 0 in shape and draw.has_attribute("allowzero") and draw.chance(0.7):
@@ -41,6 +42,7 @@ def regrouped(draw: Draw, shape: Shape) -> list[int]:
 
 @recipe("Transpose")
 def transpose(draw: Draw) -> Call:
+    """Draw an operand and sometimes a permutation of its axes."""
     value = draw.value(0)
     permutation = draw.rng.sample(range(value.rank), value.rank)
     return call([value.name], perm=draw.maybe(permutation, 0.8) or None)
@@ -48,6 +50,7 @@ def transpose(draw: Draw) -> Call:
 
 @recipe("Flatten")
 def flatten(draw: Draw) -> Call:
+    """Draw an operand and sometimes the first axis of the columns."""
     value = draw.value(0)
     least = -value.rank if draw.version >= 11 else 0
     axis = draw.integer(least, value.rank)
@@ -56,6 +59,7 @@ def flatten(draw: Draw) -> Call:
 
 @recipe("Squeeze")
 def squeeze(draw: Draw) -> Call:
+    """Draw an operand, and some or all of its axes of size 1."""
     value = draw.value(0)
     sizes = list(value.shape or ())
     if 1 not in sizes and draw.chance(0.8):
@@ -73,6 +77,7 @@ def squeeze(draw: Draw) -> Call:
 
 @recipe("Unsqueeze")
 def unsqueeze(draw: Draw) -> Call:
+    """Draw an operand and the positions of one or two new axes."""
     value = draw.value(0, high=4)
     count = draw.integer(1, 2)
     axes = draw.axes(value.rank + count, count, count, negative=draw.version >= 11)
@@ -83,6 +88,7 @@ def unsqueeze(draw: Draw) -> Call:
 
 @recipe("Concat")
 def concat(draw: Draw) -> Call:
+    """Draw one to four operands whose shapes differ only along one axis."""
     first = draw.value(0, low=1)
     axis = draw.axis(first.rank)
     operands = [first.name]
@@ -96,6 +102,7 @@ def concat(draw: Draw) -> Call:
 
 @recipe("Split")
 def split(draw: Draw) -> Call:
+    """Draw an operand, and equal or explicit sizes of the parts of one axis."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
@@ -119,6 +126,7 @@ def divides(size: int, count: int, rest: bool) -> bool:
 
 @recipe("Slice")
 def slices(draw: Draw) -> Call:
+    """Draw starts, ends and steps, some of them negative or out of range."""
     value = draw.value(0)
     axes = draw.axes(value.rank, negative=draw.version >= 10)
     if plain := draw.chance(0.3):
@@ -140,6 +148,7 @@ def slices(draw: Draw) -> Call:
 
 
 def bound(draw: Draw, narrow: bool) -> int:
+    """Return a start or end of a slice: usually near the axis, sometimes far outside it."""
     if draw.chance(0.15):
         return draw.choice(BOUNDS if narrow else (*BOUNDS, *FAR_BOUNDS))
     return draw.integer(-7, 7)
@@ -147,6 +156,7 @@ def bound(draw: Draw, narrow: bool) -> int:
 
 @recipe("Expand")
 def expand(draw: Draw) -> Call:
+    """Draw an operand and a shape that broadcasts with its own."""
     value = draw.value(0, high=4)
     sizes = list(draw.broadcastable(value.sizes))
     if draw.chance(0.2):
@@ -156,6 +166,7 @@ def expand(draw: Draw) -> Call:
 
 @recipe("Tile")
 def tile(draw: Draw) -> Call:
+    """Draw an operand and the number of repeats along each axis, which may be 0."""
     value = draw.value(0, low=0 if draw.version >= 6 else 1)
     repeats = [draw.choice([1, 1, 2, 3, 0 if draw.chance(0.1) else 1]) for _ in value.sizes]
     if prod(repeats) * prod(value.sizes) > MOST_ELEMENTS:

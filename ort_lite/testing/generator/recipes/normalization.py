@@ -12,6 +12,7 @@ STASH_TYPES = {"float32": 1, "bfloat16": 16, "float16": 10, "float64": 11}
 
 
 def epsilon(draw: Draw) -> float | None:
+    """Return a value for the attribute `epsilon`, or None for its default."""
     return draw.choice([None, None, 1e-5, 1e-3, 0.125, 1e-6])
 
 
@@ -36,6 +37,7 @@ def batch_normalization(draw: Draw) -> Call:
 
 @recipe("InstanceNormalization")
 def instance_normalization(draw: Draw) -> Call:
+    """Draw an image, and one scale and bias per channel."""
     x = image(draw)
     return call([x.name, weight(draw, 1, x.sizes[1:2]), weight(draw, 2, x.sizes[1:2])], epsilon=epsilon(draw))
 
@@ -49,6 +51,7 @@ def over_last_axes(draw: Draw) -> tuple[Known, int | None, tuple[int, ...]]:
 
 @recipe("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 def layer_normalization(draw: Draw) -> Call:
+    """Draw an operand, the first normalized axis, a scale and sometimes a bias."""
     x, axis, shape = over_last_axes(draw)
     operands = [x.name, weight(draw, 1, shape)]
     if draw.has_input(2) and draw.chance(0.6):
@@ -76,6 +79,7 @@ def group_normalization(draw: Draw) -> Call:
 
 @recipe("LpNormalization")
 def lp_normalization(draw: Draw) -> Call:
+    """Draw an operand, an axis and the order of the norm."""
     x = draw.value(0, low=1)
     return call([x.name], axis=draw.maybe(draw.axis(x.rank), 0.8), p=draw.choice([None, 1, 2]))
 

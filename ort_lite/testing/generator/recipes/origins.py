@@ -15,6 +15,7 @@ _LISTS = {"float32": ("value_float", "FLOAT"), "int64": ("value_int", "INT"), "s
 
 @recipe("Constant")
 def constant(draw: Draw) -> Call:
+    """Draw a tensor, a number or a list of numbers, or a sparse tensor."""
     kind = draw.output_kind(0)
     if draw.version >= 12 and kind in _LISTS and draw.chance(0.6):
         name, attribute = _LISTS[kind]
@@ -31,6 +32,7 @@ def constant(draw: Draw) -> Call:
 
 @recipe("ConstantOfShape")
 def constant_of_shape(draw: Draw) -> Call:
+    """Draw a shape, and sometimes the value that fills it."""
     kind = draw.output_kind(0)
     filling = None if kind == "float32" and draw.chance(0.5) else numbers(draw.rng, (1,), kind)
     return call([draw.ints(*draw.shape(0, 4))], value=filling)
@@ -38,6 +40,7 @@ def constant_of_shape(draw: Draw) -> Call:
 
 @recipe("EyeLike")
 def eye_like(draw: Draw) -> Call:
+    """Draw a matrix and a diagonal that may lie outside it."""
     value = draw.value(0, low=2, high=2)
     kind = draw.output_kind(0)
     same = kind == draw.kind(0) and draw.chance(0.5)
@@ -64,6 +67,7 @@ def ranges(draw: Draw) -> Call:
 
 @recipe("Shape")
 def shapes(draw: Draw) -> Call:
+    """Draw an operand, and sometimes the range of axes to return."""
     value = draw.value(0, open_shape=True)
     if not draw.has_attribute("start"):
         return call([value.name])
@@ -73,4 +77,5 @@ def shapes(draw: Draw) -> Call:
 
 @recipe("Size")
 def sizes(draw: Draw) -> Call:
+    """Draw the only operand."""
     return call([draw.value(0, open_shape=True).name])

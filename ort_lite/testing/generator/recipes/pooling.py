@@ -15,6 +15,7 @@ from ort_lite.testing.generator.recipes.windows import image, unless_default, wi
 
 @recipe("MaxPool", "AveragePool", "LpPool")
 def pool(draw: Draw) -> Call:
+    """Draw an image and a window that fits into it."""
     x = image(draw)
     dilated = draw.has_attribute("dilations")
     at = window(draw, x.sizes[2:], pooling=True, dilated=dilated)
@@ -34,6 +35,7 @@ def pool(draw: Draw) -> Call:
 
 @recipe("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
 def global_pool(draw: Draw) -> Call:
+    """Draw an image, and for GlobalLpPool the order of the norm."""
     p = draw.choice([None, 1, 2, 3]) if draw.op_type == "GlobalLpPool" else None
     return call([image(draw).name], p=p)
 
@@ -75,6 +77,7 @@ def regions(draw: Draw, space: Sequence[int], count: int) -> Array:
 
 @recipe("MaxRoiPool")
 def max_roi_pool(draw: Draw) -> Call:
+    """Draw an image `(N, C, H, W)` and regions, some of which reach beyond it."""
     x = image(draw, low=4, high=4)
     count = draw.size(4) if x.sizes[0] else 0
     batch = np.array([[draw.integer(0, x.sizes[0] - 1)] for _ in range(count)]).reshape(count, 1)
@@ -86,6 +89,7 @@ def max_roi_pool(draw: Draw) -> Call:
 
 @recipe("RoiAlign")
 def roi_align(draw: Draw) -> Call:
+    """Draw an image `(N, C, H, W)`, regions and the batch index of each region."""
     x = image(draw, low=4, high=4)
     count = draw.size(4) if x.sizes[0] else 0
     rois = draw.array(cast(regions(draw, x.sizes[2:], count), draw.kind(1)))

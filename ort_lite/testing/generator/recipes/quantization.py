@@ -67,6 +67,7 @@ def quantize(draw: Draw) -> Call:
 
 @recipe("DequantizeLinear")
 def dequantize(draw: Draw) -> Call:
+    """Draw an integer operand, with a scale and zero point per tensor, per axis or per block."""
     value = draw.value(0, high=4)
     parts, axis, block = _granularity(draw, value.sizes)
     scale = draw.tensor(1, parts, _steps(draw, draw.kind(1)), draw.chance(0.8))

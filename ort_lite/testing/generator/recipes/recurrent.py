@@ -31,6 +31,7 @@ SMALL = between(-0.75, 0.75)
 
 @recipe("RNN", "GRU", "LSTM")
 def recurrent(draw: Draw) -> Call:
+    """Draw a sequence, weights for one or two directions, and sometimes lengths and initial states."""
     op_type, gates = draw.op_type, GATES[draw.op_type]
     direction = draw.choice([None, "forward", "reverse", "bidirectional"])
     directions = 2 if direction == "bidirectional" else 1

@@ -53,6 +53,7 @@ def _known(draw: Draw, shape: Shape, contents: Contents) -> Known:
 
 @recipe("ArgMax", "ArgMin")
 def extreme_index(draw: Draw) -> Call:
+    """Draw an operand, sometimes with NaN, and an axis."""
     special = draw.draft.special and draw.chance(0.6)
     value = _known(draw, draw.shape(1, 4, least=1), with_nan) if special else draw.value(0, low=1, least=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
@@ -83,6 +84,7 @@ def top_k(draw: Draw) -> Call:
 
 @recipe("CumSum", "CumProd")
 def cumulative(draw: Draw) -> Call:
+    """Draw an operand and an axis."""
     value = draw.value(0, low=1)
     axis = draw.scalar(draw.axis(value.rank), draw.kind(1), draw.chance(0.8))
     return call([value.name, axis], exclusive=draw.maybe(draw.integer(0, 1)), reverse=draw.maybe(draw.integer(0, 1)))

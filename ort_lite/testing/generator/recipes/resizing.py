@@ -45,6 +45,7 @@ def floats(draw: Draw, values: Sequence[float], dtype: str = "float32") -> str:
 
 @recipe("Resize")
 def resize(draw: Draw) -> Call:
+    """Draw an image, and scales or sizes for some axes or for all."""
     x = image(draw, least=1) if draw.chance(0.8) else draw.value(0, low=1, least=1)
     if draw.version < 11:
         scales = scales_of(draw, x, range(x.rank))
@@ -116,6 +117,7 @@ def _sizes(draw: Draw, x: Known, axes: Sequence[int]) -> list[int]:
 
 @recipe("Upsample")
 def upsample(draw: Draw) -> Call:
+    """Draw an image and scales of at least 1."""
     x = image(draw, high=4)
     scales = scales_of(draw, x, range(x.rank), least=1.0)
     scales = [max(scale, 1.0) for scale in scales]
@@ -146,6 +148,7 @@ def grid_sample(draw: Draw) -> Call:
 
 @recipe("AffineGrid")
 def affine_grid(draw: Draw) -> Call:
+    """Draw one affine matrix per batch, for a grid with two or three spatial axes."""
     space = draw.choice([2, 2, 3])
     batch = draw.integer(1, 3)
     sizes = [batch, draw.integer(1, 3), *[draw.integer(1, 5) for _ in range(space)]]

@@ -16,6 +16,7 @@ def _seed(draw: Draw) -> float | None:
 
 @recipe("RandomNormal", "RandomUniform")
 def random(draw: Draw) -> Call:
+    """Draw a shape, an element type and a seed."""
     shape = list(draw.shape(1, 4))
     dtype = to_onnx(draw.output_kind(0))
     code = dtype if draw.output_kind(0) != "float32" else draw.maybe(dtype)
@@ -24,6 +25,7 @@ def random(draw: Draw) -> Call:
 
 @recipe("RandomNormalLike", "RandomUniformLike")
 def random_like(draw: Draw) -> Call:
+    """Draw an operand that supplies the shape and sometimes the element type, and a seed."""
     value = draw.value(0)
     same = draw.output_kind(0) == draw.kind(0)
     dtype = None if same and draw.chance(0.4) else to_onnx(draw.output_kind(0))

@@ -18,22 +18,26 @@ def shapes(draw: Draw, least: int = 0) -> list[Shape]:
 
 
 def position(draw: Draw, index: int, least: int, most: int) -> str:
+    """Return a scalar operand for input `index`, between `least` and `most`."""
     return draw.scalar(draw.integer(least, most), draw.kind(index))
 
 
 @recipe("SequenceConstruct")
 def construct(draw: Draw) -> Call:
+    """Draw one to three tensors."""
     return call([draw.tensor(0, shape) for shape in shapes(draw, 1)])
 
 
 @recipe("SequenceEmpty")
 def empty(draw: Draw) -> Call:
+    """Draw the element type."""
     kind = element_of(draw.output_kind(0))
     return call([], dtype=None if kind == "float32" and draw.chance(0.5) else to_onnx(kind))
 
 
 @recipe("SequenceInsert")
 def insert(draw: Draw) -> Call:
+    """Draw a sequence, a tensor and sometimes a position, which may be the end."""
     if draw.chance(0.3) and draw.kind(2) == "int64":
         return call([draw.value(0).name, draw.value(1).name])
     sizes = shapes(draw)
@@ -44,6 +48,7 @@ def insert(draw: Draw) -> Call:
 
 @recipe("SequenceErase")
 def erase(draw: Draw) -> Call:
+    """Draw a sequence and sometimes a position in it."""
     sizes = shapes(draw, 1)
     sequence = fresh_sequence(draw, element_of(draw.kind(0)), sizes)
     positioned = draw.kind(1) != "int64" or draw.chance(0.7)
@@ -52,6 +57,7 @@ def erase(draw: Draw) -> Call:
 
 @recipe("SequenceAt")
 def at(draw: Draw) -> Call:
+    """Draw a sequence and a position in it."""
     sizes = shapes(draw, 1)
     kind = element_of(draw.kind(0))
     where = draw.integer(-len(sizes), len(sizes) - 1)
@@ -61,11 +67,13 @@ def at(draw: Draw) -> Call:
 
 @recipe("SequenceLength")
 def length(draw: Draw) -> Call:
+    """Draw the only operand."""
     return call([draw.value(0, open_shape=True).name])
 
 
 @recipe("SplitToSequence")
 def split_to_sequence(draw: Draw) -> Call:
+    """Draw an operand, and equal or explicit sizes of the parts of one axis."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
@@ -83,6 +91,7 @@ def split_to_sequence(draw: Draw) -> Call:
 
 @recipe("ConcatFromSequence")
 def concat_from_sequence(draw: Draw) -> Call:
+    """Draw a sequence whose tensors can be concatenated, or stacked along a new axis."""
     kind, count, stack = draw.output_kind(0), draw.integer(1, 3), draw.choice([None, 0, 1])
     shape = list(draw.shape(0 if stack else 1, 3, most=4))
     axis = draw.axis(len(shape) + (1 if stack else 0))
@@ -132,6 +141,7 @@ def _element_type(kind: str, sizes: Sequence[Shape]) -> Type:
 
 @recipe("Optional")
 def optional(draw: Draw) -> Call:
+    """Draw a value, or nothing and a type."""
     kind = draw.kind(0)
     if draw.chance(0.3):
         return call([], type=type_of(kind))
@@ -140,6 +150,7 @@ def optional(draw: Draw) -> Call:
 
 @recipe("OptionalGetElement")
 def get_element(draw: Draw) -> Call:
+    """Draw an optional that holds an element, or a value that is not optional."""
     kind = draw.kind(0)
     if not kind.startswith("optional("):
         return call([draw.value(0, open_shape=True).name])
@@ -149,6 +160,7 @@ def get_element(draw: Draw) -> Call:
 
 @recipe("OptionalHasElement")
 def has_element(draw: Draw) -> Call:
+    """Draw a value, which may be an empty optional; from version 18 the operand itself may be missing."""
     if draw.version >= 18 and draw.chance(0.1):
         return call([])
     return call([draw.value(0, open_shape=True).name])

@@ -15,6 +15,7 @@ STOPWORDS = ("a", "ab", "A b", "A B", "zzz", "10", "\u00e9t\u00e9", "the cat", "
 
 @recipe("StringNormalizer")
 def string_normalizer(draw: Draw) -> Call:
+    """Draw strings `(C)` or `(1, C)`, and sometimes stopwords."""
     shape = (draw.integer(1, 6),) if draw.chance(0.6) else (1, draw.integer(1, 6))
     stopwords = draw.rng.sample(STOPWORDS, draw.integer(1, 4)) if draw.chance(0.7) else None
     return call(
@@ -28,12 +29,14 @@ def string_normalizer(draw: Draw) -> Call:
 
 @recipe("StringSplit")
 def string_split(draw: Draw) -> Call:
+    """Draw strings, a delimiter and the maximum number of splits."""
     delimiter = draw.choice([None, None, "", " ", "-", "b", "a.", "@"])
     return call([draw.value(0, high=3).name], 2, delimiter=delimiter, maxsplit=draw.choice([None, 0, 1, 2, 5]))
 
 
 @recipe("RegexFullMatch")
 def regex_full_match(draw: Draw) -> Call:
+    """Draw strings and a pattern."""
     return call([draw.value(0).name], pattern=draw.choice(PATTERNS))
 
 

@@ -22,6 +22,7 @@ class Window(Record):
 
     @property
     def rank(self) -> int:
+        """Return the number of spatial axes."""
         return len(self.kernel)
 
     @property

@@ -13,6 +13,7 @@ Candidate = tuple[Any, dict[str, Any]]
 
 
 def copy(model: Any) -> Any:
+    """Return a deep copy of a protobuf message."""
     other = type(model)()
     other.CopyFrom(model)
     return other

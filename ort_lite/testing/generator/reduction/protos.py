@@ -8,6 +8,7 @@ from ort_lite.dtypes import Array, from_numpy, to_onnx
 
 
 def initializer(array: Array, name: str) -> Any:
+    """Return an array as a TensorProto with a name."""
     from onnx import numpy_helper
 
     return numpy_helper.from_array(array, name)
