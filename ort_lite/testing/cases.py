@@ -225,7 +225,7 @@ def of_several_nodes(unary: Sequence[Case]) -> Iterator[tuple[str, Any, dict[str
     if unary:
         node, version = unary[0].model.graph.node[0], unary[0].model.opset_import[0].version
         yield f"{node.op_type} around a foreign node", _model(_around(node), version), feed
-        yield f"{node.op_type} captured by an If", _model(_captured(node), version), {**feed, "c": np.array(True)}
+        yield f"{node.op_type} captured by an If", _model(_outer_scope_if(node), version), {**feed, "c": np.array(True)}
 
 
 def keeps_shape(case: Case) -> bool:
@@ -281,7 +281,7 @@ def _around(node: Any) -> Any:
     return helper.make_graph(nodes, "around", infos[:1], infos[1:], [numpy_helper.from_array(np.array(0), "axis")])
 
 
-def _captured(node: Any) -> Any:
+def _outer_scope_if(node: Any) -> Any:
     """An If whose branches read what F computed outside, and F inside."""
     from onnx import TensorProto, helper
 

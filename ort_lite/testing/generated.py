@@ -132,7 +132,7 @@ class Cases:
         """
         for name, several in patterns_of(transforms, of_provider=True).items():
             for k, pattern in enumerate(several):
-                yield (self._known_of_pattern(f"{name}/{k}", pattern, number, tuple(readers)) for number in range(PATTERNS))
+                yield (self._case_of_pattern(f"{name}/{k}", pattern, number, tuple(readers)) for number in range(PATTERNS))
 
     def view(self, domain: str, op_type: str) -> GraphView:
         """A node of the newest version with the usual types, of which nothing else is known."""
@@ -184,7 +184,7 @@ class Cases:
         ]
         return _case("graphs", draft)
 
-    def _known_of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
+    def _case_of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
         key = name, pattern, number, readers
         if key not in self._drawn:
             self._drawn[key] = self._of_pattern(*key)
@@ -213,7 +213,7 @@ class Cases:
 
     def _operands(self, draft: Draft, follower: Target, name: str, rng: Random) -> Mapping[int, str]:
         """A value to read, and for operators of two tensors that broadcast another one, on either side."""
-        known = draft.known(name)
+        known = draft.lookup(name)
         if follower.op_type not in BROADCASTING or known.shape is None or not isinstance(known.type, TensorType):
             return {0: name}
         alike = [one.name for one in draft.values.values() if one.type == known.type]
@@ -240,7 +240,7 @@ class Cases:
 
 def _is_thin(draft: Draft) -> bool:
     """Return True if the first result is empty, or has an axis of one element: it hides much of what may be wrong."""
-    return min(draft.known(draft.leaves()[0]).shape or (2,)) < 2
+    return min(draft.lookup(draft.leaves()[0]).shape or (2,)) < 2
 
 
 def _cuts(node: NodeDraft) -> bool:
@@ -281,7 +281,7 @@ def _case(kind: str, draft: Draft, note: str = "") -> GeneratedCase | None:
     """The draft as a case; None if an input or output is no tensor."""
     if not draft.feeds or any(not isinstance(array, np.ndarray) for array in draft.feeds.values()):
         return None
-    if not all(isinstance(draft.known(name).type, TensorType) for name in draft.outputs):
+    if not all(isinstance(draft.lookup(name).type, TensorType) for name in draft.outputs):
         return None
     model = model_proto(draft, draft.rng, "fixed")
     return GeneratedCase(describe(draft) + note, kind, model, (dict(draft.feeds),), dict(draft.constants))

@@ -19,7 +19,7 @@ from ort_lite.record import Record
 from ort_lite.session.session import Session
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
 from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
-from ort_lite.testing.sizes import resized
+from ort_lite.testing.sizes import resize_case
 from ort_lite.testing.steering import Steering
 
 CPU = "CPUExecutionProvider"
@@ -54,21 +54,21 @@ class GeneratedModels:
         self._expected: dict[GeneratedCase, list[list[Any]] | None] = {}
         self._resized: dict[GeneratedCase, GeneratedCase | None] = {}
 
-    def expected(self, case: GeneratedCase) -> list[list[Any]] | None:
+    def reference_outputs(self, case: GeneratedCase) -> list[list[Any]] | None:
         """The outputs of each run; None where the CPU provider does not run it."""
         if case not in self._expected:
             try:
                 session = reference(case.model)
                 with np.errstate(all="ignore"):
-                    self._expected[case] = [session.run(None, copied(feed)) for feed in case.feeds]
+                    self._expected[case] = [session.run(None, copy_feed(feed)) for feed in case.feeds]
             except OrtLiteError:
                 self._expected[case] = None
         return self._expected[case]
 
-    def resized(self, case: GeneratedCase) -> GeneratedCase | None:
+    def resize(self, case: GeneratedCase) -> GeneratedCase | None:
         """The case with runs of other sizes; None where it has no others."""
         if case not in self._resized:
-            self._resized[case] = resized(case, reference)
+            self._resized[case] = resize_case(case, reference)
         return self._resized[case]
 
 
@@ -119,31 +119,31 @@ class Kit:
     @cached_property
     def claimed(self) -> tuple[Case, ...]:
         """Cases of which the provider takes at least one node. It is asked about each, seconds in all."""
-        return tuple(self.taken)
+        return tuple(self.operators_by_case)
 
     @cached_property
     def some(self) -> tuple[Case, ...]:
         """One claimed case for each operator that it takes, that with the fewest nodes."""
         found: dict[str, Case] = {}
         for case in sorted(self.claimed, key=lambda case: len(case.model.graph.node)):
-            for operator in self.taken[case]:
+            for operator in self.operators_by_case[case]:
                 found.setdefault(operator, case)
         return tuple(dict.fromkeys(found.values()))
 
     @cached_property
-    def declined(self) -> tuple[Case, ...]:
+    def negative_cases(self) -> tuple[Case, ...]:
         """A few cases of which it takes nothing."""
         others = node_cases() if self.operators is None else node_cases(OTHERS)
-        return tuple(islice((case for case in others if case not in self.taken), 0, 400, 40))
+        return tuple(islice((case for case in others if case not in self.operators_by_case), 0, 400, 40))
 
     @cached_property
     def unary(self) -> tuple[Case, ...]:
         """One case for each operator with one input that keeps a float32 tensor's shape, if it takes it alone or in a chain."""
-        alone = {operator for operators in self.taken.values() for operator in operators}
-        return tuple(case for name, (case, row) in self._rows.items() if name in alone or row in self.taken)
+        alone = {operator for operators in self.operators_by_case.values() for operator in operators}
+        return tuple(case for name, (case, row) in self._rows.items() if name in alone or row in self.operators_by_case)
 
     @cached_property
-    def taken(self) -> dict[Case, tuple[str, ...]]:
+    def operators_by_case(self) -> dict[Case, tuple[str, ...]]:
         """The claimed cases with the operators of which it takes nodes.
 
         An operator that it takes where all inputs but the first are constants comes so, one that it takes in groups alone,
@@ -167,7 +167,7 @@ class Kit:
             if keeps_shape(case) and case.operators[0] not in found:
                 row = in_a_row(case)
                 with suppress(OrtLiteError):  # it wants another rank
-                    expected = tuple(reference(row.model).run(None, copied(row.feed)))
+                    expected = tuple(reference(row.model).run(None, copy_feed(row.feed)))
                     if expected[-1].shape == row.feed["v0"].shape:
                         found[case.operators[0]] = (case, row.replace(expected=expected))
         return found
@@ -178,23 +178,25 @@ class Kit:
         return GeneratedModels() if self._models is None else self._models
 
     @property
-    def generated(self) -> list[GeneratedCase]:
+    def generator_cases(self) -> list[GeneratedCase]:
         """Generated models of which it takes a node, and which the CPU provider runs."""
         return [case for kind in KINDS for case in self.of_kind(kind)]
 
     def of_kind(self, kind: str) -> list[GeneratedCase]:
         """The generated models of a check."""
         found = self._steering.draw(kind)
-        return [case for case in (*found, *(self._fused if kind == "graphs" else ())) if self.models.case in ("", case.name)]
+        return [
+            case for case in (*found, *(self._fusion_cases if kind == "graphs" else ())) if self.models.case in ("", case.name)
+        ]
 
     @cached_property
     def _steering(self) -> Steering:
-        return Steering(self.models.cases, self._candidates, self._taken_of, self.models.resized)
+        return Steering(self.models.cases, self._candidates, self._operators_of, self.models.resize)
 
     @cached_property
-    def _fused(self) -> list[GeneratedCase]:
+    def _fusion_cases(self) -> list[GeneratedCase]:
         """Return the patterns of its own fusions."""
-        return self._steering.of_patterns(fusions_of(self._asked))
+        return self._steering.of_patterns(fusions_of(self._probe))
 
     @property
     def _candidates(self) -> list[tuple[str, str]]:
@@ -202,17 +204,17 @@ class Kit:
         every = self.models.cases.operators
         if self.operators is not None:
             return [(domain, name) for domain, name in every if name in self.operators]
-        taken = {operator for operators in self.taken.values() for operator in operators}
+        taken = {operator for operators in self.operators_by_case.values() for operator in operators}
         return [one for one in every if (not one[0] and one[1] in taken) or self._claims(one)]
 
     def _claims(self, operator: tuple[str, str]) -> bool:
         """Return True if it claims a node of the newest version with the usual types, of which nothing else is known."""
-        return any(isinstance(answer, Capability) for answer in self._asked.get_capability(self.models.cases.view(*operator)))
+        return any(isinstance(answer, Capability) for answer in self._probe.get_capability(self.models.cases.view(*operator)))
 
-    def _taken_of(self, case: GeneratedCase) -> tuple[str, ...]:
+    def _operators_of(self, case: GeneratedCase) -> tuple[str, ...]:
         """The operators that it takes of a case that the CPU provider runs."""
         taken = self.takes(case)
-        return taken if taken and self.models.expected(case) is not None else ()
+        return taken if taken and self.models.reference_outputs(case) is not None else ()
 
     def takes(self, case: Case | GeneratedCase) -> tuple[str, ...]:
         """The operators of the nodes that the provider is given."""
@@ -220,18 +222,18 @@ class Kit:
 
         try:
             with quiet():
-                assignment = plan(_bytes(case.model), [self._asked], options()).assignment
+                assignment = plan(_bytes(case.model), [self._probe], options()).assignment
         except OrtLiteError:
             return ()  # what fails is found where sessions are made
         name = next(iter(assignment.providers))
         return tuple(dict.fromkeys(p.node.op_type for p in assignment.placements.values() if p.provider == name))
 
     @cached_property
-    def _asked(self) -> ExecutionProvider:
+    def _probe(self) -> ExecutionProvider:
         """Asked about all cases: making an instance may take its time."""
         return self.make()
 
-    def configured(self) -> ExecutionProvider:
+    def new_provider(self) -> ExecutionProvider:
         """A new instance, as a session has it when it first asks."""
         provider = self.make()
         provider.configure(options())
@@ -244,14 +246,14 @@ class Kit:
 
     def to_see(self, check: str, case: GeneratedCase) -> str:
         """The line that shows the result of a generated model again."""
-        cls = type(self._asked)
+        cls = type(self._probe)
         words = ["ort-lite", "check-provider", f"{cls.__module__}:{cls.__qualname__}"]
         given = self.make.keywords if isinstance(self.make, partial) else {}
         words += ["--options", json.dumps(given, default=str)] if given else []
         words += ["--operators", ",".join(sorted(self.operators))] if self.operators is not None else []
         return shlex.join([*words, "--only", check, "--case", case.name])
 
-    def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
+    def memoize(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the first result of `make()`, for all checks."""
         if key not in self._remembered:
             self._remembered[key] = make()
@@ -337,6 +339,6 @@ def _first_difference(a: Any, b: Any) -> str:
     return f"at {tuple(int(k) for k in at)}: got {a[at]!s}, expected {b[at]!s}"
 
 
-def copied(feed: Mapping[str, Any]) -> dict[str, Any]:
+def copy_feed(feed: Mapping[str, Any]) -> dict[str, Any]:
     """Return a feed with a copy of each array."""
     return {name: np.array(array) for name, array in feed.items()}

@@ -88,9 +88,9 @@ class Ledger:
             found.append(f"{after - before} bytes stay in use after all was freed")
         found += self.problems
         self.problems = []
-        return found + self._freed_twice()
+        return found + self._check_double_free()
 
-    def _freed_twice(self) -> list[str]:
+    def _check_double_free(self) -> list[str]:
         """Check for objects freed twice; an address that is freed twice may end the process."""
         again = self._allocate(64)
         self._free(again)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ort_lite.testing.kit import Finding, Kit
-from ort_lite.testing.report import CHECKS, named, report_of, run
+from ort_lite.testing.report import CHECKS, load_class, report_of, run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,7 +59,7 @@ _KIT, _FINDINGS = pytest.StashKey[Kit](), pytest.StashKey[dict[str, tuple[Findin
 def kit_of(config: pytest.Config) -> Kit:
     """Return the kit of the test session, created from its options on the first call."""
     if _KIT not in config.stash:
-        cls = named(config.getoption("provider"))
+        cls = load_class(config.getoption("provider"))
         options: dict[str, Any] = json.loads(config.getoption("provider_options"))
         operators = config.getoption("operators")
         rtol, atol = config.getoption("rtol"), config.getoption("atol")

@@ -89,9 +89,9 @@ def check_provider(
         if name not in CHECKS:
             raise InvalidArgument(f"no check is called {name!r}; there are {', '.join(CHECKS)}")
     kit = Kit(partial(provider, **options), operators, rtol=rtol, atol=atol, models=GeneratedModels(case))
-    if case and not kit.generated:
+    if case and not kit.generator_cases:
         raise InvalidArgument(f"no generated model of which it takes a node is called {case!r}")
-    chosen = only if only is not None else {one.kind for one in kit.generated} if case else CHECKS
+    chosen = only if only is not None else {one.kind for one in kit.generator_cases} if case else CHECKS
     findings = {name: tuple(run(check, kit)) for name, check in CHECKS.items() if name in chosen}
     if save is not None:
         _save(kit, findings, Path(save))
@@ -101,7 +101,7 @@ def check_provider(
 def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> None:
     """Write each generated model that failed as CHECK-N.onnx, and the inputs of its runs as CHECK-N.run-M.npz."""
     folder.mkdir(parents=True, exist_ok=True)
-    cases = {case.name: case for case in kit.generated}
+    cases = {case.name: case for case in kit.generator_cases}
     for check, several in findings.items():
         for number, case in enumerate(cases[finding.case] for finding in several if finding.case in cases):
             path = folder / f"{check}-{number}"
@@ -114,7 +114,7 @@ def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> 
 def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool = False) -> Report:
     """Return the report of the checks; for one generated model alone, no node test is counted."""
     claimed = 0 if kit.models.case else len(kit.claimed)
-    return Report(kit.make().name, claimed, len(kit.generated), findings, speeds(kit) if speed else ())
+    return Report(kit.make().name, claimed, len(kit.generator_cases), findings, speeds(kit) if speed else ())
 
 
 def run(check: Check, kit: Kit) -> list[Finding]:
@@ -125,7 +125,7 @@ def run(check: Check, kit: Kit) -> list[Finding]:
         return [Finding(getattr(check, "__name__", "check"), "", f"{type(error).__name__}: {error}")]
 
 
-def named(text: str) -> Any:
+def load_class(text: str) -> Any:
     """The class that "my_package.module:MyExecutionProvider" means. Raises InvalidArgument."""
     module, colon, attribute = text.partition(":")
     if not colon:

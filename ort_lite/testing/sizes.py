@@ -20,7 +20,7 @@ RESIZINGS = 2
 """Axes, or groups of them, that change."""
 
 
-def resized(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase | None:
+def resize_case(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase | None:
     """The case with runs of other sizes, of empty ones too, and of the first one again. Returns None where no size may change.
 
     `session(model)` makes a session that says which sizes are valid.
@@ -29,7 +29,7 @@ def resized(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase
     if any(array.size == 0 for array in feed.values()):  # nothing says then whether other sizes are valid
         return None
     names = {name: [f"{name}_{axis}" for axis in range(array.ndim)] for name, array in feed.items()}
-    reference = session(_declared(case.model, names))
+    reference = session(_declare(case.model, names))
     found: list[Feed] = []
     changed = 0
     for axes in _groups(feed, Random(case.name)):
@@ -43,7 +43,7 @@ def resized(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase
         return None
     feeds = (found[0], feed, *found[1:], found[0])
     shapes = ", ".join(" ".join("x".join(map(str, array.shape)) or "0-d" for array in one.values()) for one in feeds)
-    model = _declared(case.model, {name: _dims([one[name].shape for one in feeds]) for name in feed})
+    model = _declare(case.model, {name: _dims([one[name].shape for one in feeds]) for name in feed})
     return case.replace(name=f"{case.name}, runs of {shapes}", kind="sizes", model=model, feeds=feeds)
 
 
@@ -74,7 +74,7 @@ def _variants(feed: Feed, axes: Axes) -> Iterator[Feed]:
 
 def _fits(model: Any, feed: Feed) -> bool:
     """Return True if the shape rules accept these sizes."""
-    declared = _declared(model, {name: array.shape for name, array in feed.items()})
+    declared = _declare(model, {name: array.shape for name, array in feed.items()})
     try:
         annotate(load(declared.SerializeToString()).graph, shape_rules())
     except OrtLiteError:
@@ -98,7 +98,7 @@ def _dims(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     return [each[0] if len(set(each)) == 1 else "n" + "_".join(map(str, each)) for each in zip(*shapes, strict=True)]
 
 
-def _declared(model: Any, dims: Mapping[str, Sequence[Any]]) -> Any:
+def _declare(model: Any, dims: Mapping[str, Sequence[Any]]) -> Any:
     """The model with other declarations of its inputs' sizes."""
     declared = type(model)()
     declared.CopyFrom(model)

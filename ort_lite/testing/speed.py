@@ -7,9 +7,9 @@ from time import perf_counter
 from typing import Any
 
 from ort_lite.record import Record
-from ort_lite.testing.checks.tries import call_for, ran
+from ort_lite.testing.checks.tries import call_for, run_copy
 from ort_lite.testing.generated import GeneratedCase
-from ort_lite.testing.kit import Kit, copied, reference
+from ort_lite.testing.kit import Kit, copy_feed, reference
 
 RUNS = 5
 
@@ -37,7 +37,7 @@ def speeds(kit: Kit) -> tuple[Speed, ...]:
 
 def _largest(kit: Kit) -> dict[str, GeneratedCase]:
     found: dict[str, GeneratedCase] = {}
-    for case in sorted(kit.generated, key=lambda one: one.size[2], reverse=True):
+    for case in sorted(kit.generator_cases, key=lambda one: one.size[2], reverse=True):
         if len(case.nodes) == 1 and len(case.feeds) == 1 and kit.takes(case) == case.operators:
             found.setdefault(case.operators[0], case)
     return dict(sorted(found.items()))
@@ -45,12 +45,12 @@ def _largest(kit: Kit) -> dict[str, GeneratedCase]:
 
 def _time(kit: Kit, name: str, case: GeneratedCase) -> Iterator[Speed]:
     sessions = [call_for(partial(kit.session, case.model)), call_for(partial(reference, case.model))]
-    if not any(isinstance(one, Exception) or isinstance(ran(one, case.feeds[0]), Exception) for one in sessions):
+    if not any(isinstance(one, Exception) or isinstance(run_copy(one, case.feeds[0]), Exception) for one in sessions):
         yield Speed(name, *(median(_seconds(session, case) for _ in range(RUNS)) for session in sessions))
 
 
 def _seconds(session: Any, case: GeneratedCase) -> float:
-    feed = copied(case.feeds[0])  # kits may share their models
+    feed = copy_feed(case.feeds[0])  # kits may share their models
     begin = perf_counter()
     session.run(None, feed)
     return perf_counter() - begin

@@ -55,7 +55,7 @@ class Steering:
         found: list[GeneratedCase] = []
         readers = [name for name in READERS if ("", name) in self._operators]
         for drawn in self._cases.of_patterns(transforms, readers):
-            found += islice((case for case in drawn if case is not None and self._accepted(case, whole=True)), OF_PATTERN)
+            found += islice((case for case in drawn if case is not None and self._accept(case, whole=True)), OF_PATTERN)
         return found
 
     def _alone(self, operator: Operator) -> Iterator[GeneratedCase]:
@@ -78,7 +78,7 @@ class Steering:
             number = tried[target]
             tried[target] += 1
             case = self._cases.alone("attributes", target, number)
-            if case is not None and self._accepted(case):
+            if case is not None and self._accept(case):
                 taken.update((target, target.types))
                 self._taken[operator].append((target, number))
                 count += 1
@@ -127,11 +127,11 @@ class Steering:
         for case in drawn:
             if count == self._quotas[kind]:
                 return
-            if case is not None and self._accepted(case):
+            if case is not None and self._accept(case):
                 count += 1
                 yield case
 
-    def _accepted(self, case: GeneratedCase, whole: bool = False) -> bool:
+    def _accept(self, case: GeneratedCase, whole: bool = False) -> bool:
         """Return True if the provider takes a node of the case, or with `whole` all its operators, and the case is not there yet."""
         if (case.kind, case.name) in self._names:
             return False

@@ -41,7 +41,7 @@ def capability(kit: Kit) -> list[Finding]:
     It claims no node that the view does not hold, be it that others claimed it before, and changes nothing.
     """
     found = []
-    for case in (*kit.some, *kit.declined):
+    for case in (*kit.some, *kit.negative_cases):
         found += [Finding("capability", case.name, text) for text in dict.fromkeys(_problems(kit, case))]
     return found
 
@@ -49,9 +49,9 @@ def capability(kit: Kit) -> list[Finding]:
 def _problems(kit: Kit, case: Case) -> list[str]:
     view = _view(case)
     before = _texts(view)
-    provider = kit.configured()
+    provider = kit.new_provider()
     first, second = _answers(provider, view), _answers(provider, view)
-    other = _answers(kit.configured(), view)
+    other = _answers(kit.new_provider(), view)
     free = list(view)
     told = {node for answer in first for node in _nodes(answer)}
     found = [f"says nothing of {node}" for node in free if node not in told]

@@ -13,9 +13,9 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import call_for, held_constants, ran, session_with_constants, sessions, told
+from ort_lite.testing.checks.tries import call_for, constants_of, format_exception, run_copy, session_with_constants, sessions
 from ort_lite.testing.frozen import changes, snapshot
-from ort_lite.testing.kit import Finding, Kit, copied
+from ort_lite.testing.kit import Finding, Kit, copy_feed
 
 THREADS, RUNS, PAUSED_RUNS = 8, 12, 2
 PAUSE = 1e-5
@@ -28,7 +28,7 @@ def inputs_untouched(kit: Kit) -> list[Finding]:
     """It writes neither to what the caller feeds, nor to the model's constants, and takes arrays that cannot be written to."""
     found = []
     for case, session in sessions(kit):
-        feed = copied(case.feed)
+        feed = copy_feed(case.feed)
         session.run(None, feed)
         written = [name for name, array in feed.items() if _bits(array) != _bits(case.feed[name])]
         found += [Finding("inputs_untouched", case.name, f"it wrote to input {name!r}") for name in written]
@@ -36,19 +36,19 @@ def inputs_untouched(kit: Kit) -> list[Finding]:
             array.setflags(write=False)
         locked = call_for(partial(session.run, None, feed))
         if isinstance(locked, Exception) and not written:
-            found.append(Finding("inputs_untouched", case.name, f"with read-only inputs: {told(locked)}"))
-        found += _constants_written(kit, case)
+            found.append(Finding("inputs_untouched", case.name, f"with read-only inputs: {format_exception(locked)}"))
+        found += _check_constants(kit, case)
     return found
 
 
-def _constants_written(kit: Kit, case: Case) -> list[Finding]:
+def _check_constants(kit: Kit, case: Case) -> list[Finding]:
     given = session_with_constants(kit, case)
     if given is None or isinstance(given[0], Exception):
         return []
     session, feed = given
-    held = [(value.name, value.constant) for value in held_constants(session)]
+    held = [(value.name, value.constant) for value in constants_of(session)]
     before = [_bits(array) for _, array in held]
-    ran(session, feed)
+    run_copy(session, feed)
     names = [name for (name, array), bits in zip(held, before, strict=True) if _bits(array) != bits]
     return [Finding("inputs_untouched", case.name, f"it wrote to constant {name!r}") for name in names]
 
@@ -59,14 +59,14 @@ def outputs_owned(kit: Kit) -> list[Finding]:
     """
     found = []
     for case, session in sessions(kit):
-        feed = copied(case.feed)
+        feed = copy_feed(case.feed)
         first = session.run(None, feed)
         kept = [_bits(array) for array in first]
         others = {name: np.zeros_like(array) if array.dtype.kind == "f" else array for name, array in feed.items()}
-        second = ran(session, others)
+        second = run_copy(session, others)
         for k, (array, bits) in enumerate(zip(first, kept, strict=True)):
             others_memory = [(f"input {name!r}", given) for name, given in feed.items()]
-            others_memory += [(f"constant {v.name!r}", v.constant) for v in held_constants(session)]
+            others_memory += [(f"constant {v.name!r}", v.constant) for v in constants_of(session)]
             others_memory += [(f"output {j}", b) for j, b in enumerate(first[:k])]
             if isinstance(second, list):
                 others_memory += [(f"output {j} of the next run", b) for j, b in enumerate(second)]
@@ -84,14 +84,14 @@ def statelessness(kit: Kit) -> list[Finding]:
     """
     found = []
     for case, session in sessions(kit):
-        feed = copied(case.feed)
+        feed = copy_feed(case.feed)
         first = session.run(None, feed)
         compiled = kit.partitions(session)
         provider = kit.provider_of(session)
         outside = (provider, provider.allocator(), provider.data_transfer())  # their books are their own
         before = [snapshot(partition, outside) for partition in compiled]
         others = _scale(case, 1)
-        ran(session, others)
+        run_copy(session, others)
         again = [session.run(None, feed) for _ in range(3)]
         for state, partition in zip(before, compiled, strict=True):
             what = changes(state, snapshot(partition, outside))
@@ -109,10 +109,10 @@ def threads(kit: Kit) -> list[Finding]:
     found = []
     for case, session in sessions(kit):
         feeds = [_scale(case, k) for k in range(THREADS)]
-        wanted = [ran(session, feed) for feed in feeds]
+        wanted = [run_copy(session, feed) for feed in feeds]
         if any(isinstance(result, Exception) for result in wanted):
             continue
-        problems = _hammered(session, feeds, wanted, RUNS) or _hammered(session, feeds, wanted, PAUSED_RUNS, paused=True)
+        problems = _hammer(session, feeds, wanted, RUNS) or _hammer(session, feeds, wanted, PAUSED_RUNS, paused=True)
         if problems:
             found.append(
                 Finding("threads", case.name, f"{problems[0]} ({len(problems)} problems in runs of {THREADS} threads)")
@@ -120,9 +120,7 @@ def threads(kit: Kit) -> list[Finding]:
     return found
 
 
-def _hammered(
-    session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, paused: bool = False
-) -> list[str]:
+def _hammer(session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, paused: bool = False) -> list[str]:
     """Run from many threads at once, and return what went wrong."""
     problems: list[str] = []
     start, over = threading.Barrier(len(feeds)), threading.Event()
@@ -135,7 +133,7 @@ def _hammered(
             with _pauses() if paused else nullcontext():
                 got = call_for(lambda: session.run(None, feed))
             if isinstance(got, Exception):
-                problems.append(told(got))
+                problems.append(format_exception(got))
             elif any(_bits(a) != _bits(b) for a, b in zip(got, expected, strict=True)):
                 problems.append("a result is another thread's or broken; if it is not thread-safe, `concurrency` says so")
 
@@ -201,8 +199,8 @@ def instances(kit: Kit) -> list[Finding]:
         if isinstance(first, Exception) or isinstance(second, Exception):
             continue  # a finding of `claims`
         for session, expected in ((first, case), (second, other), (first, case)):
-            got = ran(session, expected.feed)
-            text = told(got) if isinstance(got, Exception) else kit.differs(got, expected.expected, expected)
+            got = run_copy(session, expected.feed)
+            text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, expected.expected, expected)
             if text is not None:
                 found.append(Finding("instances", f"{case.name} beside {other.name}", text))
     return found
@@ -213,14 +211,14 @@ def errors(kit: Kit) -> list[Finding]:
     found: list[Finding] = []
     for case in kit.some:
         session = call_for(partial(kit.session, cases.with_open_dimensions(case)))
-        wanted = session if isinstance(session, Exception) else ran(session, case.feed)
+        wanted = session if isinstance(session, Exception) else run_copy(session, case.feed)
         if isinstance(wanted, Exception):
             continue  # a finding of `shapes`
         for _, feed in cases.other_sizes(case):
-            ran(session, feed)
-        again = ran(session, case.feed)
+            run_copy(session, feed)
+        again = run_copy(session, case.feed)
         if isinstance(again, Exception):
-            found.append(Finding("errors", case.name, f"after runs of other sizes: {told(again)}"))
+            found.append(Finding("errors", case.name, f"after runs of other sizes: {format_exception(again)}"))
         elif any(_bits(a) != _bits(b) for a, b in zip(again, wanted, strict=True)):
             found.append(Finding("errors", case.name, "after runs of other sizes the result is another"))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.testing.checks.tries import call_for, ran, told
+from ort_lite.testing.checks.tries import call_for, format_exception, run_copy
 from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Finding, Kit
 
@@ -42,20 +42,20 @@ def _of_kind(kit: Kit, kind: str) -> list[Finding]:
     for case in kit.of_kind(kind):
         if (text := _failure(kit, case, deviated)) is not None:
             failed[case.operators].append((case, text))
-    return [*(_smallest(kit, kind, several) for several in failed.values()), *_mended(kit, kind, deviated)]
+    return [*(_smallest(kit, kind, several) for several in failed.values()), *_find_stale_deviations(kit, kind, deviated)]
 
 
 def _failure(kit: Kit, case: GeneratedCase, deviated: set[str]) -> str | None:
     """Describe the first wrong run. Operators that deviate as known are added to `deviated`."""
-    expected = kit.models.expected(case)
+    expected = kit.models.reference_outputs(case)
     session: Any = call_for(partial(kit.session, case.model))
     if isinstance(session, Exception):
-        return f"it claims {', '.join(kit.takes(case))}, and then: {told(session)}"
+        return f"it claims {', '.join(kit.takes(case))}, and then: {format_exception(session)}"
     for k, (feed, right) in enumerate(zip(case.feeds, expected or (), strict=True)):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of overflow and empty means, which ONNX allows
-            got = ran(session, feed)
-        text = told(got) if isinstance(got, Exception) else _difference(kit, case, feed, got, right, deviated)
+            got = run_copy(session, feed)
+        text = format_exception(got) if isinstance(got, Exception) else _difference(kit, case, feed, got, right, deviated)
         if text is not None:
             return text if len(case.feeds) == 1 else f"run {k + 1}: {text}"
     return None
@@ -75,7 +75,7 @@ def _difference(
     return other
 
 
-def _mended(kit: Kit, kind: str, deviated: Collection[str]) -> Iterator[Finding]:
+def _find_stale_deviations(kit: Kit, kind: str, deviated: Collection[str]) -> Iterator[Finding]:
     """Known deviations that no model shows. A kit that looks at one model, or at other operators, cannot tell."""
     if kit.models.case:
         return

@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
 from ort_lite.provider.provider import CPU, Partition
-from ort_lite.testing.checks.tries import call_for, new_sessions, told
+from ort_lite.testing.checks.tries import call_for, format_exception, new_sessions
 from ort_lite.testing.kit import Finding, Kit
 
 
@@ -20,7 +20,7 @@ def handles(kit: Kit) -> list[Finding]:
     for name, session, feed in _sessions(kit):
         for partition, compiled in _whole(kit, session, feed):
             texts = call_for(partial(_problems, partition, compiled, feed))
-            texts = [told(texts)] if isinstance(texts, Exception) else texts
+            texts = [format_exception(texts)] if isinstance(texts, Exception) else texts
             found += [Finding("handles", name, text) for text in texts]
     return found
 
@@ -60,12 +60,12 @@ class _Calls:
         if len(states) == 2 and states[0] is states[1] and states[0] is not None:
             yield "create_state() gave the same object twice"
         inputs, memory = self._inside(arrays)
-        first = self._called(inputs, states[0])
+        first = self._call(inputs, states[0])
         if self._read(inputs) != [array.tobytes() for array in arrays]:
             yield "a call wrote to its input"
         yield from (f"output {k} is its input" for k, y in enumerate(first) if any(y is x for x in inputs))
         kept = self._read(first)
-        second = self._called(self._inside(others)[0], states[-1])
+        second = self._call(self._inside(others)[0], states[-1])
         if self._read(first) != kept:
             yield "what a call returned changed with the next call"
         yield from (f"output {k} is that of the call before" for k, y in enumerate(second) if any(y is x for x in first))
@@ -112,7 +112,7 @@ class _Calls:
         for array, handle in zip(arrays, memory, strict=False):
             self._into(array, handle)
 
-    def _called(self, inputs: Sequence[Any], state: Any) -> list[Any]:
+    def _call(self, inputs: Sequence[Any], state: Any) -> list[Any]:
         given = (inputs,) if state is None and not has_state(self._compiled) else (inputs, state)
         return list(self._compiled(*given))
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.testing.cases import Case, of_size, with_open_dimensions
-from ort_lite.testing.checks.tries import call_for, new_sessions, ran, told
-from ort_lite.testing.kit import Finding, Kit, compare, copied
+from ort_lite.testing.checks.tries import call_for, format_exception, new_sessions, run_copy
+from ort_lite.testing.kit import Finding, Kit, compare, copy_feed
 from ort_lite.testing.ledger import Ledger
 
 RUNS, STRETCHES = 40, 8
@@ -28,7 +28,7 @@ ROW = 2048
 
 def transfer(kit: Kit) -> list[Finding]:
     """Check the data transfer of a provider with a memory of its own: type, shape and bits survive, and results are copies."""
-    provider = kit.configured()
+    provider = kit.new_provider()
     if provider.device == CPU:
         return []
     way = provider.data_transfer()
@@ -43,9 +43,11 @@ def transfer(kit: Kit) -> list[Finding]:
             text = call_for(partial(_there_and_back, inwards, way, provider.device, array))
             if text is not None:
                 what = f"{array.dtype}{list(array.shape)}{_layout(array)}, {label}"
-                found.append(Finding("transfer", what, told(text) if isinstance(text, Exception) else text))
+                found.append(Finding("transfer", what, format_exception(text) if isinstance(text, Exception) else text))
     text = call_for(partial(_side_by_side, provider, way))
-    return found + [Finding("transfer", "several", told(text) if isinstance(text, Exception) else text)] * (text is not None)
+    if text is not None:
+        found.append(Finding("transfer", "several", format_exception(text) if isinstance(text, Exception) else text))
+    return found
 
 
 def _layout(array: Any) -> str:
@@ -107,7 +109,7 @@ def _there_and_back(inwards: Callable[[Any], Any], way: DataTransfer, device: De
 def release(kit: Kit) -> list[Finding]:
     """Check that compiled code is freed with its session, and inputs and outputs with their run."""
     with short_collections():
-        return [finding for case, session in new_sessions(kit, 8) for finding in _released(kit, case, session)]
+        return [finding for case, session in new_sessions(kit, 8) for finding in _check_release(kit, case, session)]
 
 
 @contextmanager
@@ -124,8 +126,8 @@ def short_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _released(kit: Kit, case: Case, session: Any) -> Iterator[Finding]:
-    what = _left_by_runs(session, case.feed)
+def _check_release(kit: Kit, case: Case, session: Any) -> Iterator[Finding]:
+    what = _check_leak(session, case.feed)
     if what is not None:
         yield Finding("release", case.name, what)
     alive = [r for p in kit.partitions(session) if (r := _reference(p)) is not None]
@@ -136,9 +138,9 @@ def _released(kit: Kit, case: Case, session: Any) -> Iterator[Finding]:
         yield Finding("release", case.name, "the compiled partition outlives its session")
 
 
-def _left_by_runs(session: Any, feed: Mapping[str, Any]) -> str | None:
+def _check_leak(session: Any, feed: Mapping[str, Any]) -> str | None:
     """Python's own books (tracemalloc) over stretches of equal runs: what grows in all of them is kept."""
-    with _traced():
+    with _tracing():
         least, size = sys.maxsize, _size_after_runs(session, feed)
         for _ in range(STRETCHES):
             before, size = size, _size_after_runs(session, feed)
@@ -154,10 +156,10 @@ def caches(kit: Kit) -> list[Finding]:
     Of cases that it takes whole; the CPU provider's nodes would keep something of their own. Of small ones, where there are some:
     large images cost minutes and keep no more.
     """
-    whole = [case for case in kit.some if set(case.operators) <= set(kit.taken[case])]
+    whole = [case for case in kit.some if set(case.operators) <= set(kit.operators_by_case[case])]
     whole = [case for case in whole if _largest(case) <= ROW] or whole
     with short_collections():
-        return [Finding("caches", case.name, text) for case in whole[:8] if (text := _kept_for_shapes(kit, case)) is not None]
+        return [Finding("caches", case.name, text) for case in whole[:8] if (text := _check_shape_cache(kit, case)) is not None]
 
 
 def _largest(case: Case) -> int:
@@ -165,7 +167,7 @@ def _largest(case: Case) -> int:
     return max((array.nbytes // max(array.shape[0], 1) for array in case.feed.values() if array.ndim), default=0)
 
 
-def _kept_for_shapes(kit: Kit, case: Case) -> str | None:
+def _check_shape_cache(kit: Kit, case: Case) -> str | None:
     """Stretches of runs, each of a shape that was not there before; the first stretch that keeps nothing is an answer.
 
     The largest comes first: what only grew because a larger one came is no cache.
@@ -173,28 +175,28 @@ def _kept_for_shapes(kit: Kit, case: Case) -> str | None:
     provider = kit.make()
     session = call_for(partial(kit.session, with_open_dimensions(case), provider))
     left = list(range(1, SHAPES * MOST_SHAPES + 1))
-    if isinstance(session, Exception) or isinstance(ran(session, of_size(case, left[-1])), Exception):
+    if isinstance(session, Exception) or isinstance(run_copy(session, of_size(case, left[-1])), Exception):
         return None  # a finding of `shapes`, or a size that the operator does not have
-    with _traced():
-        size, grown = _held(provider), 0
+    with _tracing():
+        size, grown = _memory_in_use(provider), 0
         while left:
             for _ in range(SHAPES):
-                ran(session, of_size(case, left.pop()))
-            before, size = size, _held(provider)
+                run_copy(session, of_size(case, left.pop()))
+            before, size = size, _memory_in_use(provider)
             grown = max(now - then for now, then in zip(size, before, strict=True))
             if grown < SHAPES * LEAK:
                 return None
     return f"{SHAPES} new shapes keep {grown} bytes, after {SHAPES * (MOST_SHAPES - 1)} others: the cache needs a limit"
 
 
-def _held(provider: ExecutionProvider) -> tuple[int, int]:
+def _memory_in_use(provider: ExecutionProvider) -> tuple[int, int]:
     """Bytes of Python's, and of the device's where its allocator says so: a ledger would keep what it notes."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0], getattr(provider.allocator(), "bytes_in_use", 0)
 
 
 @contextmanager
-def _traced() -> Iterator[None]:
+def _tracing() -> Iterator[None]:
     """Python's own books, as far as nobody has opened them."""
     running = tracemalloc.is_tracing()
     if not running:
@@ -208,7 +210,7 @@ def _traced() -> Iterator[None]:
 
 def _size_after_runs(session: Any, feed: Mapping[str, Any]) -> int:
     for _ in range(RUNS):
-        session.run(None, copied(feed))
+        session.run(None, copy_feed(feed))
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
@@ -222,7 +224,7 @@ def _reference(partition: Any) -> "weakref.ref[Any] | None":
 
 def allocator(kit: Kit) -> list[Finding]:
     """The ledger: what is allocated is freed, once, at addresses that are multiples of 64, and runs leave nothing behind."""
-    provider = kit.configured()
+    provider = kit.new_provider()
     memory = provider.allocator()
     if memory is None:
         return []
@@ -245,12 +247,12 @@ def _books(kit: Kit, case: Case) -> list[str]:
     ledger = Ledger.of(memory)
     at_first = ledger.in_use()
     session = call_for(partial(kit.session, case.model, provider))
-    if isinstance(session, Exception) or isinstance(ran(session, case.feed), Exception):
+    if isinstance(session, Exception) or isinstance(run_copy(session, case.feed), Exception):
         return []  # a finding of `claims`
     gc.collect()
     before = ledger.in_use()
     for _ in range(5):
-        ran(session, case.feed)
+        run_copy(session, case.feed)
     gc.collect()
     after = ledger.in_use()
     found = [f"5 runs left {after - before} bytes behind"] * (after > before)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import call_for, new_result, ran, session_with_constants, told
+from ort_lite.testing.checks.tries import call_for, format_exception, new_result, run_copy, session_with_constants
 from ort_lite.testing.kit import Finding, Kit, reference
 
 
@@ -21,7 +21,7 @@ def claims(kit: Kit) -> list[Finding]:
         got = new_result(kit, case.model, case.feed)
         text = _differs(kit, got, case.expected, case)
         if text is not None:
-            found.append(Finding("claims", case.name, f"it claims {', '.join(kit.taken[case])}, and then: {text}"))
+            found.append(Finding("claims", case.name, f"it claims {', '.join(kit.operators_by_case[case])}, and then: {text}"))
     return found
 
 
@@ -34,7 +34,7 @@ def constants(kit: Kit) -> list[Finding]:
             continue
         session, feed = given
         for label in ("", ", second run"):
-            got = session if isinstance(session, Exception) else ran(session, feed)
+            got = session if isinstance(session, Exception) else run_copy(session, feed)
             text = _differs(kit, got, case.expected, case)
             if text is not None:
                 found.append(Finding("constants", f"{case.name}{label}", text))
@@ -54,12 +54,12 @@ def shapes(kit: Kit) -> list[Finding]:
         if isinstance(cpu, Exception):
             continue
         if isinstance(session, Exception):
-            found.append(Finding("shapes", f"{case.name}, open dimensions", told(session)))
+            found.append(Finding("shapes", f"{case.name}, open dimensions", format_exception(session)))
             continue
         for label, feed in (("as it is", case.feed), *cases.other_sizes(case)):
-            wanted = ran(cpu, feed)
+            wanted = run_copy(cpu, feed)
             undefined = isinstance(wanted, Exception) or (label == "empty" and any(map(_has_nan, wanted)))
-            text = None if undefined else _differs(kit, ran(session, feed), wanted, case)
+            text = None if undefined else _differs(kit, run_copy(session, feed), wanted, case)
             if text is not None:
                 found.append(Finding("shapes", f"{case.name}, {label}", text))
         found += _numbers(kit, case)
@@ -89,13 +89,13 @@ def groups(kit: Kit) -> list[Finding]:
     found = []
     for label, model, feed in cases.of_several_nodes(kit.unary):
         wanted: Sequence[Any] = reference(model).run(None, feed)
-        text = _differs(kit, _where_defined(new_result(kit, model, feed), wanted), wanted, kit.unary[0])
+        text = _differs(kit, _mask_undefined(new_result(kit, model, feed), wanted), wanted, kit.unary[0])
         if text is not None:
             found.append(Finding("groups", label, text))
     return found
 
 
-def _where_defined(got: Any, wanted: Sequence[Any]) -> Any:
+def _mask_undefined(got: Any, wanted: Sequence[Any]) -> Any:
     """NaN where it is expected: functions of it are not the same everywhere."""
     if isinstance(got, Exception) or [y.shape for y in got] != [y.shape for y in wanted]:
         return got
@@ -103,4 +103,4 @@ def _where_defined(got: Any, wanted: Sequence[Any]) -> Any:
 
 
 def _differs(kit: Kit, got: Any, wanted: Sequence[Any], case: Case) -> str | None:
-    return told(got) if isinstance(got, Exception) else kit.differs(got, wanted, case)
+    return format_exception(got) if isinstance(got, Exception) else kit.differs(got, wanted, case)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ort_lite.errors import OrtLiteError
 from ort_lite.provider.provider import CPU
-from ort_lite.testing.checks.tries import call_for, new_result, told
+from ort_lite.testing.checks.tries import call_for, format_exception, new_result
 from ort_lite.testing.kit import Finding, Kit
 
 IDS = ("device_id", "device", "id")
@@ -20,7 +20,7 @@ def settings(kit: Kit) -> list[Finding]:
     for name, value in _options(kit).items():
         wrong += [(name, other) for other in _other_types(value)]
         wrong += [(name, NOWHERE)] * (name in IDS and _is_number(value))
-    return [Finding("settings", "", text) for name, value in wrong for text in _taken(kit, name, value)]
+    return [Finding("settings", "", text) for name, value in wrong for text in _check_option(kit, name, value)]
 
 
 def _options(kit: Kit) -> dict[str, Any]:
@@ -38,14 +38,14 @@ def _other_types(value: Any) -> Iterator[Any]:
         yield from ("neither a number nor yes or no", [value])
 
 
-def _taken(kit: Kit, name: str, value: Any) -> Iterator[str]:
+def _check_option(kit: Kit, name: str, value: Any) -> Iterator[str]:
     error = call_for(partial(kit.make, **{name: value}))
     if not isinstance(error, Exception):
         yield f"it took {name}={value!r}; expected ProviderError"
     elif not isinstance(error, OrtLiteError):
-        yield f"{name}={value!r} raised {told(error)}; expected ProviderError"
+        yield f"{name}={value!r} raised {format_exception(error)}; expected ProviderError"
     elif name not in str(error) and str(value) not in str(error):
-        yield f"{name}={value!r} raised {told(error)}, which does not name the option"
+        yield f"{name}={value!r} raised {format_exception(error)}, which does not name the option"
 
 
 def devices(kit: Kit) -> list[Finding]:
@@ -70,6 +70,6 @@ def _wrong(kit: Kit, provider: Any, name: str, k: int) -> Iterator[str]:
         yield f"get_options() gives {name}={provider.get_options().get(name)!r}"
     for case in kit.some[:2]:
         got = new_result(kit, case.model, case.feed, provider)
-        text = told(got) if isinstance(got, Exception) else kit.differs(got, case.expected, case)
+        text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, case.expected, case)
         if text is not None:
             yield f"{case.name}: {text}"

@@ -42,7 +42,7 @@ def add_output(inner: Draw, kind: str, shape: Shape | None = None) -> Known:
         if known.name in computed and known.kind == kind and (shape is None or known.shape == shape)
     ]
     fitting = [known for known in fitting if known.name not in body.outputs]
-    found = inner.choice(fitting[-3:]) if fitting and inner.chance(0.85) else _computed(inner, kind, shape)
+    found = inner.choice(fitting[-3:]) if fitting and inner.chance(0.85) else _compute(inner, kind, shape)
     body.outputs.append(found.name)
     return found
 
@@ -55,7 +55,7 @@ def add_row(inner: Draw, kind: str) -> tuple[int, ...]:
     return result.shape
 
 
-def _computed(inner: Draw, kind: str, shape: Shape | None) -> Known:
+def _compute(inner: Draw, kind: str, shape: Shape | None) -> Known:
     """A new result of a body: a copy of what it can read, or of something fresh."""
     visible = [known for known in inner.visible() if known.kind == kind and (shape is None or known.shape == shape)]
     if kind.startswith("seq(") and inner.draft.opsets[""] < 14:  # Identity takes no sequences yet
@@ -72,17 +72,17 @@ def _computed(inner: Draw, kind: str, shape: Shape | None) -> Known:
         source = fresh_sequence(inner, element_of(kind), [inner.shape(0, 3, most=4) for _ in range(inner.integer(0, 2))]).name
     else:
         source = inner.tensor_of(kind, inner.shape(0, 3) if shape is None else shape)
-    return copied(inner, source)
+    return copy_value(inner, source)
 
 
-def copied(inner: Draw, source: str) -> Known:
+def copy_value(inner: Draw, source: str) -> Known:
     """A copy of a value: by Identity, or by a Loop without turns where Identity does not take the type."""
     mark = inner.draft.mark()
     try:
         return inner.draft.append("Identity", [source])[0]
     except Rejected:
         inner.draft.reset(mark)
-    known = inner.draft.known(source)
+    known = inner.draft.lookup(source)
     body = Draft(inner.draft.opsets, inner.rng, inner.draft.rules, inner.draft)
     _, condition, state = [body.formal(type_) for type_ in (TensorType("int64", ()), TensorType("bool", ()), known.type)]
     body.outputs = [condition.name, state.name]

@@ -32,13 +32,13 @@ class Chain:
         """Return True with the given probability."""
         return self.rng.random() < probability
 
-    def known(self, name: str) -> Known:
+    def lookup(self, name: str) -> Known:
         """Return a value of the draft by name. Raises KeyError if there is none."""
-        return self.draft.known(name)
+        return self.draft.lookup(name)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a value. Raises Rejected where it is not known."""
-        return self.known(name).sizes
+        return self.lookup(name).sizes
 
     def skip(self, reason: str) -> None:
         """Leave the chain out of this model."""
@@ -99,7 +99,7 @@ class Chain:
 
     def broadcast(self, name: str) -> str:
         """An operand that broadcasts to the shape of a value."""
-        return self.fresh(self.draw.broadcastable(self.shape(name), wider=False), self.known(name).kind)
+        return self.fresh(self.draw.broadcastable(self.shape(name), wider=False), self.lookup(name).kind)
 
 
 Writer = Callable[[Chain], None]

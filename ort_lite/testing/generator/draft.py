@@ -106,7 +106,7 @@ class Draft:
         """Add a graph input that is fed with `contents`. The type of what is no array must be given."""
         name = self.name("x")
         small = type_ is None and isinstance(contents, np.ndarray) and contents.size <= SMALL
-        known = Known(name, *_typed(contents, type_), contents if small else None)
+        known = Known(name, *_infer_type(contents, type_), contents if small else None)
         self.values[name] = known
         self.inputs.append(name)
         self.feeds[name] = contents
@@ -123,12 +123,12 @@ class Draft:
     def constant(self, array: Array) -> Known:
         """Add an initializer."""
         name = self.name("c")
-        known = Known(name, *_typed(array, None), array)
+        known = Known(name, *_infer_type(array, None), array)
         self.values[name] = known
         self.constants[name] = array
         return known
 
-    def known(self, name: str) -> Known:
+    def lookup(self, name: str) -> Known:
         """Look a value up, in the outer drafts too."""
         draft: Draft | None = self
         while draft is not None:
@@ -187,7 +187,7 @@ class Draft:
         return schema is not None and any(schema.attributes.get(name) == "GRAPH" for name in node.attributes)
 
     def _value(self, name: str) -> Value:
-        known = self.known(name)
+        known = self.lookup(name)
         return Value(name, known.type, known.array)
 
     # --- taking back
@@ -227,7 +227,7 @@ def captures(node: NodeDraft) -> Iterable[str]:
         yield from (name for name in body.outputs if name not in body.values)
 
 
-def _typed(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | None]:
+def _infer_type(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | None]:
     if type_ is not None:
         return type_, sizes_of(type_)
     if isinstance(contents, list):

@@ -138,7 +138,7 @@ class Draw:
         Without `contents` it may be an earlier value, as it is, reshaped or cast; with them it is always a fresh one. A fresh one
         is a feed or a constant (`constant`: which of the two).
         """
-        known = self.chosen(index)
+        known = self.take_operand(index)
         if known is not None:
             return known.name
         return self.tensor_of(self.kind(index), shape, contents, self.fixed.get(index) if constant is None else constant)
@@ -181,18 +181,18 @@ class Draw:
         """An operand of the type of input `index`, of any shape with `low` to `high` axes of at least `least`: an earlier value or
         a fresh one. `open_shape`: one of which the shape is not known will do.
         """
-        known = self.chosen(index)
+        known = self.take_operand(index)
         if known is not None and not _fits(known, self.kind(index), low, high, least, open_shape):
             raise Rejected(f"{known.name} does not fit operand {index}")
         if known is None and index in self.fixed and is_dtype(self.kind(index)):
             shape = self.shape(low, max(low, min(high, 4)), least=least)
-            known = self.draft.known(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
+            known = self.draft.lookup(self.tensor_of(self.kind(index), shape, constant=self.fixed[index]))
         return self.value_of(self.kind(index), low, high, least, open_shape) if known is None else known
 
-    def chosen(self, index: int) -> Known | None:
+    def take_operand(self, index: int) -> Known | None:
         """The operand that whoever asked for the node has chosen, the first time that it is asked for."""
         name = self._operands.pop(index, None)
-        return None if name is None else self.draft.known(name)
+        return None if name is None else self.draft.lookup(name)
 
     def value_of(self, kind: str, low: int = 0, high: int = 5, least: int = 0, open_shape: bool = False) -> Known:
         """An operand of any kind, with the rules of `value`."""
@@ -202,7 +202,7 @@ class Draw:
             return self.choice(recent)
         if not is_dtype(kind):
             return self.container(kind)
-        return self.draft.known(self.tensor_of(kind, self.shape(low, min(high, 4) if low <= 4 else high, least=least)))
+        return self.draft.lookup(self.tensor_of(kind, self.shape(low, min(high, 4) if low <= 4 else high, least=least)))
 
     def visible(self) -> list[Known]:
         """Values that a node may read, outer ones first; a plain draft has none."""
@@ -267,13 +267,13 @@ class Draw:
         moved = [one for one in visible if one.kind == dtype and one.shape is not None and np.prod(one.shape) == size != 0]
         if moved and dtype != "string":
             target = self.ints(*shape, constant=True)
-            return self._moved("Reshape", [self.choice(moved).name, target])
+            return self._try_append("Reshape", [self.choice(moved).name, target])
         wider = [one for one in visible if one.shape == shape and _castable(one.kind, dtype)]
         if wider:
-            return self._moved("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})
+            return self._try_append("Cast", [self.choice(wider).name], {"to": to_onnx(dtype)})
         return None
 
-    def _moved(self, op_type: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None) -> str | None:
+    def _try_append(self, op_type: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None) -> str | None:
         """The result of a node; None where the opset has no such operator for the type."""
         try:
             return self.draft.append(op_type, inputs, attributes)[0].name

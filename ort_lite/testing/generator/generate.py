@@ -176,7 +176,7 @@ class Generator:
             if not fitting:
                 raise Rejected(f"no target is {op_type} of {types}")
             self._take(fitting[0], covered)
-            return draft.known(draft.nodes[-1].outputs[0])
+            return draft.lookup(draft.nodes[-1].outputs[0])
 
         for _ in range(PATTERN_ATTEMPTS):
             mark, count = draft.mark(), len(covered)

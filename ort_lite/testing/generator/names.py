@@ -30,7 +30,7 @@ def _call(draft: Draft, node: NodeDraft, names: dict[str, str]) -> str:
 def _operand(draft: Draft, name: str) -> str:
     constant = draft.constants.get(name)
     array = constant if constant is not None else draft.feeds.get(name)
-    text = _array(array) if isinstance(array, np.ndarray) else draft.known(name).kind
+    text = _array(array) if isinstance(array, np.ndarray) else draft.lookup(name).kind
     return text if constant is None else f"const {text}"
 
 

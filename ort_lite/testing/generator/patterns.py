@@ -39,7 +39,7 @@ def patterns_of(transforms: Iterable[Transform], of_provider: bool = False) -> d
     if of_provider:
         rules = {name: tuple(map(_without_layout, patterns)) for name, patterns in rules.items()}
         matched = [pattern for patterns in rules.values() for pattern in patterns if _is_public(pattern)]
-        rules = {name: tuple(new for old in patterns for new in _unfused(old, matched)) for name, patterns in rules.items()}
+        rules = {name: tuple(new for old in patterns for new in _expand(old, matched)) for name, patterns in rules.items()}
     found = {name: tuple(filter(_is_public, patterns)) for name, patterns in rules.items()}
     return {name: patterns for name, patterns in found.items() if patterns}
 
@@ -55,25 +55,25 @@ def _without_layout(pattern: Pattern) -> Pattern:
     return _with_inner(pattern.replace(domain=domain), _without_layout)
 
 
-def _unfused(pattern: Pattern, matched: Iterable[Pattern]) -> list[Pattern]:
+def _expand(pattern: Pattern, matched: Iterable[Pattern]) -> list[Pattern]:
     """The pattern, with each of the matched ones where it has an operator of a provider's own: any of them may become it."""
     if _is_public(pattern) or not _is_public_node(pattern):
         return [pattern]
 
-    def unfused(one: Pattern) -> Pattern:
+    def replace_inner(one: Pattern) -> Pattern:
         return _with_inner(pattern, lambda inner: inner if _is_public(inner) else one)
 
-    return list(map(unfused, matched))
+    return list(map(replace_inner, matched))
 
 
 def _with_inner(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
     """The pattern with other inner ones."""
 
-    def changed(operands: Sequence[Operand]) -> tuple[Operand, ...]:
+    def change_all(operands: Sequence[Operand]) -> tuple[Operand, ...]:
         return tuple(change(one) if isinstance(one, Pattern) else one for one in operands)
 
-    orders = tuple(order.replace(operands=changed(order.operands)) for order in pattern.orders)
-    return pattern.replace(operands=changed(pattern.operands), orders=orders)
+    orders = tuple(order.replace(operands=change_all(order.operands)) for order in pattern.orders)
+    return pattern.replace(operands=change_all(pattern.operands), orders=orders)
 
 
 def _is_public(pattern: Pattern) -> bool:
@@ -138,7 +138,7 @@ class PatternDraft:
             if op_type == "Concat" and quantized:
                 scale = self._draft.nodes[-1].inputs[1]  # all parts have the first one's
         self._draft.nodes.append(node.replace(inputs=tuple(inputs)))
-        return self._draft.known(next(name for name in node.outputs if name))
+        return self._draft.lookup(next(name for name in node.outputs if name))
 
     def _draw(self, op_type: str, domain: str, inner: dict[int, str]) -> Draw:
         """A Draw of a target that takes the operands; mostly of one with float32."""
@@ -146,7 +146,7 @@ class PatternDraft:
         self._rng.shuffle(draws)
         if self._rng.random() < 0.8:
             draws.sort(key=lambda draw: "float32" not in draw.types.values())
-        kinds = {index: self._draft.known(name).kind for index, name in inner.items()}
+        kinds = {index: self._draft.lookup(name).kind for index, name in inner.items()}
         for draw in draws:
             if all(draw.has_input(index) and draw.kind(index) == kind for index, kind in kinds.items()):
                 return draw
@@ -154,13 +154,13 @@ class PatternDraft:
 
     def _scale(self, name: str) -> str:
         """The scale itself where it is one constant number that a DequantizeLinear can have too, else ""."""
-        known = self._draft.known(name)
+        known = self._draft.lookup(name)
         single = known.array is not None and known.array.size == 1
         return name if known.kind == "float32" and single and name in self._draft.constants else ""
 
     def _dequantize(self, name: str, domain: str, scale: str = "") -> str:
         """A DequantizeLinear with a result of the type and shape that a value has, with a scale of its own unless it is given one."""
-        known = self._draft.known(name)
+        known = self._draft.lookup(name)
         if known.kind != "float32" or known.shape is None:
             raise Rejected("only float32 is dequantized")
         dtype = self._rng.choice(["int8", "uint8"])
@@ -180,7 +180,7 @@ class PatternDraft:
         return self._draft.append("ReduceMean", [x, axes.name], {"keepdims": 1})[0]
 
     def _plain(self, op_type: str, domain: str, operands: Sequence[Operand], inner: dict[int, str]) -> Known:
-        base = self._draft.known(next(iter(inner.values()))) if inner else None
+        base = self._draft.lookup(next(iter(inner.values()))) if inner else None
         names: list[str] = []
         for index, operand in enumerate(operands):
             if index in inner:
@@ -189,7 +189,7 @@ class PatternDraft:
                 names.append("")
             else:
                 names.append(self._free(operand, base))
-                base = base or self._draft.known(names[-1])
+                base = base or self._draft.lookup(names[-1])
         attributes = {}
         if op_type == "Clip" and self._draft.opsets[""] < 11:
             attributes, names = {"min": 0.0, "max": 6.0}, names[:1]

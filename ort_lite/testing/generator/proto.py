@@ -32,7 +32,7 @@ def graph_proto(draft: Draft, rng: Random, style: str | None = None) -> Any:
     style = "fixed" if body else style or rng.choice(DECLARATIONS)
     inputs = [_input(draft.values[name], style if rng.random() < 0.8 else "fixed") for name in draft.inputs]
     outputs = [
-        helper.make_value_info(name, type_proto(draft.known(name).type, None)) if body else ValueInfoProto(name=name)
+        helper.make_value_info(name, type_proto(draft.lookup(name).type, None)) if body else ValueInfoProto(name=name)
         for name in draft.outputs
     ]
     constants = [numpy_helper.from_array(array, name) for name, array in draft.constants.items()]

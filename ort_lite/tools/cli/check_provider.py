@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def main(arguments: Namespace) -> None:
     """Shows the report. Raises ProviderError where a check found something."""
     from ort_lite.testing.documents import html, junit
-    from ort_lite.testing.report import check_provider, named
+    from ort_lite.testing.report import check_provider, load_class
 
-    cls = named(arguments.provider) if ":" in arguments.provider else _installed(arguments.provider)
+    cls = load_class(arguments.provider) if ":" in arguments.provider else _installed(arguments.provider)
     report = check_provider(
         partial(cls, **_options(arguments.options)),
         only=_words(arguments.only),

@@ -3,7 +3,7 @@
 from ort_lite.testing.generator.chain import Chain, chain_for
 
 
-def clipped(chain: Chain, x: str) -> str:
+def hard_clip(chain: Chain, x: str) -> str:
     """Clip(x + 3, 0, 6)."""
     moved = chain.either_way("Add", x, chain.scalar(3))
     if chain.opset < 11:
@@ -22,18 +22,18 @@ def sixth(chain: Chain, x: str) -> None:
 @chain_for("compose_hard_sigmoid")
 def hard_sigmoid(chain: Chain) -> None:
     """Append HardSigmoid, written out as a clip and a division by 6."""
-    sixth(chain, clipped(chain, chain.value(1)))
+    sixth(chain, hard_clip(chain, chain.value(1)))
 
 
 @chain_for("compose_hard_swish")
 def hard_swish(chain: Chain) -> None:
     """Append HardSwish, written out as a clip, a multiplication and a division by 6."""
     x = chain.value(1)
-    sixth(chain, chain.either_way("Mul", x, clipped(chain, x)))
+    sixth(chain, chain.either_way("Mul", x, hard_clip(chain, x)))
 
 
 @chain_for("compose_gated_hard_swish")
-def gated_hard_swish(chain: Chain) -> None:
+def hard_swish_gate(chain: Chain) -> None:
     """Draft a gated hard swish, at times with the default of HardSigmoid, 0.2, which is near 1/6."""
     x = chain.value(1)
     slope = {"alpha": 1 / 6} if chain.chance(0.7) else {}

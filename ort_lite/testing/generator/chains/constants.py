@@ -62,7 +62,7 @@ def shape_arithmetic(chain: Chain) -> None:
 
 
 @chain_for("gather_before_computing")
-def gather_of_computed(chain: Chain) -> None:
+def gather_of_product(chain: Chain) -> None:
     """Rows of a table of bytes that becomes floats, too many of them to be folded."""
     rows, columns = FOLD_LIMIT // (4 * 64) + 1, 64
     table = chain.array(numbers(chain.rng, (rows, columns), "int8"))
@@ -80,12 +80,12 @@ def branch(chain: Chain, x: str, op_type: str) -> Draft:
 
 
 @chain_for("inline_known_if")
-def known_if(chain: Chain) -> None:
+def constant_if(chain: Chain) -> None:
     """An If with a constant condition."""
     x = chain.value(1)
     condition = chain.array(np.array(chain.chance(0.5)))
     attributes = {"then_branch": branch(chain, x, "Relu"), "else_branch": branch(chain, x, "Neg")}
-    known = chain.known(x)
+    known = chain.lookup(x)
     chain.draft.append("If", [condition], attributes, 1, types=[known.type])
 
 
@@ -93,7 +93,7 @@ def known_if(chain: Chain) -> None:
 def loop_invariants(chain: Chain) -> None:
     """A Loop that adds a value to its state which it computes anew in each turn, at times from the state itself."""
     x = chain.value(1)
-    known = chain.known(x)
+    known = chain.lookup(x)
     body = Draft(chain.draft.opsets, chain.rng, chain.draft.rules, chain.draft)
     body.formal(TensorType("int64", ()))
     condition = body.formal(TensorType("bool", ())).name

@@ -24,11 +24,11 @@ class Scale:
         """Draw another zero point."""
         self.zero = self._zero()
 
-    def dequantized(self, x: str, **attributes: Any) -> str:
+    def dequantize(self, x: str, **attributes: Any) -> str:
         """Append a DequantizeLinear and return the name of its output."""
         return self.chain.node("DequantizeLinear", x, self.scale, self.zero, **attributes)
 
-    def quantized(self, x: str) -> str:
+    def quantize(self, x: str) -> str:
         """Append a QuantizeLinear and return the name of its output."""
         return self.chain.node("QuantizeLinear", x, self.scale, self.zero)
 
@@ -49,18 +49,18 @@ def bytes_of(chain: Chain, shape: tuple[int, ...], kind: str) -> str:
 def there_and_back(chain: Chain) -> None:
     """Quantized as it was before it was dequantized, perhaps with a move in between, or with another zero point."""
     own = scale(chain)
-    x = own.dequantized(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
+    x = own.dequantize(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
     if chain.chance(0.2):
         own.move()
-    own.dequantized(own.quantized(_move(chain, x) if chain.chance(0.5) else x))
+    own.dequantize(own.quantize(_move(chain, x) if chain.chance(0.5) else x))
 
 
 @chain_for("move_integers")
-def moved(chain: Chain) -> None:
+def reordering(chain: Chain) -> None:
     """Dequantize a tensor, move its elements and quantize them with the same scale."""
     own = scale(chain)
-    x = own.dequantized(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
-    own.quantized(_move(chain, x))
+    x = own.dequantize(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
+    own.quantize(_move(chain, x))
 
 
 def _move(chain: Chain, x: str) -> str:
@@ -73,16 +73,16 @@ def _move(chain: Chain, x: str) -> str:
 
 
 @chain_for("join_integers")
-def joined(chain: Chain) -> None:
+def concatenation(chain: Chain) -> None:
     """Dequantize two or three tensors, concatenate them and quantize the result with the same scale."""
     own = scale(chain)
     shape = chain.draw.shape(1, 3, least=1)
-    parts = [own.dequantized(bytes_of(chain, shape, own.kind)) for _ in range(chain.draw.integer(2, 3))]
-    own.quantized(chain.node("Concat", *parts, axis=0))
+    parts = [own.dequantize(bytes_of(chain, shape, own.kind)) for _ in range(chain.draw.integer(2, 3))]
+    own.quantize(chain.node("Concat", *parts, axis=0))
 
 
 @chain_for("saturate_once")
-def saturated(chain: Chain) -> None:
+def redundant_relu(chain: Chain) -> None:
     """A limit that the zero point has already, or one above it."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
@@ -106,12 +106,12 @@ def product(chain: Chain) -> None:
     by_column = chain.opset >= 13 and chain.chance(0.5)
     right = Scale(chain, chain.rng.choice(("int8", "uint8")), columns if by_column else None)
     axis = {"axis": 0 if kind == "Conv" else 1} if by_column else {}
-    x = left.dequantized(bytes_of(chain, shape, left.kind))
-    w = right.dequantized(chain.array(numbers(chain.rng, weights, right.kind)), **axis)
+    x = left.dequantize(bytes_of(chain, shape, left.kind))
+    w = right.dequantize(chain.array(numbers(chain.rng, weights, right.kind)), **axis)
     operands = [x, w]
     if kind != "MatMul" and (chain.chance(0.5) or (kind == "Gemm" and chain.opset < 11)):
         operands.append(chain.constant((columns,)))
     factors = {key: chain.rng.choice((1.0, 1.0, 0.5, 2.0)) for key in ("alpha", "beta")} if kind == "Gemm" else {}
     y = chain.node(kind, *operands, **factors)
     if chain.chance(0.6):
-        scale(chain).quantized(y)
+        scale(chain).quantize(y)

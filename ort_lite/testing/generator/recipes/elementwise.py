@@ -32,7 +32,7 @@ def unary(draw: Draw) -> Call:
 
 
 @recipe(*DOMAINS)
-def restricted(draw: Draw) -> Call:
+def in_domain(draw: Draw) -> Call:
     """One in three operands is any value, of which the function may not be defined: the result is NaN."""
     return call([within(draw, DOMAINS[draw.op_type])])
 

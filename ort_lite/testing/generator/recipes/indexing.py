@@ -58,10 +58,10 @@ def reduction(draw: Draw) -> str | None:
     return draw.choice([None, "none", "add", "mul", *(["max", "min"] * (draw.version >= 18))])
 
 
-def scattered(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
+def scatter_data(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
     """The data, and contents of the updates. Maxima and minima of special numbers have NaN on either side, which they must keep."""
     if how in ("max", "min") and is_float(draw.kind(0)) and draw.draft.special:
-        return draw.draft.known(draw.tensor(0, draw.shape(1, least=1), with_nan)), with_nan
+        return draw.draft.lookup(draw.tensor(0, draw.shape(1, least=1), with_nan)), with_nan
     return draw.value(0, low=1), None
 
 
@@ -69,7 +69,7 @@ def scattered(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
 def scatter_elements(draw: Draw) -> Call:
     """Draw updates along one axis. Without a reduction, no two updates have the same index."""
     how = reduction(draw)
-    value, contents = scattered(draw, how)
+    value, contents = scatter_data(draw, how)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
     sizes = list(within(draw, value.sizes, axis))
@@ -105,7 +105,7 @@ def gather_nd(draw: Draw) -> Call:
 def scatter_nd(draw: Draw) -> Call:
     """Draw updates by index tuples. Without a reduction, no two updates have the same index."""
     how = reduction(draw)
-    value, contents = scattered(draw, how)
+    value, contents = scatter_data(draw, how)
     depth = draw.integer(1, value.rank)
     named = value.sizes[:depth]
     lead = draw.shape(0, 2, most=3)

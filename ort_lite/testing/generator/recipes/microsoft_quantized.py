@@ -20,7 +20,7 @@ def level(draw: Draw, index: int, shape: Shape = (), optional: bool = False) -> 
     return [draw.tensor(index, shape, SCALES), zero]
 
 
-def quantized(draw: Draw, index: int, shape: Shape) -> str:
+def integer_operand(draw: Draw, index: int, shape: Shape) -> str:
     """Return a quantized operand, usually spread over the whole range of its type."""
     return draw.tensor(index, shape, WHOLE if draw.chance(0.7) else None)
 
@@ -31,9 +31,9 @@ def q_linear_binary(draw: Draw) -> Call:
     shape = draw.shape(0, 4)
     return call(
         [
-            quantized(draw, 0, shape),
+            integer_operand(draw, 0, shape),
             *level(draw, 1, optional=True),
-            quantized(draw, 3, draw.broadcastable(shape)),
+            integer_operand(draw, 3, draw.broadcastable(shape)),
             *level(draw, 4, optional=True),
             *level(draw, 6, optional=True),
         ]
@@ -43,7 +43,7 @@ def q_linear_binary(draw: Draw) -> Call:
 @recipe("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
 def q_linear_unary(draw: Draw) -> Call:
     """The last zero point, where it is left out, is an empty name: onnxruntime looks for it without counting the inputs."""
-    operands = [quantized(draw, 0, draw.shape(0, 4)), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
+    operands = [integer_operand(draw, 0, draw.shape(0, 4)), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
     alpha = draw.number()
     return Call(tuple(operands), (True,), {"alpha": alpha} if draw.op_type == "QLinearLeakyRelu" and draw.chance(0.7) else {})
 
@@ -52,7 +52,7 @@ def q_linear_unary(draw: Draw) -> Call:
 def q_linear_softmax(draw: Draw) -> Call:
     """Before opset 13 all that lies from the axis on is one row."""
     shape = draw.shape(1, 4)
-    operands = [quantized(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3)]
+    operands = [integer_operand(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3)]
     return call(operands, axis=draw.maybe(draw.axis(len(shape)), 0.8), opset=draw.integer(7, 22))
 
 
@@ -81,7 +81,7 @@ def q_linear_concat(draw: Draw) -> Call:
 def q_linear_global_average_pool(draw: Draw) -> Call:
     """Draw a quantized image with channels first or last."""
     shape = tuple(draw.integer(1, 5) for _ in range(draw.integer(3, 4)))
-    operands = [quantized(draw, 0, shape), *level(draw, 1), *level(draw, 3)]
+    operands = [integer_operand(draw, 0, shape), *level(draw, 1), *level(draw, 3)]
     return call(operands, channels_last=draw.maybe(draw.integer(0, 1)))
 
 
@@ -92,7 +92,7 @@ def q_linear_average_pool(draw: Draw) -> Call:
     last = draw.chance(0.5)
     channels = draw.integer(1, 4)
     shape = (draw.integer(1, 2), *x.sizes, channels) if last else (draw.integer(1, 2), channels, *x.sizes)
-    operands = [quantized(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
+    operands = [integer_operand(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
     attributes = {name: value for name, value in x.attributes.items() if name != "dilations"}
     return call(
         operands,
@@ -106,7 +106,7 @@ def q_linear_average_pool(draw: Draw) -> Call:
 def nhwc_max_pool(draw: Draw) -> Call:
     """Draw an image with channels last, and a window."""
     x = window(draw, draw.integer(1, 3), pools=True)
-    return call([quantized(draw, 0, (draw.integer(1, 2), *x.sizes, draw.integer(1, 4)))], **x.attributes)
+    return call([integer_operand(draw, 0, (draw.integer(1, 2), *x.sizes, draw.integer(1, 4)))], **x.attributes)
 
 
 @recipe("QLinearConv", domain=MICROSOFT)
@@ -120,7 +120,7 @@ def q_linear_conv(draw: Draw) -> Call:
     parameters: Shape = (outputs,) if draw.chance(0.4) else ()
     zero: Contents = between(0, 0) if parameters and draw.kind(3) == "int8" else WHOLE
     operands = [
-        quantized(draw, 0, shape),
+        integer_operand(draw, 0, shape),
         *level(draw, 1),
         draw.tensor(3, (outputs, channels // groups, *x.kernel), WHOLE),
         draw.tensor(4, parameters, SCALES),
@@ -145,9 +145,9 @@ def q_gemm(draw: Draw) -> Call:
     turns = draw.choice((0, 0, 1)), draw.choice((0, 0, 1))
     parameters: Shape = (n,) if draw.chance(0.4) else ()
     operands = [
-        quantized(draw, 0, (k, m) if turns[0] else (m, k)),
+        integer_operand(draw, 0, (k, m) if turns[0] else (m, k)),
         *level(draw, 1),
-        quantized(draw, 3, (n, k) if turns[1] else (k, n)),
+        integer_operand(draw, 3, (n, k) if turns[1] else (k, n)),
         *level(draw, 4, parameters),
         draw.tensor(6, draw.choice(((n,), (1, n), (m, n), ())), between(-3000, 3000)) if draw.chance(0.5) else "",
     ]
@@ -168,8 +168,8 @@ def matmul_integer_to_float(draw: Draw) -> Call:
     batch = draw.shape(0, 2, most=3, least=1)
     parameters: Shape = (n,) if draw.chance(0.4) else ()
     operands = [
-        quantized(draw, 0, (*batch, draw.integer(1, 5), k)),
-        quantized(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
+        integer_operand(draw, 0, (*batch, draw.integer(1, 5), k)),
+        integer_operand(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
         draw.tensor(2, (), SCALES),
         draw.tensor(3, parameters, SCALES),
         draw.tensor(4, (), WHOLE) if draw.chance(0.7) else "",
@@ -187,7 +187,7 @@ def dynamic_quantize_matmul(draw: Draw) -> Call:
     parameters: Shape = (n,) if draw.chance(0.4) else ()
     operands = [
         draw.tensor(0, (*batch, draw.integer(1, 5), k)),
-        quantized(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
+        integer_operand(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
         draw.tensor(2, parameters, SCALES),
         draw.tensor(3, parameters, WHOLE) if draw.chance(0.7) else "",
         draw.tensor(4, (n,)) if draw.chance(0.5) else "",
@@ -241,13 +241,13 @@ def quantize_linear(draw: Draw) -> Call:
 def dequantize_linear(draw: Draw) -> Call:
     """Draw an integer operand, with a scale and zero point per tensor or per axis."""
     shape = draw.shape(1, 4)
-    x = quantized(draw, 0, shape) if draw.kind(0) != "int32" else draw.tensor(0, shape, between(-5000, 5000))
+    x = integer_operand(draw, 0, shape) if draw.kind(0) != "int32" else draw.tensor(0, shape, between(-5000, 5000))
     return _convert(draw, x, 0)
 
 
 def _convert(draw: Draw, x: str, typed_by: int) -> Call:
     """One scale and zero point, or one for each place along an axis. What a zero point alone gives a type needs it."""
-    shape = draw.draft.known(x).sizes
+    shape = draw.draft.lookup(x).sizes
     axis = draw.axis(len(shape))
     along = draw.chance(0.4)
     parameters: Shape = (shape[axis],) if along else draw.choice(((), (1,)))

@@ -18,7 +18,7 @@ WORDS = ("red", "green", "blue", "", "\u00e9t\u00e9", "one two", "10")
 def rows(draw: Draw) -> Known:
     """Rows of one feature or more, (N, C) or (C). Rarely there are none."""
     if draw.chance(0.04):
-        return draw.draft.known(draw.tensor(0, (0, draw.integer(1, 4))))
+        return draw.draft.lookup(draw.tensor(0, (0, draw.integer(1, 4))))
     return draw.value(0, low=1, high=2, least=1)
 
 
@@ -55,7 +55,7 @@ def array_feature_extractor(draw: Draw) -> Call:
     """Draw an operand and indices into its last axis."""
     x = draw.value(0, low=1, high=4)
     if not features(x):
-        x = draw.draft.known(draw.tensor(0, (draw.size(), 3)))
+        x = draw.draft.lookup(draw.tensor(0, (draw.size(), 3)))
     count = draw.integer(1, 5)
     shape = (count,) if draw.chance(0.7) else (1, count)
     return call([x.name, draw.tensor(1, shape, indices(features(x), negative=False))])

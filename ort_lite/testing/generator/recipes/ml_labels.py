@@ -47,7 +47,7 @@ def label_encoder(draw: Draw) -> Call:
     """Draw keys, values and an operand. A key may occur twice."""
     source, target = draw.kind(0), draw.output_kind(0)
     if draw.version < 2:
-        return _numbered_words(draw, source, target)
+        return _number_words(draw, source, target)
     count = draw.integer(1, 5)
     keys, values, [default] = (_column(draw, dtype, n) for dtype, n in ((source, count), (target, count), (target, 1)))
     if draw.chance(0.1):  # of equal keys the first counts
@@ -64,7 +64,7 @@ def label_encoder(draw: Draw) -> Call:
     return call([_look_up(draw, source, keys)], **attributes)
 
 
-def _numbered_words(draw: Draw, source: str, target: str) -> Call:
+def _number_words(draw: Draw, source: str, target: str) -> Call:
     """Version 1: strings, numbered from 0."""
     if source == target:
         raise Rejected(f"LabelEncoder-1 encodes strings as integers or back, not {source} as {target}")
@@ -152,7 +152,7 @@ def zip_map(draw: Draw) -> Call:
     count = x.sizes[-1]
     if count > len(WORDS):
         count = draw.integer(1, 5)
-        x = draw.draft.known(draw.tensor(0, (draw.integer(1, 4), count)))
+        x = draw.draft.lookup(draw.tensor(0, (draw.integer(1, 4), count)))
     if draw.output_kind(0) == "seq(map(string,float32))":
         return call([x.name], classlabels_strings=draw.rng.sample(WORDS, count))
     return call([x.name], classlabels_int64s=whole_numbers(draw, count))

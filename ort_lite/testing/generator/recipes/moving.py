@@ -18,7 +18,7 @@ def reshape(draw: Draw) -> Call:
     if 0 in shape and draw.has_attribute("allowzero") and draw.chance(0.7):
         sizes = draw.rng.sample(shape, len(shape))
         return call([value.name, draw.ints(*sizes)], allowzero=1)
-    sizes = list(shape) if 0 in shape else regrouped(draw, shape)
+    sizes = list(shape) if 0 in shape else regroup(draw, shape)
     allowzero = draw.choice([None, 0, 1]) if draw.has_attribute("allowzero") and 0 not in shape else None
     if not allowzero:
         sizes = [0 if k < len(shape) and shape[k] == n and draw.chance(0.2) else n for k, n in enumerate(sizes)]
@@ -27,7 +27,7 @@ def reshape(draw: Draw) -> Call:
     return call([value.name, draw.ints(*sizes)], allowzero=allowzero)
 
 
-def regrouped(draw: Draw, shape: Shape) -> list[int]:
+def regroup(draw: Draw, shape: Shape) -> list[int]:
     """Sizes with the same product: the same ones in any order, some of them multiplied, some 1 among them."""
     sizes = [n for n in shape if n != 1]
     if draw.chance(0.6):
@@ -66,7 +66,7 @@ def squeeze(draw: Draw) -> Call:
         del sizes[4:]
         for _ in range(draw.integer(1, 2)):
             sizes.insert(draw.integer(0, len(sizes)), 1)
-        value = draw.draft.known(draw.tensor(0, sizes))
+        value = draw.draft.lookup(draw.tensor(0, sizes))
     units = [axis for axis, n in enumerate(sizes) if n == 1]
     chosen = draw.rng.sample(units, draw.integer(1, len(units))) if units else []
     axes = [axis - value.rank if draw.version >= 11 and draw.chance(0.3) else axis for axis in chosen]
@@ -132,7 +132,7 @@ def slices(draw: Draw) -> Call:
     if plain := draw.chance(0.3):
         axes = list(range(len(axes)))
     narrow = draw.version >= 10 and draw.kind(1) == "int32"
-    starts, ends = [bound(draw, narrow) for _ in axes], [bound(draw, narrow) for _ in axes]
+    starts, ends = [endpoint(draw, narrow) for _ in axes], [endpoint(draw, narrow) for _ in axes]
     steps = [draw.choice([1, 1, 1, 2, 3, -1, -2, 7, -7]) for _ in axes]
     if draw.version < 10:
         return call([value.name], starts=starts, ends=ends, axes=None if plain else axes)
@@ -147,7 +147,7 @@ def slices(draw: Draw) -> Call:
     return call([value.name, *operands, *([draw.ints(*steps, constant=constant, dtype=kind)] if stepped else [])])
 
 
-def bound(draw: Draw, narrow: bool) -> int:
+def endpoint(draw: Draw, narrow: bool) -> int:
     """Return a start or end of a slice: usually near the axis, sometimes far outside it."""
     if draw.chance(0.15):
         return draw.choice(BOUNDS if narrow else (*BOUNDS, *FAR_BOUNDS))

@@ -48,7 +48,7 @@ def quantize(draw: Draw) -> Call:
     """Without a zero point the result is uint8, or of the type that `output_dtype` names."""
     value = draw.value(0, high=4) if draw.chance(0.4) and not is_integer(draw.kind(0)) else None
     name = draw.tensor(0, draw.shape(), between(-20, 20) if draw.chance(0.5) else numbers) if value is None else value.name
-    shape = draw.draft.known(name).sizes
+    shape = draw.draft.lookup(name).sizes
     parts, axis, block = _granularity(draw, shape)
     scale = draw.tensor(1, parts, _steps(draw, draw.kind(1)), draw.chance(0.8))
     target = draw.output_kind(0)

@@ -33,12 +33,14 @@ def _operand(draw: Draw) -> Known:
     kind = draw.kind(0)
     if is_integer(kind):
         if draw.op_type == "ReduceLogSumExp":
-            return _known(draw, draw.shape(1, 4, least=2), between(1, 9))
+            return _new_operand(draw, draw.shape(1, 4, least=2), between(1, 9))
         positive = draw.op_type == "ReduceLogSum"
         if positive or draw.draft.special or draw.op_type in ("ReduceL2", "ReduceMean"):
-            return _known(draw, draw.shape(least=0 if draw.op_type in SUMS else 1), between(1, 9) if positive else numbers)
+            return _new_operand(
+                draw, draw.shape(least=0 if draw.op_type in SUMS else 1), between(1, 9) if positive else numbers
+            )
     elif draw.op_type in LOGARITHMS and draw.chance(0.5):
-        return _known(draw, draw.shape(), between(0.25, 4))
+        return _new_operand(draw, draw.shape(), between(0.25, 4))
     return draw.value(0, least=_least(draw))
 
 
@@ -47,15 +49,15 @@ def _least(draw: Draw) -> int:
     return int(draw.op_type == "ReduceMean" or (draw.op_type in EXTREMES and draw.version < 20))
 
 
-def _known(draw: Draw, shape: Shape, contents: Contents) -> Known:
-    return draw.draft.known(draw.tensor(0, shape, contents))
+def _new_operand(draw: Draw, shape: Shape, contents: Contents) -> Known:
+    return draw.draft.lookup(draw.tensor(0, shape, contents))
 
 
 @recipe("ArgMax", "ArgMin")
 def extreme_index(draw: Draw) -> Call:
     """Draw an operand, sometimes with NaN, and an axis."""
     special = draw.draft.special and draw.chance(0.6)
-    value = _known(draw, draw.shape(1, 4, least=1), with_nan) if special else draw.value(0, low=1, least=1)
+    value = _new_operand(draw, draw.shape(1, 4, least=1), with_nan) if special else draw.value(0, low=1, least=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     last = draw.maybe(draw.integer(0, 1)) if draw.has_attribute("select_last_index") else None
     return call([value.name], axis=draw.maybe(axis, 0.8), keepdims=draw.maybe(draw.integer(0, 1)), select_last_index=last)
@@ -65,7 +67,7 @@ def _order(draw: Draw, chance: float) -> Known:
     """An operand without NaN, which no order holds for: any value by this chance, where numbers are not special."""
     if draw.chance(chance) and not draw.draft.special:
         return draw.value(0, low=1, least=1)
-    return _known(draw, draw.shape(1, 4, least=1), numbers)
+    return _new_operand(draw, draw.shape(1, 4, least=1), numbers)
 
 
 @recipe("TopK")

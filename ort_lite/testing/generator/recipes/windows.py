@@ -57,7 +57,7 @@ def unless_default(draw: Draw, value: Any, default: Any) -> Any:
 
 def image(draw: Draw, index: int = 0, low: int = 3, high: int = 5, least: int = 1) -> Known:
     """An operand (N, C, ...) with `low` to `high` axes. Only the batch may be empty; each spatial size is at least `least`."""
-    known, kind = draw.chosen(index), draw.kind(index)
+    known, kind = draw.take_operand(index), draw.kind(index)
     if known is not None and known.kind == kind and _is_image(known, low, high, least):
         return known
     if known is not None:
@@ -69,7 +69,7 @@ def image(draw: Draw, index: int = 0, low: int = 3, high: int = 5, least: int = 
     most = {3: 12, 4: 8}.get(rank, 5)
     sizes = [max(least, draw.integer(1, most)) for _ in range(rank - 2)]
     shape = (draw.size(3), draw.choice([1, 2, 3, 4, 4, 6, 8]), *sizes)
-    return draw.draft.known(draw.tensor(index, shape))
+    return draw.draft.lookup(draw.tensor(index, shape))
 
 
 def _is_image(known: Known, low: int, high: int, least: int) -> bool:

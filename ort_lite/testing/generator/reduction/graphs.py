@@ -72,12 +72,12 @@ def prune(model: Any, feeds: Feeds) -> Candidate:
     needed = {name for node in graph.node for name in reads(node)} | {value.name for value in graph.output}
     replace(graph.input, [value for value in graph.input if value.name in needed])
     inputs = {value.name for value in graph.input}
-    called = _called(model)
+    called = _find_calls(model)
     replace(model.functions, [one for one in model.functions if (one.domain, one.name) in called])
     return model, {name: value for name, value in feeds.items() if name in inputs}
 
 
-def _called(model: Any) -> set[tuple[str, str]]:
+def _find_calls(model: Any) -> set[tuple[str, str]]:
     """The functions that the graph calls, directly or not."""
     functions = {(one.domain, one.name): one for one in model.functions}
     found: set[tuple[str, str]] = set()
