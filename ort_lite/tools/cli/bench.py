@@ -15,8 +15,8 @@ from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, OrtLiteError, format_error
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.benchmark.blocks import Run
-from ort_lite.tools.cli.benchmark.comparison import Result, compared, geometric_mean, timed
-from ort_lite.tools.cli.benchmark.load import Load, loaded
+from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, geometric_mean, time_runs
+from ort_lite.tools.cli.benchmark.load import Load, measure_load
 from ort_lite.tools.cli.benchmark.machine import cores, cpu, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile
 from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, shape_of
@@ -126,7 +126,7 @@ def _time(arguments: Namespace, name: str, source: Model, against: Rival | None,
         feeds = _feeds(arguments, session, say)
         ours = partial(session.run, None, feeds)
         if against is None:
-            found = timed(name, ours, arguments.seconds)
+            found = time_runs(name, ours, arguments.seconds)
             return found.replace(loads=_loads(arguments, {"ort_lite": ours}))
         outputs = [output.name for output in session.get_outputs()]
         ours()
@@ -135,7 +135,7 @@ def _time(arguments: Namespace, name: str, source: Model, against: Rival | None,
             theirs()
         except Exception as error:  # noqa: BLE001  whatever another runtime raises
             return Result(name, failed=f"{against.name}: {format_error(error)}")
-        found = compared(name, ours, theirs, control, outputs, against.name, arguments.seconds)
+        found = compare_runs(name, ours, theirs, control, outputs, against.name, arguments.seconds)
         return found.replace(loads=_loads(arguments, {"ort_lite": ours, against.name: theirs}))
 
 
@@ -143,7 +143,7 @@ def _loads(arguments: Namespace, runs: Mapping[str, Run]) -> dict[str, Load]:
     """Measure what --concurrency asks for, by runtime."""
     if not arguments.concurrency:
         return {}
-    found = loaded(list(runs.values()), arguments.concurrency, arguments.seconds)
+    found = measure_load(list(runs.values()), arguments.concurrency, arguments.seconds)
     return dict(zip(runs, found, strict=True))
 
 

@@ -63,7 +63,7 @@ def _verify(arguments: Namespace, folder: str) -> int:
     """1 if an object is broken and stays."""
     found = upkeep.entries(folder)
     broken = {entry.key: wrong for entry in found if (wrong := upkeep.trouble(folder, entry.key))}
-    broken |= dict.fromkeys(upkeep.unfinished(folder), "was never finished")
+    broken |= dict.fromkeys(upkeep.find_partial_files(folder), "was never finished")
     if arguments.delete:
         upkeep.remove(folder, broken)
     if arguments.json:
@@ -80,7 +80,7 @@ def _prune(arguments: Namespace, folder: str) -> int:
     if not arguments.stale and arguments.older_than is None and nbytes is None:
         raise InvalidArgument("nothing says what may go: --stale, --older-than DAYS, --keep-bytes N")
     gone = upkeep.to_prune(upkeep.entries(folder), arguments.stale, arguments.older_than, nbytes)
-    upkeep.remove(folder, [*(entry.key for entry in gone), *upkeep.unfinished(folder)])
+    upkeep.remove(folder, [*(entry.key for entry in gone), *upkeep.find_partial_files(folder)])
     _tell(arguments, folder, {"removed": len(gone), "bytes": _sums(gone)["bytes"]}, "removed {removed} objects, {bytes} bytes")
     return 0
 

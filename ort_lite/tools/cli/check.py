@@ -29,7 +29,7 @@ def main(arguments: Namespace) -> int:
     if arguments.json:
         print_json({"runs": not problems, "problems": problems, "nodes": _counts(assignment)})
     else:
-        print_text(_told(arguments.model, problems, _counts(assignment)))
+        print_text(_format_result(arguments.model, problems, _counts(assignment)))
     return 1 if problems else 0
 
 
@@ -47,7 +47,7 @@ def _counts(assignment: Assignment | None) -> dict[str, int]:
     return {name: found[name] for name in assignment.providers if found[name]}
 
 
-def _told(name: str, problems: list[str], counts: dict[str, Any]) -> str:
+def _format_result(name: str, problems: list[str], counts: dict[str, Any]) -> str:
     if problems:
         count = f"{len(problems)} {'thing stops' if len(problems) == 1 else 'things stop'} it"
         return "\n".join([f"{name} does not run: {count}", *(f"  {problem}" for problem in problems)])

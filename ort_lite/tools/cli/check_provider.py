@@ -19,7 +19,7 @@ def main(arguments: Namespace) -> None:
     from ort_lite.testing.documents import html, junit
     from ort_lite.testing.report import check_provider, load_class
 
-    cls = load_class(arguments.provider) if ":" in arguments.provider else _installed(arguments.provider)
+    cls = load_class(arguments.provider) if ":" in arguments.provider else _find_provider(arguments.provider)
     report = check_provider(
         partial(cls, **_options(arguments.options)),
         only=_words(arguments.only),
@@ -41,7 +41,7 @@ def main(arguments: Namespace) -> None:
         raise ProviderError(f"{sum(map(bool, report.findings.values()))} of {len(report.findings)} checks found something")
 
 
-def _installed(name: str) -> "type[ExecutionProvider]":
+def _find_provider(name: str) -> "type[ExecutionProvider]":
     """The class of that name. Raises InvalidArgument where there is none, or importing it fails."""
     try:
         return plugins.provider(name)

@@ -24,7 +24,7 @@ def main(arguments: Namespace) -> None:
     desk = Desk(arguments)
     with DeskServer(desk, desk_page(), arguments.port) as server:
         try:
-            with _ended_by_signals():
+            with _interrupt_on_signals():
                 _serve(server, arguments)
         except KeyboardInterrupt:
             if not desk.close():
@@ -42,7 +42,7 @@ def _serve(server: DeskServer, arguments: Namespace) -> None:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _interrupt_on_signals() -> Iterator[None]:
     """Raise KeyboardInterrupt on SIGTERM, and on SIGINT even where it was ignored, as it is for background jobs of a script."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -18,7 +18,7 @@ from ort_lite.tools.cli.printing import print_json, print_table, print_text
 def main(arguments: Namespace) -> None:
     """Run `ort-lite dump`."""
     if arguments.stage in ("compile", "plan"):
-        _compiled(arguments)
+        _dump_compiled_model(arguments)
         return
     given = Arguments(model.providers(arguments))
     prepared = prepare_until(arguments.stage, arguments.model, model.options(arguments), given)
@@ -69,7 +69,7 @@ def _show_assignment(assignment: Assignment, as_json: bool) -> None:
         print_text(note)
 
 
-def _compiled(arguments: Namespace) -> None:
+def _dump_compiled_model(arguments: Namespace) -> None:
     """Compiled partitions in the order in which they run; their memory is planned by a run."""
     session = model.session(arguments, arguments.model)
     if arguments.stage == "plan":

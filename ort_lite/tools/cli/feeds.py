@@ -31,7 +31,7 @@ def feeds_of(
     `known`, for names that the model does not have (of many models each has some).
     """
     _check_dims(arguments, inputs, known)
-    given = _given(arguments, inputs, known)
+    given = _read_files(arguments, inputs, known)
     shapes = _by_input(arguments.shape, "--shape", inputs, known)
     values = _by_input(arguments.value, "--value", inputs, known)
     dims = {**(sizes or {}), **dims_of(arguments)}
@@ -119,7 +119,7 @@ def _check_name(name: str, option: str, inputs: Sequence[NodeArg]) -> None:
         )
 
 
-def _given(arguments: Namespace, inputs: Sequence[NodeArg], known: bool) -> dict[str, Any]:
+def _read_files(arguments: Namespace, inputs: Sequence[NodeArg], known: bool) -> dict[str, Any]:
     """Return the contents of files, by input."""
     found: dict[str, Any] = {}
     if arguments.feeds:
@@ -257,7 +257,7 @@ def _fill(arg: NodeArg, text: str, shape: Sequence[int]) -> Any:
     parts: list[Any] = text.split(",")
     if dtype != "string":
         try:
-            parts = [_parsed(part) for part in parts]
+            parts = [_parse_number(part) for part in parts]
         except ValueError:
             raise InvalidArgument(f"--value {arg.name}={text}: expected numbers, since the input is {arg.type}") from None
     if len(parts) > 1 and len(shape) == 1 == len(arg.shape) and not isinstance(arg.shape[0], int):
@@ -274,7 +274,7 @@ def _fill(arg: NodeArg, text: str, shape: Sequence[int]) -> Any:
     return np.full(shape, array[0], kind) if len(parts) == 1 else array.reshape(shape)
 
 
-def _parsed(text: str) -> int | float | bool:
+def _parse_number(text: str) -> int | float | bool:
     text = text.strip()
     if text.lower() in ("true", "false"):
         return text.lower() == "true"

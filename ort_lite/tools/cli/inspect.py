@@ -26,7 +26,7 @@ LARGEST = 10
 
 def main(arguments: Namespace) -> None:
     """Run `ort-lite inspect`."""
-    loaded, doubt = _typed(arguments)
+    loaded, doubt = _load_with_types(arguments)
     inputs = node_args([value for value in loaded.graph.inputs if value.constant is None], loaded.unnamed_dims)
     dims = _dims(arguments, loaded.graph, inputs)
     report = {
@@ -43,7 +43,7 @@ def main(arguments: Namespace) -> None:
         _show(report)
 
 
-def _typed(arguments: Namespace) -> tuple[Model, str]:
+def _load_with_types(arguments: Namespace) -> tuple[Model, str]:
     """The model as the file has it, its values with their types; and why they have none, where the model is wrong."""
     plain = SessionOptions()
     plain.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
             )
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help tells more)\n")
 
-    def parsed(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+    def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """Parse as argparse does, but let the subcommand report an unknown option."""
         found, rest = self.parse_known_args(arguments)
         if rest:

@@ -18,7 +18,7 @@ def main(arguments: Namespace) -> None:
     _check_node(machine, arguments.until)
     records: list[StepRecord] = []
     tensors: list[dict[str, Any]] = []
-    while not machine.halted:
+    while not machine.at_end:
         records.append(machine.step(check=arguments.check))
         last = records[-1]
         if last.node == arguments.until:

@@ -38,7 +38,7 @@ def entries(folder: str) -> list[Entry]:
     return sorted(found, key=lambda entry: (-entry.used, entry.key))
 
 
-def unfinished(folder: str) -> list[str]:
+def find_partial_files(folder: str) -> list[str]:
     """Names of files that a process left which ended while it wrote them."""
     before = time() - _AN_HOUR
     return sorted(name for name, state in _files(folder) if _UNFINISHED.fullmatch(name) and state.st_mtime < before)

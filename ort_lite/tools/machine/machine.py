@@ -144,7 +144,7 @@ class Machine:
         return len(self._instructions)
 
     @property
-    def halted(self) -> bool:
+    def at_end(self) -> bool:
         """True after the last instruction."""
         return self.position == len(self._instructions)
 
@@ -162,7 +162,7 @@ class Machine:
 
         Raises InvalidArgument when all instructions have been executed, and what the instruction raises.
         """
-        if self.halted:
+        if self.at_end:
             raise InvalidArgument(f"the machine has halted: all {len(self)} instructions have been executed")
         instruction = self._instructions[self.position]
         M, T = self.state.M, self.T
@@ -185,7 +185,7 @@ class Machine:
 
     def run(self) -> list[Any]:
         """Executes what is left, in as few native calls as `InferenceSession.run` needs; returns the outputs."""
-        while not self.halted:
+        while not self.at_end:
             image, index = self._owners[self.position]
             count = 1
             if image is None:

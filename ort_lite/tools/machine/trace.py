@@ -57,7 +57,7 @@ def record_trace(machine: Machine, check: bool = False) -> Trace:
     initial = _initial(machine)
     steps: list[TracedStep] = []
     digest = initial
-    while not machine.halted:
+    while not machine.at_end:
         record = machine.step(check)
         digest = _chain(digest, record, machine)
         steps.append(TracedStep(record, digest))
@@ -73,14 +73,14 @@ def verify_trace(trace: Trace, machine: Machine) -> None:
         raise InvalidArgument("the machine starts from another M than the trace: other inputs, constants or plan")
     digest = trace.initial
     for number, expected in enumerate(trace.steps):
-        if machine.halted:
+        if machine.at_end:
             raise InvalidArgument(f"the trace has {len(trace.steps)} steps, the machine {len(machine)}")
         record = machine.step()
         digest = _chain(digest, record, machine)
         if digest != expected.digest:
             told = "other bytes" if record == expected.record else f"expected {expected.record}"
             raise InvalidArgument(f"step {number} came out otherwise: {record}; {told}")
-    if not machine.halted:
+    if not machine.at_end:
         raise InvalidArgument(f"the trace has {len(trace.steps)} steps, the machine {len(machine)}")
 
 

@@ -12,7 +12,7 @@ from ort_lite.tools.cli.providers import row
 from ort_lite.tools.playground.jobs import Job, Jobs
 from ort_lite.tools.playground.models import models_of, titles
 from ort_lite.tools.playground.wish import wish_of
-from ort_lite.tools.playground.work import done
+from ort_lite.tools.playground.work import run_request
 
 
 class Desk:
@@ -31,7 +31,7 @@ class Desk:
             "providers": self._providers,
             "levels": LEVELS,
             "chosen": {
-                "providers": self._chosen(),
+                "providers": self._default_providers(),
                 "level": self._given.level,
                 "threads": self._given.threads,
                 "config": self._given.config,
@@ -42,14 +42,14 @@ class Desk:
             },
         }
 
-    def _chosen(self) -> list[str]:
+    def _default_providers(self) -> list[str]:
         """Return the providers of --providers, or the default ones."""
         return model.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
 
     def start(self, body: bytes) -> dict[str, Any]:
         """Begins what the request asks for. Raises InvalidArgument; Busy while another piece of work runs."""
         wish = wish_of(body, self.models, [each["name"] for each in self._providers])
-        return self._jobs.start(partial(done, wish=wish, path=self.models[wish.model], given=self._given)).as_dict()
+        return self._jobs.start(partial(run_request, wish=wish, path=self.models[wish.model], given=self._given)).as_dict()
 
     def job(self) -> Job | None:
         """The last that was started."""

@@ -61,7 +61,7 @@ def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) ->
         raise InvalidArgument(f"{unknown[0][:80]!r}: no field of a request{hint(unknown[0][:80], Wish.__match_args__)}")
     return Wish(
         model=_one_of(given, "model", models),
-        providers=tuple(_known(name, "providers", providers) for name in _texts(given, "providers")),
+        providers=tuple(_check_choice(name, "providers", providers) for name in _texts(given, "providers")),
         level=_one_of({"level": "all"} | given, "level", LEVELS),
         threads=int(_number(given, "threads", 0, 1024)),
         config=_texts(given, "config"),
@@ -75,10 +75,10 @@ def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) ->
 
 
 def _one_of(given: Mapping[str, Any], field: str, known: Collection[str]) -> str:
-    return _known(given.get(field), field, known)
+    return _check_choice(given.get(field), field, known)
 
 
-def _known(value: Any, field: str, known: Collection[str]) -> str:
+def _check_choice(value: Any, field: str, known: Collection[str]) -> str:
     if not isinstance(value, str) or value not in known:
         shown = repr(value)[:80]
         raise InvalidArgument(f"{field}: {shown} is none of those here{hint(str(value)[:80], known)}")

@@ -14,7 +14,7 @@ from ort_lite.tools.playground.jobs import Job
 from ort_lite.tools.playground.wish import Wish
 
 
-def done(job: Job, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:
+def run_request(job: Job, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:
     """{"document", "inputs", "outputs"}; the session is closed again.
 
     `given` has files for the inputs of any model, and the timeout of creations.

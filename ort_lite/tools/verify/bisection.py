@@ -13,7 +13,7 @@ from ort_lite.execute.guard import close, guarded
 from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.provider import CPU, Partition
 from ort_lite.tools.verify.compare import TensorReport, compare
-from ort_lite.tools.verify.reference import Reference, part_of, unwatched
+from ort_lite.tools.verify.reference import Reference, part_of, suspend_watch
 from ort_lite.tools.verify.report import Culprit
 from ort_lite.tools.verify.settings import Verification
 
@@ -91,8 +91,8 @@ class _Bisection:
 
     def _off(self, part: Partition) -> TensorReport | None:
         """The first tensor that is off when the provider runs the part from the CPU's values."""
-        provider, moved = part.provider, self.reference.moved
-        with unwatched():
+        provider, moved = part.provider, self.reference.move
+        with suspend_watch():
             (compiled,) = provider.compile([part])
             if isinstance(compiled, BaseException):
                 raise compiled

@@ -64,7 +64,7 @@ class TensorReport(Record):
         """True if no element differs and type and shape match."""
         return not self.wrong and not self.mismatch
 
-    def merged(self, later: "TensorReport") -> "TensorReport":
+    def merge(self, later: "TensorReport") -> "TensorReport":
         """Merge the comparisons of two calls: worst element and shape of the larger difference, the first of equal ones."""
         worse = later if _badness(later) > _badness(self) else self
         return worse.replace(
@@ -140,7 +140,7 @@ def _tensors(name: str, got: Array, expected: Array, tolerance_of: Any) -> Tenso
     elif dtype == "bool" or "int" in dtype:
         ulps = _apart(got, expected)
         difference = ulps.astype(np.float64)
-        bad = difference > _allowed(expected.astype(np.float64), tolerance_of(dtype))
+        bad = difference > _allowance(expected.astype(np.float64), tolerance_of(dtype))
     else:
         return _floats(name, dtype, shape, got, expected, tolerance_of(dtype))
     return _report(name, dtype, shape, got, expected, difference, ulps, bad)
@@ -151,7 +151,7 @@ def _floats(name: str, dtype: str, shape: tuple[int, ...], got: Array, expected:
         a, b = got.astype(np.float64), expected.astype(np.float64)
         finite, same = np.isfinite(a) & np.isfinite(b), (a == b) | (np.isnan(a) & np.isnan(b))
         difference = np.where(finite, np.abs(a - b), np.where(same, 0.0, np.inf))
-        bad = ~same & ~(finite & (difference <= _allowed(b, tolerance)))
+        bad = ~same & ~(finite & (difference <= _allowance(b, tolerance)))
     ulps = np.where(finite, _ulps(dtype, got, expected), np.uint64(0))
     nans, infs = np.isnan(a) & ~np.isnan(b), np.isinf(a) & ~np.isinf(b)
     report = _report(name, dtype, shape, got, expected, difference, ulps, bad)
@@ -182,7 +182,7 @@ def _report(
     )
 
 
-def _allowed(expected: Array, tolerance: Tolerance) -> Array:
+def _allowance(expected: Array, tolerance: Tolerance) -> Array:
     size = np.abs(expected)
     greatest = float(np.max(size, where=np.isfinite(size), initial=0.0)) if tolerance.of_greatest else 0.0
     allowed: Array = tolerance.atol + tolerance.of_greatest * greatest + tolerance.rtol * size

@@ -89,7 +89,7 @@ class _Stand:
             if isinstance(compiled, Exception):
                 return None
             function = guarded(part, compiled)
-            given = [self._reference.moved(v, self._values[v], CPU, provider.device) for v in part.inputs]
+            given = [self._reference.move(v, self._values[v], CPU, provider.device) for v in part.inputs]
             try:
 
                 def run() -> None:
@@ -110,8 +110,8 @@ class _Stand:
         if provider.device == CPU or not arrays:
             return 0.0, 1e10
         (value, least), (other, most) = arrays[0], arrays[-1]
-        latency = self._shortest(lambda: self._reference.moved(value, least, CPU, provider.device))
-        longest = self._shortest(lambda: self._reference.moved(other, most, CPU, provider.device))
+        latency = self._shortest(lambda: self._reference.move(value, least, CPU, provider.device))
+        longest = self._shortest(lambda: self._reference.move(other, most, CPU, provider.device))
         size = most.nbytes - least.nbytes
         return latency, size / (longest - latency) if size and longest > latency else 1e10
 

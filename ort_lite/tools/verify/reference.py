@@ -67,14 +67,14 @@ class Reference:
     def results(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
         """The partition's outputs on the CPU, from inputs on the CPU. They may be inputs themselves."""
         executable = self._once(partition, lambda: self._executable(subgraph(partition)))
-        with unwatched():
+        with suspend_watch():
             return executable.run(inputs, CURRENT.options)
 
     def values(self, partition: Partition, inputs: Sequence[Any]) -> dict[Value, Any]:
         """Return all values that the nodes compute, and the inputs."""
         made = [value for node in partition.nodes for value in node.outputs if value is not None]
         executable = self._executable(subgraph(partition.replace(outputs=tuple(made))))
-        with unwatched():
+        with suspend_watch():
             results = executable.run(inputs, CURRENT.options)
         return dict(zip((*partition.inputs, *made), (*inputs, *results), strict=True))
 
@@ -83,7 +83,7 @@ class Reference:
         graphs = [body for node in nodes for body in node.subgraphs() if body in self._bodied]
         return {graph: self._once(graph, partial(self._body, graph)) for graph in graphs}
 
-    def moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
+    def move(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         """A value in another device's memory. Raises ProviderError where nothing copies there."""
         if source != destination:
             x = moved(value, x, route(source, destination, self._transfers, value, "verification"), "verification")
@@ -92,7 +92,7 @@ class Reference:
     def to_host(self, partition: Partition, values: Sequence[Value], given: Sequence[Any]) -> list[Any]:
         """Return the values of a partition in host memory."""
         device = partition.provider.device
-        return [self.moved(value, x, device, CPU) for value, x in zip(values, given, strict=True)]
+        return [self.move(value, x, device, CPU) for value, x in zip(values, given, strict=True)]
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         with self._lock:
@@ -102,7 +102,7 @@ class Reference:
             return found
 
     def _executable(self, graph: Graph) -> Executable:
-        with unwatched():
+        with suspend_watch():
             cpu = Selection((self._cpu,), listed=False)
             return prepare(self._model.replace(graph=graph), cpu, self._options).compiled.executable
 
@@ -119,7 +119,7 @@ class Reference:
 
 
 @contextmanager
-def unwatched() -> Iterator[None]:
+def suspend_watch() -> Iterator[None]:
     """Suspend verification for what this thread runs inside."""
     watch, CURRENT.watch = CURRENT.watch, None
     try:

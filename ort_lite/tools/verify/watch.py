@@ -62,7 +62,7 @@ class Verifier:
         return outputs
 
 
-def verified(
+def verify_run(
     ready: Any,
     options: SessionOptions,
     verify: object,
@@ -97,12 +97,12 @@ class _Watch:
         if partition is None:
             return step.function(inputs)
         own = inputs[: len(partition.inputs)]
-        given, expected, why = self._expected(partition, own)
+        given, expected, why = self._compute_reference(partition, own)
         results = listed(step.function(inputs), len(partition.outputs), str(step))
         self._record(partition, path, given, results, expected, why, own)
         return results
 
-    def _expected(self, partition: Partition, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], str]:
+    def _compute_reference(self, partition: Partition, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], str]:
         """The inputs on the CPU, where the provider cannot write to them, what the CPU makes of them, and why it does not."""
         why = why_not(partition)
         if why:
@@ -130,7 +130,7 @@ class _Watch:
         reference, checks = self._verifier.reference, self._checks
         tensors = []
         if not why:
-            tensors += _written(partition, given, reference.to_host(partition, partition.inputs, inputs))
+            tensors += _find_writes(partition, given, reference.to_host(partition, partition.inputs, inputs))
             got = reference.to_host(partition, partition.outputs, results)
             pairs = zip(partition.outputs, got, expected, strict=True)
             tensors += [one for v, x, y in pairs for one in compare(v.name, x, y, checks.tolerance)]
@@ -150,7 +150,7 @@ class _Watch:
         return Report((*self._found.values(), *rest), failed)
 
 
-def _written(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
+def _find_writes(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
     """The inputs that are others than they were."""
     pairs = zip(partition.inputs, now, before, strict=True)
     found = [one for v, x, y in pairs for one in compare(v.name, x, y, lambda dtype: Tolerance()) if not one.ok]
@@ -163,7 +163,7 @@ def _unseen(partition: Partition, path: str) -> PartitionReport:
 
 def _merge(before: Sequence[Any], now: Sequence[Any]) -> tuple[Any, ...]:
     later = {one.name: one for one in now}
-    merged = [one.merged(later.pop(one.name)) if one.name in later else one for one in before]
+    merged = [one.merge(later.pop(one.name)) if one.name in later else one for one in before]
     return (*merged, *later.values())
 
 

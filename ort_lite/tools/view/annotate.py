@@ -11,11 +11,11 @@ _IR_VERSION = 10
 """The first in which nodes and graphs have metadata."""
 
 
-def annotated(model: Model, document: Document) -> pb.ModelProto:
+def annotate_model(model: Model, document: Document) -> pb.ModelProto:
     """The model, before any transform, as a ModelProto. Keys begin with "ort_lite." Raises what writing a model raises."""
     proto = to_proto(model)
     proto.ir_version = max(proto.ir_version, _IR_VERSION)
-    gone = _gone(document)
+    gone = _removals(document)
     for node in _nodes(proto.graph):
         _add(node, _place(document, node.name) if node.name in document["placements"] else gone.get(node.name, {}))
     about = dict(document["facts"])
@@ -36,7 +36,7 @@ def _place(document: Document, name: str) -> dict[str, str]:
     return told
 
 
-def _gone(document: Document) -> dict[str, dict[str, str]]:
+def _removals(document: Document) -> dict[str, dict[str, str]]:
     """Return what removed a node, by the node's name."""
     return {
         document["nodes"][key]["name"]: {"removed": change["rule"]}

@@ -16,7 +16,7 @@ from ort_lite.record import Record, field
 from ort_lite.session.explanation import Explanation
 from ort_lite.tools.view import document as page
 from ort_lite.tools.view.facts import facts_of
-from ort_lite.tools.view.fused import fused_nodes
+from ort_lite.tools.view.fused import list_fusions
 from ort_lite.tools.view.memory import arenas_of
 from ort_lite.tools.view.names import Names, size_of, value_of
 from ort_lite.tools.view.operators import operators_of
@@ -112,7 +112,7 @@ def _partitions(level: Level, subject: Subject, names: Names, story: Story) -> I
             "inputs": names.keys(found.inputs),
             "outputs": names.keys(found.outputs),
             "facts": dict(explanation.facts.get(found.name, {})),
-            "fused": fused_nodes(fused[found.name], found, story.compiled) if found.name in fused else [],
+            "fused": list_fusions(fused[found.name], found, story.compiled) if found.name in fused else [],
         }
 
 

@@ -40,7 +40,7 @@ def recording(providers: Sequence[ExecutionProvider], stream: Stream) -> Iterato
                 lifecycle.start_profiling(providers)
 
 
-def measured(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
+def measure_runs(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
     """Run an InferenceSession for so long, and return what those runs did. Raises what running it raises."""
     with recording(session._state.selection.providers, session._events) as found:
         repeat(partial(session.run, None, feeds), seconds)

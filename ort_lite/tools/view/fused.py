@@ -11,7 +11,7 @@ from ort_lite.tools.view.names import Names, value_of
 from ort_lite.tools.view.pictures import Form, Forms
 
 
-def compiled_forms(
+def forms_after_compilation(
     parted: Mapping[str, Form],
     assignment: Assignment,
     names: Names,
@@ -48,7 +48,7 @@ def _all(partition: Partition) -> Iterator[Node]:
             yield from body.all_nodes()
 
 
-def fused_nodes(fused: Fused, partition: Partition, keys: Mapping[str, str]) -> list[page.Fused]:
+def list_fusions(fused: Fused, partition: Partition, keys: Mapping[str, str]) -> list[page.Fused]:
     """The nodes that are made of others, each with those others in order. `keys`: of the compiled nodes, by name.
 
     A transform says which nodes went and which came: those that came are made of those that went.

@@ -81,11 +81,13 @@ def _edges(inputs: Iterable[str | None], sources: Mapping[str, Source]) -> Itera
 
 def _metadata(document: Document, values: Iterable[str | None]) -> list[dict[str, Any]]:
     return [
-        {"id": str(place), "attrs": _pairs(_told(document, value))} for place, value in enumerate(values) if value is not None
+        {"id": str(place), "attrs": _pairs(_describe_value(document, value))}
+        for place, value in enumerate(values)
+        if value is not None
     ]
 
 
-def _told(document: Document, value: str) -> dict[str, str]:
+def _describe_value(document: Document, value: str) -> dict[str, str]:
     known = document["values"][value]
     told = {"__tensor_tag": value, "type": known["type"]}
     return {**told, "constant": known["constant"]} if "constant" in known else told

@@ -137,7 +137,7 @@ def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: fl
     made: float | None = 0.0
     try:
         if group:
-            shapes, moved = _moved(group, size)
+            shapes, moved = _traffic(group, size)
             made = sum(operations(node, size) for node in group)
     except KeyError:
         made = None
@@ -146,7 +146,7 @@ def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: fl
     )
 
 
-def _moved(group: Sequence[Node], size: Sizes) -> tuple[str, float]:
+def _traffic(group: Sequence[Node], size: Sizes) -> tuple[str, float]:
     """Shapes of what goes in and comes out, and its bytes; what nodes of the group pass on to each other is neither.
 
     Raises KeyError for sizes that are not known before the run.

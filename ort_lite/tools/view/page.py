@@ -62,12 +62,12 @@ def page_of(document: Document | None, script: str = "", style: str = "") -> str
         "<!--title-->": escape("" if document is None else document["title"]),
         "<!--more-style-->": style,
         "<!--more-script-->": _script(script),
-        "<!--document-->": embedded(document),
+        "<!--document-->": embed(document),
     }
     return re.sub("|".join(parts), lambda found: parts[found[0]], _template())
 
 
-def embedded(document: Document | None) -> str:
+def embed(document: Document | None) -> str:
     """Return JSON without a "<", which could end the script or begin another."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
@@ -78,8 +78,8 @@ def _template() -> str:
     folder = files("ort_lite.tools.view")
     parts = {
         "<!--style-->": "\n".join(_styles(folder.joinpath("page"))),
-        "<!--libraries-->": "\n".join(_vendored(folder, name).decode() for name in _LIBRARIES),
-        "<!--layout-->": _packed(_vendored(folder, "elk-worker.min.js.xz")),
+        "<!--libraries-->": "\n".join(_read_library(folder, name).decode() for name in _LIBRARIES),
+        "<!--layout-->": _pack(_read_library(folder, "elk-worker.min.js.xz")),
         "<!--script-->": "\n".join(
             _script(folder.joinpath("page", f"{name}.js").read_text(encoding="utf-8")) for name in SCRIPTS
         ),
@@ -90,7 +90,7 @@ def _template() -> str:
     return made
 
 
-def _vendored(folder: Traversable, name: str) -> bytes:
+def _read_library(folder: Traversable, name: str) -> bytes:
     """Return a file of a library, unpacked. 10 ms for d3."""
     data = folder.joinpath("vendor", name).read_bytes()
     return lzma.decompress(data) if name.endswith(".xz") else data
@@ -107,5 +107,5 @@ def _script(module: str) -> str:
     return _EXPORT.sub("", _IMPORT.sub("", module))
 
 
-def _packed(data: bytes) -> str:
+def _pack(data: bytes) -> str:
     return base64.b64encode(gzip.compress(data, mtime=0)).decode()

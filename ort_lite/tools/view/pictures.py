@@ -77,7 +77,7 @@ class Film(Subscriber):
         self._fired = self._shown = 0
         self.values: dict[str, page.Value] = {}
         self.bodies: dict[str, page.Body] = {}
-        self.pictures = [Picture("", self._seen())]
+        self.pictures = [Picture("", self._find_forms())]
 
     def on_begin(self, name: str) -> None:
         """Take a picture if the last transform changed something and another one begins."""
@@ -106,10 +106,10 @@ class Film(Subscriber):
         """One in which nothing changed is none."""
         turn, first = self._turn, self._shown
         self._turn, self._shown = "", self._fired
-        if turn and (forms := self._seen()) != self.pictures[-1].forms:
+        if turn and (forms := self._find_forms()) != self.pictures[-1].forms:
             self.pictures.append(Picture(turn, forms, first, self._fired))
 
-    def _seen(self) -> dict[str, Form]:
+    def _find_forms(self) -> dict[str, Form]:
         """The form of each node. What looks as it did before is not written down again."""
         names: Names | None = None
         known, self._known = self._known, {}

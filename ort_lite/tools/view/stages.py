@@ -15,7 +15,7 @@ from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.simplify import simplify
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.fused import compiled_forms
+from ort_lite.tools.view.fused import forms_after_compilation
 from ort_lite.tools.view.names import Names, first_paragraph
 from ort_lite.tools.view.pictures import INLINING, Film, Form, Forms, Picture
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, Transform
@@ -63,23 +63,23 @@ def story_of(
         pictures = film.end(simplify(loaded, providers, options, events.span).changes)
     parted = {node.name: forms.of(node, names) for node in assignment.graph.all_nodes()}
     values: dict[str, page.Value] = {} if film is None else film.values
-    compiled = compiled_forms(parted, assignment, names, fused, forms, values)
+    compiled = forms_after_compilation(parted, assignment, names, fused, forms, values)
     keys = forms.keys(parted.values())
-    stages = [_loaded(pictures[0], keys)] if pictures else []
-    stages += [_simplify(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]
-    stages.append(_partition(pictures[-1].forms if pictures else {}, parted, keys, assignment))
+    stages = [_load_stage(pictures[0], keys)] if pictures else []
+    stages += [_transform_stage(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]
+    stages.append(_partition_stage(pictures[-1].forms if pictures else {}, parted, keys, assignment))
     if compiled != parted:
-        stages.append(_compiled(parted, compiled, keys, fused))
+        stages.append(_compile_stage(parted, compiled, keys, fused))
     bodies = {} if film is None else film.bodies
     last = {name: keys[form] for name, form in compiled.items()}
     return Story(stages, forms.nodes(keys), values, bodies, last, forms.operators)
 
 
-def _loaded(picture: Picture, keys: Keys) -> page.Stage:
+def _load_stage(picture: Picture, keys: Keys) -> page.Stage:
     return _stage("loaded", "As loaded", "The model as its file has it.", Step({}, picture.forms, keys))
 
 
-def _simplify(number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]) -> page.Stage:
+def _transform_stage(number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]) -> page.Stage:
     step, names = Step(before.forms, after.forms, keys), list(dict.fromkeys(change.transform for change in after.changes))
     if after.turn == INLINING:
         return _stage(f"transform:{number}", "Functions inlined", "Calls of functions that no provider takes.", step)
@@ -89,7 +89,7 @@ def _simplify(number: int, before: Picture, after: Picture, keys: Keys, known: M
     return _stage(f"transform:{number}", title, note, step, step.changes(after.changes), level)
 
 
-def _partition(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.Stage:
+def _partition_stage(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.Stage:
     step, by_reason = Step(before, after, keys), dict[str, list[str]]()
     for place in assignment.placements.values():
         if place.inserted:
@@ -98,7 +98,7 @@ def _partition(before: Moment, after: Moment, keys: Keys, assignment: Assignment
     return _stage("partitioned", "Partitioned", "Each node has the provider that runs it.", step, changes)
 
 
-def _compiled(before: Moment, after: Moment, keys: Keys, fused: Mapping[str, Fused]) -> page.Stage:
+def _compile_stage(before: Moment, after: Moment, keys: Keys, fused: Mapping[str, Fused]) -> page.Stage:
     step = Step(before, after, keys)
     changes = [change for found in fused.values() for change in step.changes(found.changes)]
     note = "Providers made one node of several in copies of their partitions."
@@ -110,11 +110,11 @@ class _Joined:
 
     def __init__(self) -> None:
         self.rules: dict[str, None] = {}
-        self.removed: dict[str, None] = {}
-        self.added: dict[str, None] = {}
+        self.removals: dict[str, None] = {}
+        self.additions: dict[str, None] = {}
 
     def take(self, rules: Iterable[str], removed: Iterable[str], added: Iterable[str]) -> None:
-        for own, new in ((self.rules, rules), (self.removed, removed), (self.added, added)):
+        for own, new in ((self.rules, rules), (self.removals, removed), (self.additions, added)):
             own.update(dict.fromkeys(new))
 
 
@@ -148,19 +148,19 @@ class Step(Record):
         return [self.keys[moment[name]] for name in names if name in moment]
 
     @property
-    def removed(self) -> list[str]:
+    def removals(self) -> list[str]:
         """Return the keys of the nodes that are gone or have another form."""
         return [self.keys[form] for name, form in self.before.items() if self.after.get(name) != form]
 
     @property
-    def added(self) -> list[str]:
+    def additions(self) -> list[str]:
         """Return the keys of the nodes that are new or have another form."""
         return [self.keys[form] for name, form in self.after.items() if self.before.get(name) != form]
 
 
 def _stage(id: str, title: str, note: str, step: Step, changes: Sequence[page.Change] = (), level: str = "") -> page.Stage:
     said = [change for change in changes if change["removed"] or change["added"]]
-    removed, added = step.removed, step.added
+    removed, added = step.removals, step.additions
     return {"id": id, "title": title, "level": level, "note": note, "removed": removed, "added": added, "changes": said}
 
 

@@ -12,7 +12,7 @@ _CELL = 160
 """Characters of a cell."""
 
 
-def folded(summary: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterable[str] = ()) -> str:
+def collapsible_table(summary: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterable[str] = ()) -> str:
     """A table that is shown on demand."""
     return f"<details><summary>{escape(summary)}</summary>{table(columns, rows, numbers)}</details>"
 
@@ -31,7 +31,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterab
     return f"<table><thead>{_row('th', columns, right)}</thead><tbody>{''.join(shown)}</tbody></table>{more}"
 
 
-def noted(what: str, lines: Sequence[str]) -> str:
+def collapsible_list(what: str, lines: Sequence[str]) -> str:
     """A line each, on demand where they are more than a FEW; `what` says of what they are, in the plural."""
     told = [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]
     shown = "".join(f"<div>{escape(shorten(line, _CELL))}</div>" for line in told)

@@ -66,10 +66,10 @@ class View(Record):
         """
         from ort_lite.load.load import load
         from ort_lite.load.proto import serialize
-        from ort_lite.tools.view.annotate import annotated
+        from ort_lite.tools.view.annotate import annotate_model
 
         file = Path(path)
-        file.write_bytes(serialize(annotated(load(model), self.document)))
+        file.write_bytes(serialize(annotate_model(load(model), self.document)))
         return file
 
     def to_json(self, indent: int | None = None) -> str:

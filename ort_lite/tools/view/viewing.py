@@ -14,7 +14,7 @@ from ort_lite.session.preparation import Arguments, load_again
 from ort_lite.session.session import Session
 from ort_lite.session.session_state import SessionState
 from ort_lite.tools.view.collect import Subject, collect
-from ort_lite.tools.view.costs import costs_of_trace, measured
+from ort_lite.tools.view.costs import costs_of_trace, measure_runs
 from ort_lite.tools.view.node_times import dims_of
 from ort_lite.tools.view.trace_file import read
 from ort_lite.tools.view.view import View
@@ -40,11 +40,11 @@ def view_of(session: Session, feeds: Mapping[str, Any] | None, profile: "str | o
     state: SessionState = session._state
     origin = Origin(session._kept, session._arguments, session._own_params)
     explanation, graph = state.explain(), state.explain().assignment.graph
-    loaded, note = _loaded(state, origin)
+    loaded, note = _reload(state, origin)
     dims = dims_of(graph.inputs, feeds or {})
     trace = None if profile is None else _read(profile)
     if feeds is not None:
-        recorded = measured(session, feeds)
+        recorded = measure_runs(session, feeds)
         trace = trace or recorded
     subject = Subject(
         explanation=explanation,
@@ -68,7 +68,7 @@ def _title(origin: Origin, state: SessionState) -> str:
     return state.metadata.graph_name or "model"
 
 
-def _loaded(state: SessionState, origin: Origin) -> tuple[Model | None, str]:
+def _reload(state: SessionState, origin: Origin) -> tuple[Model | None, str]:
     """The model before the transforms, or why it is not there."""
     why = origin.missing
     if not why and origin.source is not None:

@@ -117,7 +117,7 @@ def dependencies(made: Machine) -> list[set[int]]:
     before: list[set[int]] = []
     writers: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
-    while not made.halted:
+    while not made.at_end:
         record = made.step()
         own = {writers[name] for name in (*record.reads, *record.writes) if name in writers}
         before.append(own | {k for name in record.writes for k in readers.get(name, ())})
@@ -159,7 +159,7 @@ def test_spec_3_5_what_is_no_order_is_refused() -> None:
 def test_spec_3_6_a_step_says_what_it_read_and_wrote_and_changes_nothing_else() -> None:
     made = machine()
     written: set[str] = set()
-    while not made.halted:
+    while not made.at_end:
         before = made.state.M.copy()
         record = made.step(check=True)
         changed = np.flatnonzero(before != made.state.M)
@@ -171,7 +171,7 @@ def test_spec_3_6_a_step_says_what_it_read_and_wrote_and_changes_nothing_else() 
 
 def test_spec_3_6_run_is_the_fold_of_step() -> None:
     stepped, at_once = machine(), machine()
-    while not stepped.halted:
+    while not stepped.at_end:
         stepped.step()
     outputs = at_once.run()
     assert stepped.state.M.tobytes() == at_once.state.M.tobytes()
@@ -240,7 +240,7 @@ def occupied(made: Machine) -> list[Occupied]:
     start = -1
     constant = {name for _, name in made._entries("constant", "input")}
     outputs = {name for name in made._outputs if name}
-    while not made.halted:
+    while not made.at_end:
         record = made.step()
         for name in (*record.reads, *record.writes):
             first.setdefault(name, start if name in constant else record.index)

@@ -47,12 +47,12 @@ class Result(Record):
         return {**shown, "differences": list(self.differences), "loads": loads}
 
 
-def timed(name: str, ours: Run, seconds: float) -> Result:
+def time_runs(name: str, ours: Run, seconds: float) -> Result:
     """Without a rival."""
     return Result(name, quietest({"ours": ours}, seconds)["ours"])
 
 
-def compared(name: str, ours: Run, theirs: Run, control: Run, outputs: Sequence[str], rival: str, seconds: float) -> Result:
+def compare_runs(name: str, ours: Run, theirs: Run, control: Run, outputs: Sequence[str], rival: str, seconds: float) -> Result:
     """`control` is a second session of the rival. Results that differ are said, and timed nevertheless."""
     found = differences(outputs, ours(), theirs(), rival)
     times = quietest({"ours": ours, "theirs": theirs, "control": control}, seconds)

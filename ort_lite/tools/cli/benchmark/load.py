@@ -41,7 +41,7 @@ class Load(Record):
         return f"{self.throughput:,.1f} runs/s; ms: {shown}, longest {self.times[-1] * 1e3:.4g}"
 
 
-def loaded(runs: Sequence[Run], callers: int, seconds: float) -> list[Load]:
+def measure_load(runs: Sequence[Run], callers: int, seconds: float) -> list[Load]:
     """Measure each of `runs` under `callers` threads for `seconds` in all, in turns."""
     every: list[list[Load]] = [[] for _ in runs]
     for _ in range(ROUNDS):
