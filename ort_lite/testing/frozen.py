@@ -39,7 +39,7 @@ def snapshot(thing: Any, without: Collection[Any] = ()) -> dict[str, Seen]:
     Looks into functions, containers and objects of the package that `thing` is from: what others keep in theirs (a runtime its
     handles, an array library its lazily made copies) is their own. Not into the objects of `without` either.
     """
-    return dict(_Walk(_package(thing), {id(one) for one in without}).walk(thing, "partition", DEPTH))
+    return dict(_SnapshotWalk(_package(thing), {id(one) for one in without}).walk(thing, "partition", DEPTH))
 
 
 def changes(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> list[str]:
@@ -54,7 +54,7 @@ def _package(thing: Any) -> str:
     return module.partition(".")[0]
 
 
-class _Walk:
+class _SnapshotWalk:
     def __init__(self, package: str, without: set[int]) -> None:
         self._package, self._without = package, without
 

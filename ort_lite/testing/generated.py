@@ -14,7 +14,7 @@ from ort_lite.graph.types import TensorType
 from ort_lite.plugins import shape_rules
 from ort_lite.provider.provider import GraphView
 from ort_lite.record import Record
-from ort_lite.testing.generator import Generator, Target, recipes, targets
+from ort_lite.testing.generator import GenerationTarget, ModelGenerator, recipes, targets
 from ort_lite.testing.generator.arrays import cast, numbers
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
 from ort_lite.testing.generator.names import describe
@@ -33,7 +33,7 @@ ATTEMPTS = 4
 """How often a recipe is asked for a node before another one is taken."""
 FOLLOWERS = ("2", "1", "21", "21", "21", "12", "22", "11", "2*", "1*", "*", "***")
 """Nodes behind the first one in a model of kind "graphs": elementwise ones of one tensor or of two, or any."""
-Start = tuple[Target, int]
+Start = tuple[GenerationTarget, int]
 """The target and the number of a case of one operator."""
 READERS = ("Add", "Max", "Min", "Mul", "Sub")
 """Operators that read an inner result of a pattern again."""
@@ -90,7 +90,7 @@ class Cases:
     """Draws cases. Each is a function of its kind, target and number, and is drawn once for all providers."""
 
     def __init__(self) -> None:
-        self._generator = Generator(shape_rules(), (), recipes(), oldest=1)
+        self._generator = ModelGenerator(shape_rules(), (), recipes(), oldest=1)
         self._drawn: dict[tuple[Any, ...], GeneratedCase | None] = {}
 
     @property
@@ -98,25 +98,25 @@ class Cases:
         """Return the operators with recipes, as (domain, name), except those that draw random numbers."""
         return tuple(one for one in self._generator.recipes if one[1] not in RANDOM)
 
-    def targets(self, domain: str, op_type: str) -> list[Target]:
+    def targets(self, domain: str, op_type: str) -> list[GenerationTarget]:
         """All versions and types of an operator: first all versions with the usual types, the newest first."""
         found = list(targets(self._generator.rules.schemas, [(domain, op_type)], lambda node: True))
         first = {one.since: one for one in reversed(found)}  # that of each version has the usual types
         return sorted(found, key=lambda one: (one is not first[one.since], -one.since))
 
-    def usual(self, domain: str, op_type: str) -> list[Target]:
+    def usual(self, domain: str, op_type: str) -> list[GenerationTarget]:
         """The versions of an operator with the usual types."""
         found = self.targets(domain, op_type)
         return found[: len({one.since for one in found})]
 
-    def alone(self, kind: str, target: Target, number: int) -> GeneratedCase | None:
+    def alone(self, kind: str, target: GenerationTarget, number: int) -> GeneratedCase | None:
         """A node with feeds and initializers. Returns None where its recipe fails."""
         key = kind, target, number
         if key not in self._drawn:
             self._drawn[key] = self._alone(kind, (target, number))
         return self._drawn[key]
 
-    def company(self, start: Start, number: int, others: tuple[Target, ...]) -> GeneratedCase | None:
+    def company(self, start: Start, number: int, others: tuple[GenerationTarget, ...]) -> GeneratedCase | None:
         """The node of a case of one operator, and nodes of `others` that mostly read the last result."""
         key = "graphs", start, number, others
         if key not in self._drawn:
@@ -162,7 +162,7 @@ class Cases:
         draft.outputs = draft.leaves()
         return _case(kind, draft, " of special numbers" * (kind == "numbers"))
 
-    def _company(self, start: Start, number: int, others: Sequence[Target]) -> GeneratedCase | None:
+    def _company(self, start: Start, number: int, others: Sequence[GenerationTarget]) -> GeneratedCase | None:
         draft = self._draft("attributes", start)
         if draft is None or (number % 4 and _is_thin(draft)):
             return None  # few of the first results
@@ -193,7 +193,7 @@ class Cases:
     def _of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
         operators = operators_of(pattern)
         usual = [target for one in self.operators if one[1] in operators for target in self.usual(*one)]
-        generator = Generator(self._generator.rules, usual, self._generator.recipes, oldest=1)
+        generator = ModelGenerator(self._generator.rules, usual, self._generator.recipes, oldest=1)
         rng = Random(f"{name}/{number}")
         draft = Draft({"": PATTERN_OPSET, "com.microsoft": 1}, rng, generator.rules)
         draft.constants_only, draft.plain = number % 3 != 2, True
@@ -211,7 +211,7 @@ class Cases:
         with suppress(Rejected):
             draft.append(reader, [draft.leaves()[0], name])
 
-    def _operands(self, draft: Draft, follower: Target, name: str, rng: Random) -> Mapping[int, str]:
+    def _operands(self, draft: Draft, follower: GenerationTarget, name: str, rng: Random) -> Mapping[int, str]:
         """A value to read, and for operators of two tensors that broadcast another one, on either side."""
         known = draft.lookup(name)
         if follower.op_type not in BROADCASTING or known.shape is None or not isinstance(known.type, TensorType):
@@ -223,7 +223,7 @@ class Cases:
             other = (draft.feed(array) if rng.random() < 0.5 else draft.constant(array)).name
         return {0: name, 1: other} if rng.random() < 0.6 else {0: other, 1: name}
 
-    def _append(self, draft: Draft, target: Target, rng: Random, operands: Mapping[int, str]) -> bool:
+    def _append(self, draft: Draft, target: GenerationTarget, rng: Random, operands: Mapping[int, str]) -> bool:
         """Add a node of the target with these operands, or with those that its recipe draws, if it can."""
         for attempt in range(ATTEMPTS):
             mark = draft.mark()
@@ -255,7 +255,7 @@ def _broadcast(shape: Sequence[int], rng: Random) -> tuple[int, ...]:
     return rng.choice([same, same, same, same, channel, row, row, row, (), (2, *shape)])
 
 
-def _akin(target: Target, other: Target) -> bool:
+def _akin(target: GenerationTarget, other: GenerationTarget) -> bool:
     """Return True if an element type is in both."""
     return not {kind for _, kind in target.types}.isdisjoint(kind for _, kind in other.types)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from ort_lite.testing.generated import ALONG_AXES, ELEMENTWISE, KINDS, READERS, Cases, GeneratedCase, Start
-from ort_lite.testing.generator import Target
+from ort_lite.testing.generator import GenerationTarget
 from ort_lite.transform.contract import Transform
 
 MOST = 480
@@ -62,7 +62,7 @@ class Steering:
         """Models of one node: the versions and types in turn, but those that it does not take."""
         targets = self._cases.targets(*operator)
         self._taken[operator] = []
-        tried: Counter[Target] = Counter()
+        tried: Counter[GenerationTarget] = Counter()
         taken: Counter[object] = Counter()
         tries = {target.types: TRIES for target in targets} | {target.types: FIRST_TRIES for target in targets[:1]}
         count = 0
@@ -91,7 +91,7 @@ class Steering:
         self.draw("attributes")
         return self._taken[operator] or [(target, number) for number in range(TRIES) for target in self._cases.usual(*operator)]
 
-    def _targets(self, operator: Operator) -> list[Target]:
+    def _targets(self, operator: Operator) -> list[GenerationTarget]:
         """The versions and types that it takes."""
         return list(dict.fromkeys(target for target, _ in self._starts(operator)))
 

@@ -5,8 +5,8 @@ rules say what comes out, and `Coverage` says which operator version and element
 """
 
 from ort_lite.testing.generator.coverage import Coverage
-from ort_lite.testing.generator.generate import GeneratedModel, Generator
+from ort_lite.testing.generator.generate import GeneratedModel, ModelGenerator
 from ort_lite.testing.generator.recipe import recipes
-from ort_lite.testing.generator.targets import Target, targets
+from ort_lite.testing.generator.targets import GenerationTarget, targets
 
-__all__ = ["Coverage", "GeneratedModel", "Generator", "Target", "recipes", "targets"]
+__all__ = ["Coverage", "GeneratedModel", "GenerationTarget", "ModelGenerator", "recipes", "targets"]

@@ -12,7 +12,7 @@ from ort_lite.graph.types import Type
 from ort_lite.inference.schema_text import OpSchema
 from ort_lite.testing.generator.arrays import Contents, cast, is_float, numbers, special
 from ort_lite.testing.generator.draft import Draft, Known, Rejected, type_of
-from ort_lite.testing.generator.targets import Target
+from ort_lite.testing.generator.targets import GenerationTarget
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
@@ -33,7 +33,7 @@ class Draw:
         self,
         draft: Draft,
         schema: OpSchema,
-        target: Target,
+        target: GenerationTarget,
         rng: Random,
         extend: Callable[[Draft, int], None] | None = None,
         operands: Mapping[int, str] | None = None,

@@ -20,7 +20,7 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.draw import Draw
 
 
-class Call(Record, eq=False):
+class NodeProposal(Record, eq=False):
     """A node that a recipe proposes. `types` are those of the outputs, where shape rules cannot know them."""
 
     inputs: tuple[str, ...]
@@ -30,7 +30,7 @@ class Call(Record, eq=False):
 
 
 T = TypeVar("T")
-Recipe = Callable[[Draw], Call]
+Recipe = Callable[[Draw], NodeProposal]
 _RECIPES: dict[tuple[str, str], Recipe] = {}
 
 
@@ -57,11 +57,11 @@ def recipes() -> Mapping[tuple[str, str], Recipe]:
 
 def call(
     inputs: Sequence[str], outputs: int | Sequence[bool] = 1, *, types: Sequence[Type | None] | None = None, **attributes: Any
-) -> Call:
+) -> NodeProposal:
     """Propose a node. Attributes that are None are left out, and so are inputs that are "" and outputs that are False at the end."""
     named = [True] * outputs if isinstance(outputs, int) else outputs
     present = {name: value for name, value in attributes.items() if value is not None}
-    return Call(_without_last(inputs), _without_last(named), present, None if types is None else tuple(types))
+    return NodeProposal(_without_last(inputs), _without_last(named), present, None if types is None else tuple(types))
 
 
 def _without_last(items: Sequence[T]) -> tuple[T, ...]:

@@ -14,7 +14,7 @@ USUAL = ("float32", "int64")
 """The kinds of a type variable while another one varies, where the schema allows it."""
 
 
-class Target(Record):
+class GenerationTarget(Record):
     """A version of an operator. `types` binds each type variable of its schema to a kind: ("T", "float32")."""
 
     domain: str
@@ -33,7 +33,9 @@ class Target(Record):
         return f"{self.operator}-{self.since} {', '.join(f'{variable}={kind}' for variable, kind in self.types)}".rstrip()
 
 
-def targets(schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Callable[[Node], bool]) -> Iterator[Target]:
+def targets(
+    schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Callable[[Node], bool]
+) -> Iterator[GenerationTarget]:
     """List the combinations of the operators (domain, name) that a provider `claims`, deprecated versions left out.
 
     The types of one variable vary while the others have a usual one.
@@ -46,7 +48,7 @@ def targets(schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Call
                 continue
             for types in combinations(schema):
                 if claims(question(schema, types)):
-                    yield Target(domain, op_type, since, tuple(sorted(types.items())), until)
+                    yield GenerationTarget(domain, op_type, since, tuple(sorted(types.items())), until)
 
 
 def combinations(schema: OpSchema) -> Iterator[Mapping[str, str]]:

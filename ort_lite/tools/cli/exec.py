@@ -23,7 +23,7 @@ _BUILT_IN = b"libonnxruntime"
 """Text in every native program that links onnxruntime: the library's name, or those of the providers that it can load."""
 
 
-class _Refused(Exception):
+class _CommandError(Exception):
     """The command cannot run: the exit status and the reason."""
 
 
@@ -33,7 +33,7 @@ def main(arguments: Namespace) -> int:
     try:
         file, argv = _command(arguments, environment["PATH"])
         _execute(file, argv, environment)
-    except _Refused as refused:
+    except _CommandError as refused:
         status, reason = refused.args
         sys.stderr.write(f"ort-lite exec: {reason}\n")
         return int(status)
@@ -62,7 +62,9 @@ def _command(arguments: Namespace, path: str) -> tuple[str, list[str]]:
         return sys.executable, [*_python(), "-m", *arguments.module]
     argv = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
     if not argv:
-        raise _Refused(_USAGE, "which command? `ort-lite exec COMMAND arguments...` or `ort-lite exec -m MODULE arguments...`")
+        raise _CommandError(
+            _USAGE, "which command? `ort-lite exec COMMAND arguments...` or `ort-lite exec -m MODULE arguments...`"
+        )
     name = argv[0]
     if name.endswith(_SCRIPTS) and os.path.isfile(name):
         return sys.executable, [*_python(), *argv]
@@ -79,7 +81,7 @@ def _command(arguments: Namespace, path: str) -> tuple[str, list[str]]:
 def _python() -> list[str]:
     """This interpreter with the options that it was started with. Raises _Refused if they keep it from reading PYTHONPATH."""
     if sys.flags.ignore_environment or sys.flags.no_site:
-        raise _Refused(
+        raise _CommandError(
             _USAGE, "Python's options -E, -I and -S turn off what makes the program use ort_lite; start ort-lite without them"
         )
     import subprocess  # takes as long as the rest of this module; other commands do not need it
@@ -88,18 +90,18 @@ def _python() -> list[str]:
     return [sys.executable, *options]
 
 
-def _refusal(name: str, files: list[str]) -> _Refused:
+def _refusal(name: str, files: list[str]) -> _CommandError:
     """Why a name is not a command; `files` have that name and are not executable."""
     if os.path.isdir(name):
-        return _Refused(_NOT_EXECUTABLE, f"{name} is a directory without a __main__.py")
+        return _CommandError(_NOT_EXECUTABLE, f"{name} is a directory without a __main__.py")
     if files:
-        return _Refused(
+        return _CommandError(
             _NOT_EXECUTABLE, f"{files[0]} is not executable; if it is a Python program: ort-lite exec python {files[0]}"
         )
     if os.path.isfile(name):
-        return _Refused(_NOT_FOUND, f"{name}: command not found; for the file in this folder: ort-lite exec ./{name}")
+        return _CommandError(_NOT_FOUND, f"{name}: command not found; for the file in this folder: ort-lite exec ./{name}")
     what = "no such file" if os.sep in name or name.endswith(_SCRIPTS) else "command not found"
-    return _Refused(_NOT_FOUND, f"{name}: {what}")
+    return _CommandError(_NOT_FOUND, f"{name}: {what}")
 
 
 def _execute(file: str, argv: list[str], environment: dict[str, str]) -> None:
@@ -113,7 +115,7 @@ def _execute(file: str, argv: list[str], environment: dict[str, str]) -> None:
     try:
         os.execve(file, argv, environment)
     except OSError as error:
-        raise _Refused(_NOT_EXECUTABLE, f"cannot execute {file}: {error.strerror}") from error
+        raise _CommandError(_NOT_EXECUTABLE, f"cannot execute {file}: {error.strerror}") from error
 
 
 def _has_onnxruntime_built_in(file: str) -> bool:

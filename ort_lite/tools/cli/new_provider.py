@@ -17,7 +17,7 @@ TAKEN = ("cpu", "transforms")
 SUFFIX = ".template"
 
 
-class Names(Record):
+class ProviderNames(Record):
     """The names of a provider called "my-npu" in other places."""
 
     name: str
@@ -50,7 +50,7 @@ def main(arguments: Namespace) -> None:
     print_text("\n".join([f"{names.provider}: {len(written)} files in {directory}. Next:", *(f"    {step}" for step in steps)]))
 
 
-def names_of(name: str) -> Names:
+def names_of(name: str) -> ProviderNames:
     """Raises InvalidArgument for what makes no distribution, package and class."""
     if name.startswith("ort-lite-"):
         short = name.removeprefix("ort-lite-")
@@ -59,10 +59,10 @@ def names_of(name: str) -> Names:
         raise InvalidArgument(f"{name!r} is no name for a provider; expected words of a-z and 0-9 joined by '-', as 'my-npu'")
     if name in TAKEN:
         raise InvalidArgument(f"{name!r}: the package ort_lite_{name} comes with ort-lite; choose another name")
-    return Names(name)
+    return ProviderNames(name)
 
 
-def write(names: Names, directory: Path, license: str) -> list[Path]:
+def write(names: ProviderNames, directory: Path, license: str) -> list[Path]:
     """The files of a new distribution, in a directory that it makes. Raises InvalidArgument where there is one already."""
     if directory.exists():
         raise InvalidArgument(f"{str(directory)!r} exists; expected a directory to make: --directory names another")
@@ -75,7 +75,7 @@ def write(names: Names, directory: Path, license: str) -> list[Path]:
     return written
 
 
-def contents(names: Names, license: str) -> dict[str, str]:
+def contents(names: ProviderNames, license: str) -> dict[str, str]:
     """Path -> text."""
     templates = files("ort_lite.tools") / "templates"
     found = {
@@ -99,7 +99,7 @@ def _texts(folder: Traversable, prefix: str = "") -> list[tuple[str, str]]:
     return found
 
 
-def _fill(text: str, names: Names, license: str) -> str:
+def _fill(text: str, names: ProviderNames, license: str) -> str:
     major, minor = (int(part) for part in __version__.split(".")[:2])
     values = {
         "name": names.name,

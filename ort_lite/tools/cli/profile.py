@@ -14,7 +14,7 @@ from ort_lite.tools.cli.benchmark.nodes import profile
 from ort_lite.tools.cli.benchmark.report import row_of, show
 from ort_lite.tools.cli.feeds import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
-from ort_lite.tools.view.node_times import Line
+from ort_lite.tools.view.node_times import NodeTime
 
 
 def main(arguments: Namespace) -> None:
@@ -52,7 +52,7 @@ def _write_trace(arguments: Namespace, options: SessionOptions, feeds: dict[str,
         os.replace(session.end_profiling(), arguments.trace)
 
 
-def _totals(lines: Sequence[Line]) -> list[dict[str, Any]]:
+def _totals(lines: Sequence[NodeTime]) -> list[dict[str, Any]]:
     """Return the totals by operator, the longest first."""
     found: dict[str, dict[str, Any]] = {}
     for line in lines:

@@ -11,7 +11,7 @@ from ort_lite.tools.cli.benchmark.rivals import rival
 from ort_lite.tools.cli.feeds import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
-from ort_lite.tools.verify.report import Report
+from ort_lite.tools.verify.report import VerificationReport
 from ort_lite.tools.verify.settings import Verification
 from ort_lite.tools.verify.verify import keeping
 
@@ -38,7 +38,7 @@ def _partitions(arguments: Namespace) -> None:
         _show_report(session.verification, arguments.json)
 
 
-def _show_report(report: Report | None, as_json: bool) -> None:
+def _show_report(report: VerificationReport | None, as_json: bool) -> None:
     if report is not None and as_json:
         print_json(report.as_dict())
     elif report is not None:

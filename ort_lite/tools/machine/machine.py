@@ -27,7 +27,7 @@ def node_tuple(node: Node) -> tuple[str, list[str], list[str], dict[str, Any]]:
     return node.op_type, inputs, outputs, {name: attribute.value for name, attribute in node.attributes.items()}
 
 
-class State:
+class MachineState:
     """(G, M): a DAG of operations and a linear memory of N bytes. Raises InvalidGraph for a graph with a cycle."""
 
     __slots__ = ("G", "M")
@@ -82,7 +82,7 @@ class Machine:
         self._values = Feeds(executable.inputs)(input_feed)
         self._lay_out(executable, orders or {})
         memory = aligned_bytes(self._end, zeroed=True)
-        self.state = State(session._prepared.model.graph, memory)
+        self.state = MachineState(session._prepared.model.graph, memory)
         self._instructions: list[MachineInstruction] = []
         self._owners: list[tuple[Image | None, int]] = []
         for part in self._parts:

@@ -19,7 +19,7 @@ class TracedStep(Record):
     digest: str
 
 
-class Trace(Record):
+class MachineTrace(Record):
     """`initial` is the hash of M before the first step: of inputs, constants, and zeros."""
 
     initial: str
@@ -36,7 +36,7 @@ class Trace(Record):
         return json.dumps({"format": FORMAT, "initial": self.initial, "steps": rows})
 
     @classmethod
-    def from_json(cls, text: str) -> "Trace":
+    def from_json(cls, text: str) -> "MachineTrace":
         """Raises InvalidArgument for text that is no trace."""
         try:
             data: Mapping[str, Any] = json.loads(text)
@@ -52,7 +52,7 @@ def _step(row: Sequence[Any]) -> TracedStep:
     return TracedStep(StepRecord(index, node, op_type, kernel, tuple(reads), tuple(writes)), digest)
 
 
-def record_trace(machine: Machine, check: bool = False) -> Trace:
+def record_trace(machine: Machine, check: bool = False) -> MachineTrace:
     """Steps a machine that stands at its first instruction to its end. O(bytes written), and O(N) a step with `check`."""
     initial = _initial(machine)
     steps: list[TracedStep] = []
@@ -61,10 +61,10 @@ def record_trace(machine: Machine, check: bool = False) -> Trace:
         record = machine.step(check)
         digest = _chain(digest, record, machine)
         steps.append(TracedStep(record, digest))
-    return Trace(initial, tuple(steps))
+    return MachineTrace(initial, tuple(steps))
 
 
-def verify_trace(trace: Trace, machine: Machine) -> None:
+def verify_trace(trace: MachineTrace, machine: Machine) -> None:
     """Executes the trace again on a machine at its first instruction.
 
     Raises InvalidArgument naming the first step that reads, writes or results in anything else than the trace says.

@@ -9,7 +9,7 @@ from ort_lite.plugins import plugins
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.parser import LEVELS
 from ort_lite.tools.cli.providers import row
-from ort_lite.tools.playground.jobs import Job, Jobs
+from ort_lite.tools.playground.jobs import Jobs, PlaygroundJob
 from ort_lite.tools.playground.models import models_of, titles
 from ort_lite.tools.playground.wish import wish_of
 from ort_lite.tools.playground.work import run_request
@@ -51,7 +51,7 @@ class Desk:
         wish = wish_of(body, self.models, [each["name"] for each in self._providers])
         return self._jobs.start(partial(run_request, wish=wish, path=self.models[wish.model], given=self._given)).as_dict()
 
-    def job(self) -> Job | None:
+    def job(self) -> PlaygroundJob | None:
         """The last that was started."""
         return self._jobs.last
 

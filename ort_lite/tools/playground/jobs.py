@@ -19,7 +19,7 @@ class Busy(InvalidArgument):
     """Another piece of work runs."""
 
 
-class Job:
+class PlaygroundJob:
     """One piece of work. `said` is a sentence about where it is, or what went wrong; `result` is there once it is done."""
 
     def __init__(self, number: int) -> None:
@@ -47,7 +47,7 @@ class Job:
         """End the job: at the next checkpoint of session creation, at once inside a run."""
         self.run_options.terminate = True
 
-    def work(self, call: Callable[["Job"], dict[str, Any]]) -> None:
+    def work(self, call: Callable[["PlaygroundJob"], dict[str, Any]]) -> None:
         """Run the job; problems of a model or an installation become a sentence for the page."""
         try:
             with heard_by(self.hear), checked_by_run(self.run_options):
@@ -79,14 +79,14 @@ class Jobs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.last: Job | None = None
+        self.last: PlaygroundJob | None = None
 
-    def start(self, call: Callable[[Job], dict[str, Any]]) -> Job:
+    def start(self, call: Callable[[PlaygroundJob], dict[str, Any]]) -> PlaygroundJob:
         """Raises Busy while another runs, RuntimeException where no thread can start."""
         with self._lock:
             if self.last is not None and self.last.state == "running":
                 raise Busy("the desk does one thing at a time: wait for it, or end it")
-            job = Job(1 if self.last is None else self.last.number + 1)
+            job = PlaygroundJob(1 if self.last is None else self.last.number + 1)
             job.thread = start("this piece of work", partial(job.work, call), f"desk job {job.number}")
             self.last = job
             return job

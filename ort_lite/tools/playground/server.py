@@ -34,7 +34,7 @@ HEADERS = {
 }
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """An answer that is an error: its status, and a sentence."""
 
     def __init__(self, status: HTTPStatus, said: str) -> None:
@@ -134,9 +134,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             route = self._route()
             if route not in routes:
-                raise Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+                raise RefusedRequest(HTTPStatus.NOT_FOUND, "there is nothing at this address")
             status, answer = routes[route]()
-        except Refused as error:
+        except RefusedRequest as error:
             self.close_connection = True  # a body that nobody read may be on its way
             status, answer = error.status, {"error": str(error)}
         except Busy as error:
@@ -150,23 +150,23 @@ class Handler(BaseHTTPRequestHandler):
     def _route(self) -> str:
         """The path behind the token. The name of another host is a page elsewhere whose name leads here (DNS rebinding)."""
         if self.headers.get("Host", "") not in self.server.hosts:
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to the name of this machine alone")
+            raise RefusedRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to the name of this machine alone")
         origin = self.headers.get("Origin")
         if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-            raise Refused(HTTPStatus.FORBIDDEN, "this server answers to its own page alone")
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, "this server answers to its own page alone")
         token, _, route = self.path.removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
-            raise Refused(HTTPStatus.FORBIDDEN, "the address lacks its token: take it whole, as the command printed it")
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, "the address lacks its token: take it whole, as the command printed it")
         return route
 
     def _body(self) -> bytes:
         if self.headers.get_content_type() != "application/json":
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+            raise RefusedRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdecimal()):
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
+            raise RefusedRequest(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
         if len(length) > 20 or int(length) > LARGEST:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST} bytes")
+            raise RefusedRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST} bytes")
         return self.rfile.read(int(length))
 
     # What is answered
@@ -184,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
     def _result(self) -> tuple[HTTPStatus, Any]:
         job = self.server.desk.job()
         if job is None or job.state != "done":
-            raise Refused(HTTPStatus.NOT_FOUND, "nothing is done yet")
+            raise RefusedRequest(HTTPStatus.NOT_FOUND, "nothing is done yet")
         return HTTPStatus.OK, job.result
 
     def _start(self) -> tuple[HTTPStatus, Any]:

@@ -10,11 +10,11 @@ from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.tools.cli import model
 from ort_lite.tools.cli.feeds import dims_of, feeds_of, lengths
 from ort_lite.tools.cli.run import summary
-from ort_lite.tools.playground.jobs import Job
+from ort_lite.tools.playground.jobs import PlaygroundJob
 from ort_lite.tools.playground.wish import Wish
 
 
-def run_request(job: Job, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:
+def run_request(job: PlaygroundJob, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:
     """{"document", "inputs", "outputs"}; the session is closed again.
 
     `given` has files for the inputs of any model, and the timeout of creations.
@@ -38,7 +38,7 @@ def _feeds(arguments: Namespace, session: InferenceSession) -> dict[str, Any]:
     return feeds_of(arguments, inputs, lengths(inputs, dims_of(arguments)), known=False)
 
 
-def _run(job: Job, wish: Wish, session: InferenceSession, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def _run(job: PlaygroundJob, wish: Wish, session: InferenceSession, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """One run, the first, which can be ended: milliseconds, and a row for each output."""
     job.say(f"Running on {', '.join(session.get_providers())}.")
     start = time.perf_counter()

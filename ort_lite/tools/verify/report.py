@@ -62,7 +62,7 @@ class PartitionReport(Record):
         return "\n".join([*lines, *([f"  not looked into: {self.skipped}"] if self.skipped else [])])
 
 
-class Report(Record):
+class VerificationReport(Record):
     """Every partition of every provider but the CPU's, in the order in which they ran, those that did not run last.
 
     `failed` is the error that ended the run, if one did.

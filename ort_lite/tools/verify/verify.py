@@ -11,7 +11,7 @@ from ort_lite.load.source import ModelSource
 from ort_lite.options.config_keys import KEEP_CONSTANTS
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins.selection import ProviderEntry
-from ort_lite.tools.verify.report import Report
+from ort_lite.tools.verify.report import VerificationReport
 from ort_lite.tools.verify.settings import PARTITION, Verification
 
 
@@ -24,10 +24,10 @@ def verify(
     provider_options: Sequence[Mapping[str, Any]] | None = None,
     placement_rules: Sequence[PlacementRule] = (),
     checks: Verification | None = None,
-) -> Report:
+) -> VerificationReport:
     """One verified run of the model; what was found is returned, not raised. Raises what making a session and running raise."""
     kept = keeping(options)
-    report: Report
+    report: VerificationReport
     with InferenceSession(model, kept, providers, provider_options, placement_rules=placement_rules) as session:
         try:
             session.run(None, feed, verify=PARTITION if checks is None else checks)

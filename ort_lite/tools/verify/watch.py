@@ -16,7 +16,7 @@ from ort_lite.session.prepare import Prepared
 from ort_lite.tools.verify.bisection import first_bad
 from ort_lite.tools.verify.compare import TensorReport, Tolerance, compare
 from ort_lite.tools.verify.reference import Reference, why_not
-from ort_lite.tools.verify.report import PartitionReport, Report
+from ort_lite.tools.verify.report import PartitionReport, VerificationReport
 from ort_lite.tools.verify.settings import Verification, settings
 
 
@@ -36,7 +36,9 @@ class Verifier:
         graphs = [level.graph for level in assignment.levels]
         self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
 
-    def run(self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]) -> list[Any]:
+    def run(
+        self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[VerificationReport], None]
+    ) -> list[Any]:
         """Call the model's Executable under watch on this thread. `tell` receives the findings.
 
         Raises VerificationError where a partition is off, and else what the run raises.
@@ -67,7 +69,7 @@ def verify_run(
     options: SessionOptions,
     verify: object,
     call: Callable[[Executable], list[Any]],
-    tell: Callable[[Report], None],
+    tell: Callable[[VerificationReport], None],
 ) -> list[Any]:
     """Run a compiled model under watch; the hook behind `run(verify=...)`. `ready` is the session's, and keeps the Verifier.
 
@@ -141,13 +143,13 @@ class _Watch:
             made = made.replace(culprit=culprit, bisection=told)
         self._found[partition.name] = made
 
-    def report(self, failed: str = "") -> Report:
+    def report(self, failed: str = "") -> VerificationReport:
         rest = [
             _unseen(p, path).replace(skipped="it did not run")
             for p, path in self._verifier.partitions.values()
             if p.name not in self._found
         ]
-        return Report((*self._found.values(), *rest), failed)
+        return VerificationReport((*self._found.values(), *rest), failed)
 
 
 def _find_writes(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
@@ -167,7 +169,7 @@ def _merge(before: Sequence[Any], now: Sequence[Any]) -> tuple[Any, ...]:
     return (*merged, *later.values())
 
 
-def _failure(report: Report) -> VerificationError:
+def _failure(report: VerificationReport) -> VerificationError:
     """The error for the first partition that is off."""
     first = report.wrong[0]
     tensor = next(one for one in first.tensors if not one.ok)

@@ -48,7 +48,7 @@ def measure_runs(session: Any, feeds: Mapping[str, Any], seconds: float = SECOND
     return trace.replace(events=tuple(event for event in trace.events if event.name != RUN or event.thread == thread))
 
 
-def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.Cost]:
+def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.CostData]:
     """Return the costs from the runs of a trace. `dims` are sizes of free dimensions, as far as they are known."""
     runs = [(run.begin, run.end) for run in trace.runs]
     if not runs:
@@ -58,13 +58,13 @@ def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]
     return costs_of(profile_of(kernels, runs, assignment, sizes_of(dims), steps))
 
 
-def costs_of(profile: Profile) -> dict[str, page.Cost]:
+def costs_of(profile: Profile) -> dict[str, page.CostData]:
     """Return the cost by node. Nodes that were run as one have equal parts."""
-    costs: dict[str, page.Cost] = {}
+    costs: dict[str, page.CostData] = {}
     for line in profile.lines:
         count = len(line.nodes)
         for name in line.nodes:
-            cost: page.Cost = {
+            cost: page.CostData = {
                 "microseconds": round(line.seconds * 1e6 / count, 3),
                 "share": round(line.share / count, 6),
                 "shared": count,

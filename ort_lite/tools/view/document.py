@@ -11,7 +11,7 @@ from typing import NotRequired, TypedDict
 FORMAT = "ort-lite view 1"
 
 
-class Value(TypedDict):
+class ValueData(TypedDict):
     """`bytes` is a number, an expression in free dimensions, or None where the type says too little."""
 
     type: str  # "float32[N, 3]"
@@ -21,7 +21,7 @@ class Value(TypedDict):
     constant: NotRequired[str]  # of weights: what they hold, in short ("min -1.2, mean 0.01, max 3.4", or their elements)
 
 
-class Node(TypedDict):
+class NodeData(TypedDict):
     """A node in one form. Its name is not unique across stages, but its key is."""
 
     name: str
@@ -34,7 +34,7 @@ class Node(TypedDict):
     bodies: NotRequired[list[str]]  # paths
 
 
-class Body(TypedDict):
+class BodyData(TypedDict):
     """A graph: the main one (`path` is "", `node` None), or that of a control-flow node."""
 
     path: str
@@ -43,7 +43,7 @@ class Body(TypedDict):
     outputs: list[str]
 
 
-class Stage(TypedDict):
+class StageData(TypedDict):
     """One moment. Its nodes are those of the stage before, less `removed`, and `added`, all of them keys; the first adds all.
 
     A node that only reads something else now is in both lists, under another key, and in none of `changes`.
@@ -55,10 +55,10 @@ class Stage(TypedDict):
     note: str  # what it is about, a sentence or two
     removed: list[str]
     added: list[str]
-    changes: list["Change"]
+    changes: list["ChangeData"]
 
 
-class Change(TypedDict):
+class ChangeData(TypedDict):
     """One change by a rule, or several that build on each other: keys of removed and added nodes."""
 
     rule: str  # names with ", " between them; of what partitioning inserted the reason
@@ -66,7 +66,7 @@ class Change(TypedDict):
     added: list[str]
 
 
-class Reason(TypedDict):
+class ReasonData(TypedDict):
     """The reason why a provider does not run a node."""
 
     provider: str
@@ -75,17 +75,17 @@ class Reason(TypedDict):
     detail: str
 
 
-class Placement(TypedDict):
+class PlacementData(TypedDict):
     """The provider and partition of a node, and why other providers do not run it."""
 
     provider: str
     partition: str
-    reasons: list[Reason]  # one for each provider that does not have it
+    reasons: list[ReasonData]  # one for each provider that does not have it
     rule: str
     inserted: str
 
 
-class Copy(TypedDict):
+class CopyData(TypedDict):
     """A copy of a value between devices."""
 
     value: str
@@ -95,7 +95,7 @@ class Copy(TypedDict):
     graph: str
 
 
-class Fused(TypedDict):
+class FusedData(TypedDict):
     """A node of the compiled partition, and the keys of those of the stage "partitioned" that it is made of."""
 
     name: str  # its key
@@ -103,7 +103,7 @@ class Fused(TypedDict):
     parts: list[str]
 
 
-class Partition(TypedDict):
+class PartitionData(TypedDict):
     """The nodes that a provider compiles as one unit."""
 
     name: str
@@ -114,10 +114,10 @@ class Partition(TypedDict):
     inputs: list[str]
     outputs: list[str]
     facts: dict[str, int | str]
-    fused: list[Fused]
+    fused: list[FusedData]
 
 
-class Tensor(TypedDict):
+class TensorData(TypedDict):
     """A rectangle: bytes `offset` to `offset + size`, steps `first` to `last`, both included."""
 
     name: str
@@ -129,7 +129,7 @@ class Tensor(TypedDict):
     node: NotRequired[str]  # key of the node that makes it
 
 
-class Arena(TypedDict):
+class ArenaData(TypedDict):
     """The memory that a partition plans. `bound` is what any plan needs at least; `live` the bytes alive at each step."""
 
     partition: str
@@ -139,18 +139,18 @@ class Arena(TypedDict):
     bound: int
     steps: list[str]  # what is run at each step
     live: list[int]
-    tensors: list[Tensor]
+    tensors: list[TensorData]
     shapes: str  # of which inputs: "x [1, 3, 224, 224]"
 
 
-class Track(TypedDict):
+class TrackData(TypedDict):
     """A row of the timeline, such as a thread or a device."""
 
     id: int
     name: str
 
 
-class Event(TypedDict):
+class EventData(TypedDict):
     """Microseconds from the beginning of the run. Events of a track lie inside of each other or apart, the outer ones first."""
 
     name: str
@@ -164,7 +164,7 @@ class Event(TypedDict):
     details: NotRequired[dict[str, str]]  # what the provider says of it: "kernel", "shapes", ...
 
 
-class Flow(TypedDict):
+class FlowData(TypedDict):
     """An arrow between two points of the timeline."""
 
     name: str
@@ -172,16 +172,16 @@ class Flow(TypedDict):
     target: tuple[int, float]
 
 
-class Timeline(TypedDict):
+class TimelineData(TypedDict):
     """The events of one profiled run."""
 
-    tracks: list[Track]
-    events: list[Event]
-    flows: list[Flow]
+    tracks: list[TrackData]
+    events: list[EventData]
+    flows: list[FlowData]
     left_out: NotRequired[int]  # events that are too short to be shown beside so many others
 
 
-class Cost(TypedDict):
+class CostData(TypedDict):
     """The median cost of a node in one run. `shared`: the number of nodes it was run with as one; each has an equal part."""
 
     microseconds: float
@@ -191,7 +191,7 @@ class Cost(TypedDict):
     shared: int
 
 
-class Operator(TypedDict):
+class OperatorData(TypedDict):
     """The documentation of an operator."""
 
     since: int
@@ -199,7 +199,7 @@ class Operator(TypedDict):
     url: str  # of its page in ONNX's documentation; "" where it has none
 
 
-class Provider(TypedDict):
+class ProviderData(TypedDict):
     """A provider of the session and its device."""
 
     name: str
@@ -212,17 +212,17 @@ class Document(TypedDict):
     format: str
     title: str
     facts: list[tuple[str, str]]  # (label, text): producer, opsets, weights, CPU, versions
-    providers: list[Provider]
-    operators: dict[str, Operator]
-    values: dict[str, Value]
-    nodes: dict[str, Node]
-    graphs: list[Body]
-    stages: list[Stage]
-    placements: dict[str, Placement]  # of the nodes of the stage "partitioned"
-    partitions: list[Partition]
-    copies: list[Copy]
+    providers: list[ProviderData]
+    operators: dict[str, OperatorData]
+    values: dict[str, ValueData]
+    nodes: dict[str, NodeData]
+    graphs: list[BodyData]
+    stages: list[StageData]
+    placements: dict[str, PlacementData]  # of the nodes of the stage "partitioned"
+    partitions: list[PartitionData]
+    copies: list[CopyData]
     notes: list[str]
-    memory: list[Arena]
-    timeline: Timeline | None  # of one profiled run
-    costs: dict[str, Cost]  # by key, of the stage "partitioned"
+    memory: list[ArenaData]
+    timeline: TimelineData | None  # of one profiled run
+    costs: dict[str, CostData]  # by key, of the stage "partitioned"
     other: NotRequired["Document"]  # to compare with; without the values that are equal in both

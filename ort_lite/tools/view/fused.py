@@ -7,17 +7,17 @@ from ort_lite.graph.graph import Node
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.provider import Partition
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.names import Names, value_of
+from ort_lite.tools.view.names import GraphNames, value_of
 from ort_lite.tools.view.pictures import Form, Forms
 
 
 def forms_after_compilation(
     parted: Mapping[str, Form],
     assignment: Assignment,
-    names: Names,
+    names: GraphNames,
     fused: Mapping[str, Fused],
     forms: Forms,
-    values: dict[str, page.Value],
+    values: dict[str, page.ValueData],
 ) -> dict[str, Form]:
     """The form of each node once partitions were fused, by name. `values` receives what fusions made."""
     made = dict(parted)
@@ -31,13 +31,13 @@ def forms_after_compilation(
     return made
 
 
-def _names_of(fused: Fused, partition: Partition, names: Names) -> Names:
+def _names_of(fused: Fused, partition: Partition, names: GraphNames) -> GraphNames:
     """Return the names of a copy: values that the partition has too are called as there."""
     graph, home = fused.partition.nodes[0].graph, partition.nodes[0].graph
     assert graph is not None and home is not None
     known = {copy: names.values[value] for value, copy in fused.copies.items()}
     known |= zip(fused.partition.outputs, names.keys(partition.outputs), strict=True)  # also where a fusion makes them anew
-    return Names(graph, names.paths[home], known, f"{partition.name}/")
+    return GraphNames(graph, names.paths[home], known, f"{partition.name}/")
 
 
 def _all(partition: Partition) -> Iterator[Node]:
@@ -48,7 +48,7 @@ def _all(partition: Partition) -> Iterator[Node]:
             yield from body.all_nodes()
 
 
-def list_fusions(fused: Fused, partition: Partition, keys: Mapping[str, str]) -> list[page.Fused]:
+def list_fusions(fused: Fused, partition: Partition, keys: Mapping[str, str]) -> list[page.FusedData]:
     """The nodes that are made of others, each with those others in order. `keys`: of the compiled nodes, by name.
 
     A transform says which nodes went and which came: those that came are made of those that went.

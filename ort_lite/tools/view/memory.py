@@ -11,7 +11,7 @@ from ort_lite.tools.view import document as page
 from ort_lite.tools.view.keys import key_of
 
 
-def arenas_of(plans: Mapping[str, Any], document: page.Document) -> list[page.Arena]:
+def arenas_of(plans: Mapping[str, Any], document: page.Document) -> list[page.ArenaData]:
     """Return the arenas of each partition that states a MemoryPlan, without empty ones. O(tensors + steps)."""
     known = {found["name"]: found for found in document["partitions"]}
     nodes = document["placements"].keys()
@@ -23,7 +23,7 @@ def arenas_of(plans: Mapping[str, Any], document: page.Document) -> list[page.Ar
     ]
 
 
-def _arenas(plan: MemoryPlan, partition: page.Partition, nodes: Collection[str]) -> Iterator[page.Arena]:
+def _arenas(plan: MemoryPlan, partition: page.PartitionData, nodes: Collection[str]) -> Iterator[page.ArenaData]:
     fused = {made["name"]: made["parts"] for made in partition["fused"]}
     key = partial(key_of, nodes=nodes, fused=fused)
     for role in ArenaRole:
@@ -48,7 +48,7 @@ def _arena(
     slots: Sequence[TensorAllocation],
     partition: str,
     key: Callable[[str], str],
-) -> page.Arena:
+) -> page.ArenaData:
     names = plan.steps.get(arena.memory, ()) if arena.role is ArenaRole.scratch else ()
     last = max((plan.tensor_lifetimes[s.tensor_id].end_op for s in slots if s.tensor_id in plan.tensor_lifetimes), default=0)
     steps = list(names) or [f"step {k}" for k in range(last + 1)]
@@ -67,11 +67,11 @@ def _arena(
     }
 
 
-def _tensor(plan: MemoryPlan, slot: TensorAllocation, steps: Sequence[str], key: Callable[[str], str]) -> page.Tensor:
+def _tensor(plan: MemoryPlan, slot: TensorAllocation, steps: Sequence[str], key: Callable[[str], str]) -> page.TensorData:
     """One without a lifetime is there all the time."""
     lifetime = plan.tensor_lifetimes.get(slot.tensor_id)
     first, last = (0, len(steps) - 1) if lifetime is None else (lifetime.start_op, lifetime.end_op)
-    made: page.Tensor = {
+    made: page.TensorData = {
         "name": slot.tensor_id,
         "offset": slot.offset,
         "size": slot.size,
@@ -84,7 +84,7 @@ def _tensor(plan: MemoryPlan, slot: TensorAllocation, steps: Sequence[str], key:
     return made
 
 
-def _live(tensors: Iterable[page.Tensor], count: int) -> list[int]:
+def _live(tensors: Iterable[page.TensorData], count: int) -> list[int]:
     """Bytes alive at each step."""
     change = [0] * (count + 1)
     for tensor in tensors:

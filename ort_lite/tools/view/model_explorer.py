@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ort_lite.tools.view.document import Body, Document, Node
+from ort_lite.tools.view.document import BodyData, Document, NodeData
 
 INPUTS, OUTPUTS = "GraphInputs", "GraphOutputs"
 
@@ -27,7 +27,7 @@ def _last(document: Document) -> Mapping[str, Any]:
     return document["placements"]
 
 
-def _graph(document: Document, body: Body) -> dict[str, Any]:
+def _graph(document: Document, body: BodyData) -> dict[str, Any]:
     nodes = {key: document["nodes"][key] for key in _last(document) if document["nodes"][key]["graph"] == body["path"]}
     sources: dict[str, Source] = {value: (INPUTS, k) for k, value in enumerate(body["inputs"])}
     for key, node in nodes.items():
@@ -48,7 +48,7 @@ def _end(
     return {"id": label, "label": label, "incomingEdges": edges, "outputsMetadata": _metadata(document, outputs)}
 
 
-def _node(document: Document, key: str, node: Node, sources: Mapping[str, Source]) -> dict[str, Any]:
+def _node(document: Document, key: str, node: NodeData, sources: Mapping[str, Source]) -> dict[str, Any]:
     inputs, outputs = [*node["inputs"], *node.get("captures", ())], node["outputs"]
     return {
         "id": key,
@@ -62,7 +62,7 @@ def _node(document: Document, key: str, node: Node, sources: Mapping[str, Source
     }
 
 
-def _attributes(document: Document, key: str, node: Node) -> dict[str, str]:
+def _attributes(document: Document, key: str, node: NodeData) -> dict[str, str]:
     place = document["placements"][key]
     told = {"name": node["name"], **node["attributes"], "provider": place["provider"], "partition": place["partition"]}
     told |= {f"{r['provider']} {r['verdict']}": f"{r['code']}: {r['detail']}" for r in place["reasons"]}

@@ -20,7 +20,7 @@ _LONG = 200
 """Characters of an attribute that are shown."""
 
 
-class Names:
+class GraphNames:
     """Names of the nodes, and keys of the values, of a graph and its bodies (see `ort_lite.tools.view.document`).
 
     Of a copy of nodes `path` says which graph they are in, `known` which values they have in common with it, and `prefix` what new ones
@@ -30,7 +30,7 @@ class Names:
     def __init__(self, graph: Graph, path: str = "", known: Mapping[Value, str] | None = None, prefix: str = "") -> None:
         self.nodes: dict[Node, str] = {}
         self.values: dict[Value, str] = dict(known or {})
-        self.bodies: list[page.Body] = []
+        self.bodies: list[page.BodyData] = []
         self.paths: dict[Graph, str] = {}
         self._enter(graph, path, None, prefix)
 
@@ -55,10 +55,10 @@ class Names:
         """Return the keys of values. Raises KeyError for a value that is not of these graphs."""
         return [self.values[value] for value in values]
 
-    def node(self, node: Node) -> page.Node:
+    def node(self, node: Node) -> page.NodeData:
         """Return the key of a node of these graphs. O(inputs and outputs), and the size of its bodies."""
         assert node.graph is not None
-        made: page.Node = {
+        made: page.NodeData = {
             "name": node.name,
             "operator": node.operator,
             "graph": self.paths[node.graph],
@@ -98,10 +98,10 @@ def size_of(value: Value) -> int | str | None:
     return size if size is None or isinstance(size, int) else str(size)
 
 
-def value_of(value: Value) -> page.Value:
+def value_of(value: Value) -> page.ValueData:
     """Return the record of a value."""
     shape = None if value.shape is None else [dim if isinstance(dim, int) else str(dim) for dim in value.shape]
-    made: page.Value = {
+    made: page.ValueData = {
         "type": "unknown" if value.type is None else str(value.type),
         "dtype": value.dtype if isinstance(value.type, TensorType) else None,
         "shape": shape,

@@ -20,7 +20,7 @@ Span = tuple[int, int]
 """When a run began and ended."""
 
 
-class Line(Record):
+class NodeTime(Record):
     """`name` is that of the event: names of nodes that became one are joined by "+". `share` is of the whole run.
 
     `nbytes` are those of the tensors that go in and come out, each once; `operations` is None where data alone tells sizes.
@@ -40,7 +40,7 @@ class Line(Record):
 class Profile(Record):
     """Sorted by time. `runs` are those that count, `seconds` is their median: an instruction at a time, so longer than of others."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[NodeTime, ...]
     seconds: float
     runs: int
 
@@ -130,7 +130,7 @@ def _own(events: Iterable[Event]) -> Iterator[tuple[Event, float]]:
     yield from ((closed, taken / 1e9) for closed, taken in open_)
 
 
-def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: float, whole: float, size: Sizes) -> Line:
+def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: float, whole: float, size: Sizes) -> NodeTime:
     """`told` holds where the nodes do not say it: copies that providers insert, and sizes that data tells."""
     operator = "+".join(node.op_type for node in group) or told["op_name"]
     shapes, moved = told["shapes"], float(told["bytes"])
@@ -141,7 +141,7 @@ def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: fl
             made = sum(operations(node, size) for node in group)
     except KeyError:
         made = None
-    return Line(
+    return NodeTime(
         name, operator, shapes, seconds, seconds / whole if whole else 0.0, moved, made, tuple(node.name for node in group)
     )
 

@@ -19,12 +19,12 @@ _PAGES = {
 }
 
 
-def operators_of(nodes: Mapping[str, Node], rules: ShapeRules) -> dict[str, page.Operator]:
+def operators_of(nodes: Mapping[str, Node], rules: ShapeRules) -> dict[str, page.OperatorData]:
     """Return the operators by name; `nodes`: one of each. Imports onnx, for the texts."""
     return {name: _operator(node, rules) for name, node in nodes.items()}
 
 
-def _operator(node: Node, rules: ShapeRules) -> page.Operator:
+def _operator(node: Node, rules: ShapeRules) -> page.OperatorData:
     schema = rules.schemas.find(node)
     domain = "" if node.domain == NHWC_DOMAIN else node.domain
     url = _PAGES.get(domain, "").format(op_type=node.op_type) if schema is not None else ""

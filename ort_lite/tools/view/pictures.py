@@ -10,7 +10,7 @@ from ort_lite.graph.graph import Graph, Node
 from ort_lite.log.events import Event, Subscriber
 from ort_lite.record import Record
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.names import Names, value_of
+from ort_lite.tools.view.names import GraphNames, value_of
 from ort_lite.transform.contract import Change
 
 INLINING = "inline_functions"
@@ -26,9 +26,9 @@ class Forms:
 
     def __init__(self) -> None:
         self.operators: dict[str, Node] = {}
-        self._records: dict[str, list[page.Node]] = {}
+        self._records: dict[str, list[page.NodeData]] = {}
 
-    def of(self, node: Node, names: Names) -> Form:
+    def of(self, node: Node, names: GraphNames) -> Form:
         """Return the form of a node, and store its record if no node of that name had the same one before."""
         self.operators.setdefault(node.operator, node)
         record = names.node(node)
@@ -47,7 +47,7 @@ class Forms:
             keys.update(((name, k), f"{name}~{number}") for number, k in enumerate(others, 1))
         return keys
 
-    def nodes(self, keys: Mapping[Form, str]) -> dict[str, page.Node]:
+    def nodes(self, keys: Mapping[Form, str]) -> dict[str, page.NodeData]:
         """Return all records by key."""
         return {keys[name, k]: record for name, records in self._records.items() for k, record in enumerate(records)}
 
@@ -75,8 +75,8 @@ class Film(Subscriber):
         self._turn = ""
         """Whose changes no picture shows yet."""
         self._fired = self._shown = 0
-        self.values: dict[str, page.Value] = {}
-        self.bodies: dict[str, page.Body] = {}
+        self.values: dict[str, page.ValueData] = {}
+        self.bodies: dict[str, page.BodyData] = {}
         self.pictures = [Picture("", self._find_forms())]
 
     def on_begin(self, name: str) -> None:
@@ -92,7 +92,7 @@ class Film(Subscriber):
         elif event.name == "check_form":
             self._turn = INLINING
         elif event.name == "inference":
-            self._look_at_values(Names(self._graph))
+            self._look_at_values(GraphNames(self._graph))
 
     def _turn_of(self, name: str) -> str:
         return name if name in self._passes else RULES
@@ -111,19 +111,19 @@ class Film(Subscriber):
 
     def _find_forms(self) -> dict[str, Form]:
         """The form of each node. What looks as it did before is not written down again."""
-        names: Names | None = None
+        names: GraphNames | None = None
         known, self._known = self._known, {}
         for node in self._graph.all_nodes():
             look, before = _Look(node), known.get(node)
             if before is None or before[0] != look:
-                names = names or Names(self._graph)
+                names = names or GraphNames(self._graph)
                 before = look, self._forms.of(node, names)
             self._known[node] = before
         if names is not None:
             self._look_at_values(names)
         return {node.name: form for node, (_, form) in self._known.items()}
 
-    def _look_at_values(self, names: Names) -> None:
+    def _look_at_values(self, names: GraphNames) -> None:
         """Values are as they were seen first with a type."""
         for value, key in names.values.items():
             known = self.values.get(key)

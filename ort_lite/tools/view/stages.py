@@ -16,7 +16,7 @@ from ort_lite.record import Record
 from ort_lite.session.simplify import simplify
 from ort_lite.tools.view import document as page
 from ort_lite.tools.view.fused import forms_after_compilation
-from ort_lite.tools.view.names import Names, first_paragraph
+from ort_lite.tools.view.names import GraphNames, first_paragraph
 from ort_lite.tools.view.pictures import INLINING, Film, Form, Forms, Picture
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, Transform
 
@@ -31,10 +31,10 @@ class Story(Record):
     `compiled`: keys of the nodes of the last stage, by name. `operators`: a node of each.
     """
 
-    stages: list[page.Stage]
-    nodes: dict[str, page.Node]
-    values: dict[str, page.Value]
-    bodies: dict[str, page.Body]
+    stages: list[page.StageData]
+    nodes: dict[str, page.NodeData]
+    values: dict[str, page.ValueData]
+    bodies: dict[str, page.BodyData]
     compiled: Mapping[str, str]
     operators: Mapping[str, Node]
 
@@ -44,7 +44,7 @@ def story_of(
     providers: Sequence[ExecutionProvider],
     options: SessionOptions,
     assignment: Assignment,
-    names: Names,
+    names: GraphNames,
     fused: Mapping[str, Fused],
 ) -> Story:
     """`loaded`: the model as it was before the transforms, which are run over it again; None: stages begin with the assignment.
@@ -62,7 +62,7 @@ def story_of(
         events.subscribe(film)
         pictures = film.end(simplify(loaded, providers, options, events.span).changes)
     parted = {node.name: forms.of(node, names) for node in assignment.graph.all_nodes()}
-    values: dict[str, page.Value] = {} if film is None else film.values
+    values: dict[str, page.ValueData] = {} if film is None else film.values
     compiled = forms_after_compilation(parted, assignment, names, fused, forms, values)
     keys = forms.keys(parted.values())
     stages = [_load_stage(pictures[0], keys)] if pictures else []
@@ -75,12 +75,14 @@ def story_of(
     return Story(stages, forms.nodes(keys), values, bodies, last, forms.operators)
 
 
-def _load_stage(picture: Picture, keys: Keys) -> page.Stage:
-    return _stage("loaded", "As loaded", "The model as its file has it.", Step({}, picture.forms, keys))
+def _load_stage(picture: Picture, keys: Keys) -> page.StageData:
+    return _stage("loaded", "As loaded", "The model as its file has it.", StageStep({}, picture.forms, keys))
 
 
-def _transform_stage(number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]) -> page.Stage:
-    step, names = Step(before.forms, after.forms, keys), list(dict.fromkeys(change.transform for change in after.changes))
+def _transform_stage(
+    number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]
+) -> page.StageData:
+    step, names = StageStep(before.forms, after.forms, keys), list(dict.fromkeys(change.transform for change in after.changes))
     if after.turn == INLINING:
         return _stage(f"transform:{number}", "Functions inlined", "Calls of functions that no provider takes.", step)
     note = " ".join(dict.fromkeys(_about(known[name]) for name in names))
@@ -89,8 +91,8 @@ def _transform_stage(number: int, before: Picture, after: Picture, keys: Keys, k
     return _stage(f"transform:{number}", title, note, step, step.changes(after.changes), level)
 
 
-def _partition_stage(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.Stage:
-    step, by_reason = Step(before, after, keys), dict[str, list[str]]()
+def _partition_stage(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.StageData:
+    step, by_reason = StageStep(before, after, keys), dict[str, list[str]]()
     for place in assignment.placements.values():
         if place.inserted:
             by_reason.setdefault(place.inserted, []).append(place.node.name)
@@ -98,8 +100,8 @@ def _partition_stage(before: Moment, after: Moment, keys: Keys, assignment: Assi
     return _stage("partitioned", "Partitioned", "Each node has the provider that runs it.", step, changes)
 
 
-def _compile_stage(before: Moment, after: Moment, keys: Keys, fused: Mapping[str, Fused]) -> page.Stage:
-    step = Step(before, after, keys)
+def _compile_stage(before: Moment, after: Moment, keys: Keys, fused: Mapping[str, Fused]) -> page.StageData:
+    step = StageStep(before, after, keys)
     changes = [change for found in fused.values() for change in step.changes(found.changes)]
     note = "Providers made one node of several in copies of their partitions."
     return _stage("compiled", "Compiled", note, step, changes)
@@ -118,14 +120,14 @@ class _Joined:
             own.update(dict.fromkeys(new))
 
 
-class Step(Record):
+class StageStep(Record):
     """The step from one moment to the next."""
 
     before: Moment
     after: Moment
     keys: Keys
 
-    def changes(self, made: Iterable[Change]) -> list[page.Change]:
+    def changes(self, made: Iterable[Change]) -> list[page.ChangeData]:
         """Return the reported changes of transforms. A node that came and went meanwhile is in no stage: both changes are one."""
         joined: dict[str, _Joined] = {}  # by the name of a node that came
         every: dict[_Joined, None] = {}
@@ -140,7 +142,7 @@ class Step(Record):
             every[one] = None
         return [self.change(", ".join(one.rules), one.removed, one.added) for one in every]
 
-    def change(self, rule: str, removed: Iterable[str], added: Iterable[str]) -> page.Change:
+    def change(self, rule: str, removed: Iterable[str], added: Iterable[str]) -> page.ChangeData:
         """Return one change, with keys for those of its nodes that were there before or are there afterwards."""
         return {"rule": rule, "removed": self._keys(self.before, removed), "added": self._keys(self.after, added)}
 
@@ -158,7 +160,9 @@ class Step(Record):
         return [self.keys[form] for name, form in self.after.items() if self.before.get(name) != form]
 
 
-def _stage(id: str, title: str, note: str, step: Step, changes: Sequence[page.Change] = (), level: str = "") -> page.Stage:
+def _stage(
+    id: str, title: str, note: str, step: StageStep, changes: Sequence[page.ChangeData] = (), level: str = ""
+) -> page.StageData:
     said = [change for change in changes if change["removed"] or change["added"]]
     removed, added = step.removals, step.additions
     return {"id": id, "title": title, "level": level, "note": note, "removed": removed, "added": added, "changes": said}

@@ -12,7 +12,7 @@ import pytest
 import ort_lite
 from ort_lite.memory.planning.lifetimes import TensorLifetime
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
-from ort_lite.tools.view.node_times import Line, Profile
+from ort_lite.tools.view.node_times import NodeTime, Profile
 from ort_lite.tools.view.tables import MOST_BYTES, collapsible_list, collapsible_table, table
 from tests.provider.numpy_provider import OtherDevice
 
@@ -145,7 +145,7 @@ def test_a_plan_before_a_run_says_so() -> None:
 
 
 def test_a_profile_is_a_table() -> None:
-    seen = shown(Profile((Line("conv<1>", "Conv", "float32[1]", 2e-6, 0.5, 4.0, None),), 4e-6, 3))
+    seen = shown(Profile((NodeTime("conv<1>", "Conv", "float32[1]", 2e-6, 0.5, 4.0, None),), 4e-6, 3))
     assert {"conv<1>", "Conv", "2.0", "50.0%", "4.0 us a run, 3 runs"} <= set(seen.texts)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite.testing.generator.arrays import between, numpy_random
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import unless_default, weight
 
 SMALL = between(-1, 1)
@@ -23,7 +23,7 @@ def readable_mask(rng: Random, shape: Sequence[int], dtype: str) -> Array:
 
 
 @recipe("Attention")
-def attention(draw: Draw) -> Call:
+def attention(draw: Draw) -> NodeProposal:
     """Queries (B, Hq, S, D) with keys and values (B, Hkv, L, D) behind a past, or all of rank 3; Hkv divides Hq."""
     batch, heads = draw.size(2), draw.integer(1, 2)
     queries, length = draw.integer(1, 5), draw.integer(1, 5)
@@ -81,7 +81,7 @@ def _rules(draw: Draw, with_scores: bool) -> dict[str, Any]:
 
 
 @recipe("RotaryEmbedding")
-def rotary_embedding(draw: Draw) -> Call:
+def rotary_embedding(draw: Draw) -> NodeProposal:
     """Heads have an even size. Angles of each position, chosen by ids, or of each row."""
     batch, heads, rows, size = draw.size(2), draw.integer(1, 3), draw.integer(1, 5), 2 * draw.integer(1, 4)
     partial = draw.chance(0.3)
@@ -103,7 +103,7 @@ def rotary_embedding(draw: Draw) -> Call:
 
 
 @recipe("LinearAttention")
-def linear_attention(draw: Draw) -> Call:
+def linear_attention(draw: Draw) -> NodeProposal:
     """The update rule says whether there are decays and betas. Without a past state its type is that of the queries."""
     batch, steps, heads, shared = draw.size(2), draw.integer(1, 4), draw.integer(1, 2), draw.choice([1, 1, 2])
     size, width = draw.choice([1, 2, 4]), draw.choice([1, 3, 4])

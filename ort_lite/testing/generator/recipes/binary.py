@@ -6,14 +6,14 @@ from ort_lite.dtypes import itemsize
 from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 BITS = ("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 
 
 @recipe("Add", "Sub", "Mul", "StringConcat", *COMPARISONS, *BITS)
-def binary(draw: Draw) -> Call:
+def binary(draw: Draw) -> NodeProposal:
     """Draw an operand and another one of a shape that broadcasts with it, in either order."""
     first = draw.value(0, high=4)
     if draw.has_attribute("broadcast"):
@@ -24,7 +24,7 @@ def binary(draw: Draw) -> Call:
     return call(operands)
 
 
-def _one_way(draw: Draw, first: Known) -> Call:
+def _one_way(draw: Draw, first: Known) -> NodeProposal:
     """Until version 7 the second operand broadcasts, if an attribute says so: its axes are the first one's from `axis` on."""
     start = draw.integer(0, first.rank)
     other = first.sizes[start : draw.integer(start, first.rank)]
@@ -35,14 +35,14 @@ def _one_way(draw: Draw, first: Known) -> Call:
 
 
 @recipe("SwiGLU")
-def swiglu(draw: Draw) -> Call:
+def swiglu(draw: Draw) -> NodeProposal:
     """The gate and the value have the same shape."""
     gate = draw.value(0, high=4)
     return call([gate.name, draw.tensor(1, gate.sizes)], alpha=draw.maybe(draw.number()))
 
 
 @recipe("Div", "Mod")
-def division(draw: Draw) -> Call:
+def division(draw: Draw) -> NodeProposal:
     """Integers are not divided by 0, nor the least one by -1. The remainder of floats is C's fmod until version 28."""
     shape = draw.shape()
     other = draw.broadcastable(shape)
@@ -62,7 +62,7 @@ def division(draw: Draw) -> Call:
 
 
 @recipe("Pow")
-def power(draw: Draw) -> Call:
+def power(draw: Draw) -> NodeProposal:
     """Powers of integers are integers in their range: none of 0 to a negative power, or of a negative one to half."""
     shape = draw.shape()
     other = draw.broadcastable(shape)
@@ -81,7 +81,7 @@ def power(draw: Draw) -> Call:
 
 
 @recipe("Max", "Min", "Mean", "Sum")
-def variadic(draw: Draw) -> Call:
+def variadic(draw: Draw) -> NodeProposal:
     """All inputs have the same shape until version 8, when broadcasting came."""
     first = draw.value(0, high=4)
     shape, operands = first.sizes, [first.name]
@@ -94,14 +94,14 @@ def variadic(draw: Draw) -> Call:
 
 
 @recipe("PRelu")
-def prelu(draw: Draw) -> Call:
+def prelu(draw: Draw) -> NodeProposal:
     """The slope broadcasts to the input, which keeps its shape."""
     first = draw.value(0, high=4)
     return call([first.name, draw.tensor(1, draw.broadcastable(first.sizes, wider=False))])
 
 
 @recipe("Where")
-def where(draw: Draw) -> Call:
+def where(draw: Draw) -> NodeProposal:
     """Draw a condition and two operands whose shapes broadcast."""
     first = draw.value(1, high=4)
     condition = draw.broadcastable(first.sizes)
@@ -113,7 +113,7 @@ def where(draw: Draw) -> Call:
 
 
 @recipe("BitShift")
-def bit_shift(draw: Draw) -> Call:
+def bit_shift(draw: Draw) -> NodeProposal:
     """Version 28 defines shifts by any number, and those of signed integers."""
     first = draw.value(0, high=4)
     bits = 8 * itemsize(draw.kind(0))

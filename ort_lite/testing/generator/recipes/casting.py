@@ -9,18 +9,18 @@ from ort_lite.dtypes import FLOATS, Array, to_onnx
 from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
 from ort_lite.testing.generator.arrays import special as special_numbers
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 @recipe("Cast")
-def cast(draw: Draw) -> Call:
+def cast(draw: Draw) -> NodeProposal:
     """Draw an operand whose elements the target type can hold."""
     target = draw.output_kind(0)
     return call([_castable(draw, target)], to=to_onnx(target), saturate=_saturate(draw), round_mode=_round_mode(draw))
 
 
 @recipe("CastLike")
-def cast_like(draw: Draw) -> Call:
+def cast_like(draw: Draw) -> NodeProposal:
     """Draw an operand, and another one that supplies the target type."""
     source = _castable(draw, draw.kind(1))
     like = draw.value(1, open_shape=True)
@@ -82,7 +82,7 @@ def numerals(target: str, special: bool) -> Contents:
 
 
 @recipe("BitCast")
-def bit_cast(draw: Draw) -> Call:
+def bit_cast(draw: Draw) -> NodeProposal:
     """Draw an operand of a type with as many bits as the target. Only 0 and 1 become bool."""
     target = draw.output_kind(0)
     if target == "bool" and draw.kind(0) != "bool":  # of another byte than 0 and 1, no bool comes

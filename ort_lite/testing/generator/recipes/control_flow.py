@@ -9,7 +9,7 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.bodies import add_next_state, add_output, add_row
 from ort_lite.testing.generator.draft import Draft, Known, sizes_of
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 SIMPLE = ("float32", "float32", "int64", "bool", "float64", "int32")
 MOST_TURNS = 4
@@ -21,7 +21,7 @@ def more_kinds(draw: Draw, most: int) -> list[str]:
 
 
 @recipe("If")
-def if_(draw: Draw) -> Call:
+def if_(draw: Draw) -> NodeProposal:
     """Draw a condition and two branches with the same number and types of outputs."""
     condition = (
         draw.value(0, 0, 0).name if draw.chance(0.5) else draw.array(np.full(draw.choice([(), (), (1,)]), draw.chance(0.5)))
@@ -43,7 +43,7 @@ def _either(first: Known, second: Known) -> Type:
 
 
 @recipe("Loop")
-def loop(draw: Draw) -> Call:
+def loop(draw: Draw) -> NodeProposal:
     """The number of turns is known: by the trip count, the first condition, and how the body computes the next one."""
     count = draw.maybe(draw.integer(0, MOST_TURNS), 0.8)
     goes_on = draw.maybe(draw.chance(0.85), 0.7)
@@ -104,7 +104,7 @@ def _growing(inner: Draw, known: Known, state: Known, turns: int) -> Type:
 
 
 @recipe("Scan")
-def scan(draw: Draw) -> Call:
+def scan(draw: Draw) -> NodeProposal:
     """States keep their shapes; every scan input is as long as the others along its axis. Without a turn axes are 0: a process
     of onnxruntime ends there otherwise.
     """
@@ -136,7 +136,7 @@ def _tensor(draw: Draw, type_: TensorType, *sizes: int) -> str:
     return draw.tensor_of(type_.dtype, (*sizes, *(sizes_of(type_) or ())))
 
 
-def _old_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
+def _old_scan(draw: Draw, own: _Operands, body: Draft) -> NodeProposal:
     """Version 8: all operands have a batch axis in front, scan inputs and outputs have the length next."""
     batch, length = draw.integer(1, 2), own.length
     operands = [_tensor(draw, one, batch) for one in own.states] + [_tensor(draw, one, batch, length) for one in own.slices]
@@ -148,7 +148,7 @@ def _old_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
     return call([lengths, *operands], len(types), types=types, body=body, num_scan_inputs=count, directions=directions)
 
 
-def _new_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
+def _new_scan(draw: Draw, own: _Operands, body: Draft) -> NodeProposal:
     operands, types = [_tensor(draw, one) for one in own.states], [*own.states]
     input_axes, output_axes = [], []
     for one in own.slices:

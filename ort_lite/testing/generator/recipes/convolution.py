@@ -6,8 +6,8 @@ from typing import Any
 from ort_lite.testing.generator.arrays import between, limits, positive
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, check_size
-from ort_lite.testing.generator.recipe import Call, call, recipe
-from ort_lite.testing.generator.recipes.windows import SAME, Window, image, unless_default, weight, window
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
+from ort_lite.testing.generator.recipes.windows import SAME, KernelWindow, image, unless_default, weight, window
 
 OFFSETS = between(-1.5, 1.5)
 
@@ -26,7 +26,7 @@ class Convolution:
         self.draw, self.x, self.sizes = draw, x, x.sizes[2:]
         self.batch, self.channels = x.sizes[:2]
         self.group = groups(draw, self.channels)
-        self.window: Window = window(draw, self.sizes, pooling=False, automatic=automatic)
+        self.window: KernelWindow = window(draw, self.sizes, pooling=False, automatic=automatic)
         self.results = self.group * draw.integer(1, 4 if self.group < 4 else 2)
         """Channels of the result."""
 
@@ -45,7 +45,7 @@ class Convolution:
 
 
 @recipe("Conv")
-def conv(draw: Draw) -> Call:
+def conv(draw: Draw) -> NodeProposal:
     """Draw an image, a weight and sometimes a bias."""
     own = Convolution(draw, image(draw))
     bias = weight(draw, 2, (own.results,)) if draw.chance(0.5) else ""
@@ -53,7 +53,7 @@ def conv(draw: Draw) -> Call:
 
 
 @recipe("ConvInteger")
-def conv_integer(draw: Draw) -> Call:
+def conv_integer(draw: Draw) -> NodeProposal:
     """Draw an integer image and weight, sometimes with zero points, per tensor or per output channel."""
     own = Convolution(draw, image(draw))
     points = [
@@ -66,7 +66,7 @@ def conv_integer(draw: Draw) -> Call:
 
 
 @recipe("QLinearConv")
-def qlinear_conv(draw: Draw) -> Call:
+def qlinear_conv(draw: Draw) -> NodeProposal:
     """Draw a quantized image and weight with scales and zero points, per tensor or per output channel."""
     own = Convolution(draw, image(draw))
     by_channel = draw.chance(0.5)
@@ -92,7 +92,7 @@ def zero_point(draw: Draw, index: int, shape: tuple[int, ...] = ()) -> str:
 
 
 @recipe("ConvTranspose")
-def conv_transpose(draw: Draw) -> Call:
+def conv_transpose(draw: Draw) -> NodeProposal:
     """Draw a transposed convolution, sometimes with output padding or an output shape."""
     x = image(draw)
     own = Convolution(draw, x)
@@ -125,7 +125,7 @@ def _spread(draw: Draw, own: Convolution) -> dict[str, Any]:
 
 
 @recipe("DeformConv")
-def deform_conv(draw: Draw) -> Call:
+def deform_conv(draw: Draw) -> NodeProposal:
     """Draw an image `(N, C, H, W)`, offsets of the kernel's taps and sometimes a mask."""
     own = Convolution(draw, image(draw, high=4, low=4), automatic=False)
     counts = own.window.counts(own.sizes)
@@ -144,7 +144,7 @@ def deform_conv(draw: Draw) -> Call:
 
 
 @recipe("Col2Im")
-def col2im(draw: Draw) -> Call:
+def col2im(draw: Draw) -> NodeProposal:
     """Draw the columns `(N, C * prod(kernel), windows)` of an image with one to three spatial axes."""
     sizes = [draw.integer(1, 5) for _ in range(draw.choice([1, 2, 2, 2, 3]))]
     at = window(draw, sizes, pooling=True, automatic=False)
@@ -155,7 +155,7 @@ def col2im(draw: Draw) -> Call:
 
 
 @recipe("CausalConvWithState")
-def causal_conv(draw: Draw) -> Call:
+def causal_conv(draw: Draw) -> NodeProposal:
     """Draw an image `(N, C, L)`, a depthwise weight and sometimes a bias and a past state."""
     x = image(draw, high=3)
     batch, channels, _ = x.sizes

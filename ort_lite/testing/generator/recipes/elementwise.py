@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.testing.generator.arrays import Contents, between, is_float, is_integer, limits, positive
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 PLAIN = (
     *("Abs", "Neg", "Sign", "Identity", "Ceil", "Floor", "Round", "IsNaN", "Not", "BitwiseNot"),
@@ -26,13 +26,13 @@ DOMAINS: Mapping[str, Contents] = {
 
 
 @recipe(*PLAIN)
-def unary(draw: Draw) -> Call:
+def unary(draw: Draw) -> NodeProposal:
     """Draw the only operand of an operator without attributes."""
     return call([draw.value(0, open_shape=True).name])
 
 
 @recipe(*DOMAINS)
-def in_domain(draw: Draw) -> Call:
+def in_domain(draw: Draw) -> NodeProposal:
     """One in three operands is any value, of which the function may not be defined: the result is NaN."""
     return call([within(draw, DOMAINS[draw.op_type])])
 
@@ -45,39 +45,39 @@ def within(draw: Draw, contents: Contents) -> str:
 
 
 @recipe("Elu", "LeakyRelu", "ThresholdedRelu", "Swish")
-def slope(draw: Draw) -> Call:
+def slope(draw: Draw) -> NodeProposal:
     """Draw an operand and sometimes `alpha`."""
     return call([draw.value(0, open_shape=True).name], alpha=draw.maybe(draw.number(), 0.8))
 
 
 @recipe("Celu")
-def celu(draw: Draw) -> Call:
+def celu(draw: Draw) -> NodeProposal:
     """The operator divides by alpha."""
     return call([draw.value(0, open_shape=True).name], alpha=draw.maybe(draw.number() or 2.0, 0.8))
 
 
 @recipe("Selu")
-def selu(draw: Draw) -> Call:
+def selu(draw: Draw) -> NodeProposal:
     """Draw an operand and sometimes `alpha` and `gamma`."""
     value = draw.value(0, open_shape=True)
     return call([value.name], alpha=draw.maybe(draw.number()), gamma=draw.maybe(draw.number()))
 
 
 @recipe("HardSigmoid")
-def hard_sigmoid(draw: Draw) -> Call:
+def hard_sigmoid(draw: Draw) -> NodeProposal:
     """Draw an operand and sometimes `alpha` and `beta`."""
     value = draw.value(0, open_shape=True)
     return call([value.name], alpha=draw.maybe(draw.number()), beta=draw.maybe(draw.number()))
 
 
 @recipe("Gelu")
-def gelu(draw: Draw) -> Call:
+def gelu(draw: Draw) -> NodeProposal:
     """Draw an operand and the exact formula or the tanh approximation."""
     return call([draw.value(0, open_shape=True).name], approximate=draw.maybe(draw.choice(["none", "tanh"]), 0.7))
 
 
 @recipe("IsInf")
-def is_inf(draw: Draw) -> Call:
+def is_inf(draw: Draw) -> NodeProposal:
     """Draw an operand and the signs of infinity that count."""
     value = draw.value(0, open_shape=True)
     flags = [draw.maybe(draw.integer(0, 1)) for _ in range(2)]
@@ -85,7 +85,7 @@ def is_inf(draw: Draw) -> Call:
 
 
 @recipe("Shrink")
-def shrink(draw: Draw) -> Call:
+def shrink(draw: Draw) -> NodeProposal:
     """The numbers of integers are whole, and of unsigned ones not negative: nothing says how others are rounded."""
     value = draw.value(0, open_shape=True)
     bias, lambd = draw.number(), abs(draw.number())
@@ -95,7 +95,7 @@ def shrink(draw: Draw) -> Call:
 
 
 @recipe("Clip")
-def clip(draw: Draw) -> Call:
+def clip(draw: Draw) -> NodeProposal:
     """The bounds are attributes until version 11. Until version 13 the least must not exceed the most."""
     value = draw.value(0, open_shape=True)
     dtype = draw.kind(0)
@@ -110,7 +110,7 @@ def clip(draw: Draw) -> Call:
 
 
 @recipe("Dropout")
-def dropout(draw: Draw) -> Call:
+def dropout(draw: Draw) -> NodeProposal:
     """Inference, or training that drops nothing. The mask has no defined contents before version 12."""
     value = draw.value(0, open_shape=True)
     ratio = draw.integer(0, 15) / 16

@@ -2,11 +2,11 @@
 
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 @recipe("Pad")
-def pad(draw: Draw) -> Call:
+def pad(draw: Draw) -> NodeProposal:
     """Draw a padding mode and pads, which may be negative, for some axes or for all."""
     modes = ["constant", "constant", "reflect", "edge"] + ["wrap"] * (draw.version >= 19)
     mode = draw.choice(modes)
@@ -38,7 +38,7 @@ def borders(draw: Draw, mode: str, size: int) -> tuple[int, int]:
 
 
 @recipe("CenterCropPad")
-def center_crop_pad(draw: Draw) -> Call:
+def center_crop_pad(draw: Draw) -> NodeProposal:
     """Draw target sizes, smaller or larger than the operand's, for some axes or for all."""
     value = draw.value(0, low=1)
     axes = draw.axes(value.rank, least=1) if draw.chance(0.6) else None
@@ -48,7 +48,7 @@ def center_crop_pad(draw: Draw) -> Call:
 
 
 @recipe("Trilu")
-def trilu(draw: Draw) -> Call:
+def trilu(draw: Draw) -> NodeProposal:
     """Draw a matrix or a stack of matrices, and a diagonal that may lie outside them."""
     value = draw.value(0, low=2)
     k = draw.scalar(draw.integer(-6, 6), "int64") if draw.chance(0.7) else ""
@@ -61,7 +61,7 @@ def plane(draw: Draw, multiple: int, channels: int) -> Shape:
 
 
 @recipe("DepthToSpace")
-def depth_to_space(draw: Draw) -> Call:
+def depth_to_space(draw: Draw) -> NodeProposal:
     """Draw an image whose channels are a multiple of the squared block size."""
     block = draw.choice([1, 2, 2, 3])
     image = draw.tensor(0, plane(draw, 1, block * block))
@@ -70,7 +70,7 @@ def depth_to_space(draw: Draw) -> Call:
 
 
 @recipe("SpaceToDepth")
-def space_to_depth(draw: Draw) -> Call:
+def space_to_depth(draw: Draw) -> NodeProposal:
     """Draw an image whose height and width are multiples of the block size."""
     block = draw.choice([1, 2, 2, 3])
     mode = draw.choice([None, "DCR", "CRD"]) if draw.has_attribute("mode") else None
@@ -78,7 +78,7 @@ def space_to_depth(draw: Draw) -> Call:
 
 
 @recipe("ReverseSequence")
-def reverse_sequence(draw: Draw) -> Call:
+def reverse_sequence(draw: Draw) -> NodeProposal:
     """Draw sequences with batch and time as the first two axes, and their lengths."""
     value = draw.value(0, low=2)
     batch = draw.choice([0, 1])

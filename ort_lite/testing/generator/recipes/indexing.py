@@ -6,11 +6,11 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.testing.generator.arrays import Contents, between, indices, is_float, limits, numpy_random, with_nan
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 @recipe("Gather")
-def gather(draw: Draw) -> Call:
+def gather(draw: Draw) -> NodeProposal:
     """Draw an operand and indices into one of its axes."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
@@ -30,7 +30,7 @@ def within(draw: Draw, shape: Shape, axis: int) -> Shape:
 
 
 @recipe("GatherElements")
-def gather_elements(draw: Draw) -> Call:
+def gather_elements(draw: Draw) -> NodeProposal:
     """Draw an operand and indices into one axis, of a shape that fits within the operand's other axes."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
@@ -66,7 +66,7 @@ def scatter_data(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
 
 
 @recipe("Scatter", "ScatterElements")
-def scatter_elements(draw: Draw) -> Call:
+def scatter_elements(draw: Draw) -> NodeProposal:
     """Draw updates along one axis. Without a reduction, no two updates have the same index."""
     how = reduction(draw)
     value, contents = scatter_data(draw, how)
@@ -85,7 +85,7 @@ def scatter_elements(draw: Draw) -> Call:
 
 
 @recipe("GatherND")
-def gather_nd(draw: Draw) -> Call:
+def gather_nd(draw: Draw) -> NodeProposal:
     """Draw an operand and index tuples, sometimes behind batch axes."""
     value = draw.value(0, low=1)
     batch = draw.integer(0, value.rank - 1) if draw.has_attribute("batch_dims") and draw.chance(0.5) else 0
@@ -102,7 +102,7 @@ def gather_nd(draw: Draw) -> Call:
 
 
 @recipe("ScatterND")
-def scatter_nd(draw: Draw) -> Call:
+def scatter_nd(draw: Draw) -> NodeProposal:
     """Draw updates by index tuples. Without a reduction, no two updates have the same index."""
     how = reduction(draw)
     value, contents = scatter_data(draw, how)
@@ -127,7 +127,7 @@ def scatter_nd(draw: Draw) -> Call:
 
 
 @recipe("TensorScatter")
-def tensor_scatter(draw: Draw) -> Call:
+def tensor_scatter(draw: Draw) -> NodeProposal:
     """Draw a cache and an update that fits behind each batch's write index, or wraps in circular mode."""
     cache = draw.value(0, low=3, least=1)
     axis = draw.choice([*range(1, cache.rank), *range(1 - cache.rank, 0)])
@@ -143,7 +143,7 @@ def tensor_scatter(draw: Draw) -> Call:
 
 
 @recipe("OneHot")
-def one_hot(draw: Draw) -> Call:
+def one_hot(draw: Draw) -> NodeProposal:
     """Draw indices, some of which are out of range, a depth, and the off and on values."""
     places = draw.value(0, high=3) if draw.chance(0.3) else None
     depth = draw.integer(1, 5)
@@ -163,7 +163,7 @@ def whole(draw: Draw, array: Array, dtype: str) -> Array:
 
 
 @recipe("Compress")
-def compress(draw: Draw) -> Call:
+def compress(draw: Draw) -> NodeProposal:
     """Draw an operand and a condition along one axis or over all elements, which may be shorter."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank) if draw.chance(0.7) else None
@@ -175,13 +175,13 @@ def compress(draw: Draw) -> Call:
 
 
 @recipe("NonZero")
-def nonzero(draw: Draw) -> Call:
+def nonzero(draw: Draw) -> NodeProposal:
     """Draw the only operand."""
     return call([draw.value(0).name])
 
 
 @recipe("Unique")
-def unique(draw: Draw) -> Call:
+def unique(draw: Draw) -> NodeProposal:
     """Draw an operand and the optional outputs, along one axis or over all elements."""
     value = draw.value(0)
     axis = draw.axis(value.rank) if value.rank and draw.chance(0.5) else None

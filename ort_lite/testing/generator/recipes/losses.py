@@ -9,7 +9,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.testing.generator.arrays import Contents, numpy_random, positive
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
 
@@ -27,7 +27,7 @@ def labels(classes: int, ignored: int | None) -> Contents:
 
 
 @recipe("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
-def loss(draw: Draw) -> Call:
+def loss(draw: Draw) -> NodeProposal:
     """Draw scores, labels within the classes and sometimes weights of the classes."""
     scores = draw.value(0, low=2, high=5)
     batch, classes, *space = scores.sizes

@@ -2,12 +2,12 @@
 
 from ort_lite.testing.generator.arrays import is_float
 from ort_lite.testing.generator.draw import Draw, Shape, check_size
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
 
 @recipe("MatMul")
-def matmul(draw: Draw) -> Call:
+def matmul(draw: Draw) -> NodeProposal:
     """A weight behind (mostly) or a batch of matrices; vectors on either side at times."""
     a = draw.value(0, low=1, high=4)
     depth = a.sizes[-1]
@@ -21,7 +21,7 @@ def matmul(draw: Draw) -> Call:
     return call([a.name, draw.tensor(1, (*batch, depth, columns))])
 
 
-def _turn(draw: Draw, a: str, shape: Shape, b: str) -> Call:
+def _turn(draw: Draw, a: str, shape: Shape, b: str) -> NodeProposal:
     """The product, or that of a constant with the value."""
     if len(shape) >= 2 and draw.chance(0.15):
         return call([weight(draw, 0, (draw.size(5), shape[-2])), a])
@@ -29,7 +29,7 @@ def _turn(draw: Draw, a: str, shape: Shape, b: str) -> Call:
 
 
 @recipe("Gemm")
-def gemm(draw: Draw) -> Call:
+def gemm(draw: Draw) -> NodeProposal:
     """Draw two matrices, either of which may be transposed, and sometimes an addend that broadcasts."""
     a = draw.value(0, low=2, high=2)
     flip_a, flip_b = draw.choice([None, 0, 1]), draw.choice([None, 0, 1])
@@ -44,7 +44,7 @@ def gemm(draw: Draw) -> Call:
 
 
 @recipe("Einsum")
-def einsum(draw: Draw) -> Call:
+def einsum(draw: Draw) -> NodeProposal:
     """Letters with sizes; each operand has some of them, a repeated one takes the diagonal, "..." broadcasts."""
     letters = draw.rng.sample("abcdefghijkXYZ", draw.integer(1, 5))
     sizes = {letter: draw.size(4) for letter in letters}
@@ -82,7 +82,7 @@ def _equation(draw: Draw, terms: list[str], dots: bool, sizes: dict[str, int], w
 
 
 @recipe("Det")
-def det(draw: Draw) -> Call:
+def det(draw: Draw) -> NodeProposal:
     """Draw square matrices behind up to two batch axes."""
     side = draw.integer(1, 4)
     return call([draw.tensor(0, (*draw.shape(0, 2, most=3), side, side))])

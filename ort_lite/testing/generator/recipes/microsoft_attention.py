@@ -4,7 +4,7 @@ from typing import Any
 
 from ort_lite.testing.generator.arrays import Contents, between
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 MICROSOFT = "com.microsoft"
 FLAGS = between(0, 1)
@@ -36,7 +36,7 @@ def scores_attributes(draw: Draw, heads: int) -> dict[str, Any]:
 
 
 @recipe("Attention", domain=MICROSOFT)
-def attention(draw: Draw) -> Call:
+def attention(draw: Draw) -> NodeProposal:
     """Keys and values have one size where there is a past, or where the present is an output."""
     batch, rows, width = (draw.integer(1, 4) for _ in range(3))
     heads, size = draw.integer(1, 3), draw.integer(1, 5)
@@ -58,7 +58,7 @@ def attention(draw: Draw) -> Call:
 
 
 @recipe("QAttention", domain=MICROSOFT)
-def q_attention(draw: Draw) -> Call:
+def q_attention(draw: Draw) -> NodeProposal:
     """Draw quantized inputs and weights of self-attention, with scales per tensor or per column."""
     batch, rows, width = (draw.integer(1, 4) for _ in range(3))
     heads, size = draw.integer(1, 3), draw.integer(1, 5)
@@ -95,7 +95,7 @@ def _outputs(draw: Draw, remembers: bool) -> tuple[bool, ...]:
 
 
 @recipe("MultiHeadAttention", domain=MICROSOFT)
-def multi_head_attention(draw: Draw) -> Call:
+def multi_head_attention(draw: Draw) -> NodeProposal:
     """Queries, keys and values apart, packed together, keys packed with values, or both from the past of another attention."""
     follow_scores(draw)
     form = draw.choice(("apart",) * 6 + ("packed", "packed", "keys and values", "other", "other"))
@@ -126,7 +126,7 @@ def multi_head_attention(draw: Draw) -> Call:
 
 
 @recipe("DecoderMaskedMultiHeadAttention", domain=MICROSOFT)
-def decoder_masked_multi_head_attention(draw: Draw) -> Call:
+def decoder_masked_multi_head_attention(draw: Draw) -> NodeProposal:
     """One query a sequence, with a past in a buffer of its final size, or with the keys and values of cross attention."""
     follow_scores(draw)
     groups, beams, heads, size = draw.integer(1, 2), draw.integer(1, 3), draw.integer(1, 3), draw.integer(1, 5)
@@ -152,7 +152,7 @@ def decoder_masked_multi_head_attention(draw: Draw) -> Call:
     return call(operands, (True, True, True, scores), past_present_share_buffer=1, **attributes)
 
 
-def _of_other_heads(draw: Draw, batch: int, heads: int, size: int) -> Call:
+def _of_other_heads(draw: Draw, batch: int, heads: int, size: int) -> NodeProposal:
     length = draw.integer(1, 5)
     operands = [
         draw.tensor(0, (batch, 1, heads * size)),

@@ -7,14 +7,14 @@ import numpy as np
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT, scores_bias
 
 _TURNS = between(-1, 1)
 
 
 @recipe("GroupQueryAttention", domain=MICROSOFT)
-def group_query_attention(draw: Draw) -> Call:
+def group_query_attention(draw: Draw) -> NodeProposal:
     """A prompt, whose rows are the first; or rows behind a past, which grows by as many or is a buffer with room.
 
     A cache has the type of the queries.
@@ -82,7 +82,7 @@ def _rotation(draw: Draw, batch: int, rows: int, total: int, size: int) -> tuple
 
 
 @recipe("RotaryEmbedding", domain=MICROSOFT)
-def rotary_embedding(draw: Draw) -> Call:
+def rotary_embedding(draw: Draw) -> NodeProposal:
     """Heads are an axis, or follow from the caches, or from `num_heads` where a part of a head is rotated."""
     batch, rows, heads, size = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 3), 8 * draw.integer(1, 2)
     part = draw.choice((size // 2, size // 4)) * 2 if draw.chance(0.4) else size
@@ -105,7 +105,7 @@ def rotary_embedding(draw: Draw) -> Call:
 
 
 @recipe("LinearAttention", domain=MICROSOFT)
-def linear_attention(draw: Draw) -> Call:
+def linear_attention(draw: Draw) -> NodeProposal:
     """Each rule has decay, beta, both or neither. The state has the type of the queries."""
     if draw.types["S"] != "float32":
         draw.types["T"] = draw.types["S"]
@@ -136,7 +136,7 @@ def linear_attention(draw: Draw) -> Call:
 
 
 @recipe("CausalConvWithState", domain=MICROSOFT)
-def causal_conv_with_state(draw: Draw) -> Call:
+def causal_conv_with_state(draw: Draw) -> NodeProposal:
     """Draw a signal `(N, C, L)`, a depthwise weight and sometimes a bias and a past state."""
     batch, channels, length, taps = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 7), draw.integer(1, 4)
     dilation = draw.choice((1, 1, 1, 2, 3))
@@ -151,7 +151,7 @@ def causal_conv_with_state(draw: Draw) -> Call:
 
 
 @recipe("BifurcationDetector", domain=MICROSOFT)
-def bifurcation_detector(draw: Draw) -> Call:
+def bifurcation_detector(draw: Draw) -> NodeProposal:
     """The draft has one token more than the source has from the last match on. Few kinds of tokens make matches likely."""
     tokens = between(1, 4)
     length = draw.integer(1, 8)

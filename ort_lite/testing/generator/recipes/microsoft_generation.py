@@ -6,7 +6,7 @@ from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draw import Draw
 from ort_lite.testing.generator.proto import parse_graph
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 
 _HEADS, _SIZE = 2, 3
@@ -42,7 +42,7 @@ def _decoder(draw: Draw, vocabulary: int) -> Any:
     )
 
 
-class _Search:
+class _SearchOperands:
     """Sizes and operands that the three have in common. Every sequence has a token that it may begin with.
 
     Most searches go on to the end: what one that ends early leaves of its result is pads here, and undefined in onnxruntime.
@@ -100,19 +100,19 @@ class _Search:
 
 
 @recipe("GreedySearch", domain=MICROSOFT)
-def greedy_search(draw: Draw) -> Call:
+def greedy_search(draw: Draw) -> NodeProposal:
     """Draw a prompt, a decoder and the limits of a greedy search."""
-    search = _Search(draw)
+    search = _SearchOperands(draw)
     return call(search.operands(), types=[TOKENS], **search.attributes())
 
 
 @recipe("Sampling", domain=MICROSOFT)
-def sampling(draw: Draw) -> Call:
+def sampling(draw: Draw) -> NodeProposal:
     """A seed makes the draws those of every run. Tokens that are present cost something: in onnxruntime the first of them alone.
 
     With the default top_p, 0, rounding decides whether any token is left.
     """
-    search = _Search(draw)
+    search = _SearchOperands(draw)
     present = draw.chance(0.3)
     operands = [
         *search.operands(),
@@ -132,9 +132,9 @@ def sampling(draw: Draw) -> Call:
 
 
 @recipe("BeamSearch", domain=MICROSOFT)
-def beam_search(draw: Draw) -> Call:
+def beam_search(draw: Draw) -> NodeProposal:
     """Draw a prompt, a decoder, and a number of beams that is at least the number of returned sequences."""
-    search = _Search(draw)
+    search = _SearchOperands(draw)
     beams = draw.integer(1, 3)
     operands = [
         search.prompt,

@@ -6,21 +6,21 @@ import numpy as np
 
 from ort_lite.testing.generator.arrays import between, indices, is_integer
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 
 _EPSILONS = (1e-12, 1e-5, 0.1)
 
 
 @recipe("Gelu", "QuickGelu", domain=MICROSOFT)
-def gelu(draw: Draw) -> Call:
+def gelu(draw: Draw) -> NodeProposal:
     """Draw an operand, and for QuickGelu sometimes `alpha`."""
     alpha = draw.maybe(draw.choice((1.702, 1.0, 0.5, -1.0)), 0.7) if draw.op_type == "QuickGelu" else None
     return call([draw.value(0, open_shape=True).name], alpha=alpha)
 
 
 @recipe("BiasGelu", "FastGelu", domain=MICROSOFT)
-def gelu_with_bias(draw: Draw) -> Call:
+def gelu_with_bias(draw: Draw) -> NodeProposal:
     """The bias is as long as the last axis; FastGelu may have none."""
     x = draw.value(0, low=1)
     bias = draw.op_type == "BiasGelu" or draw.chance(0.6)
@@ -28,7 +28,7 @@ def gelu_with_bias(draw: Draw) -> Call:
 
 
 @recipe("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
-def skip_layer_normalization(draw: Draw) -> Call:
+def skip_layer_normalization(draw: Draw) -> NodeProposal:
     """(B, S, H) or (S, H); the skip may lack the batch, or have 1 there. Rows of one number have no deviation."""
     shape = (*draw.shape(1, 2, most=4, least=1), draw.integer(2, 8))
     skip = draw.choice((shape, shape[1:], (1, *shape[1:]))) if len(shape) == 3 else shape
@@ -41,7 +41,7 @@ def skip_layer_normalization(draw: Draw) -> Call:
 
 
 @recipe("EmbedLayerNormalization", domain=MICROSOFT)
-def embed_layer_normalization(draw: Draw) -> Call:
+def embed_layer_normalization(draw: Draw) -> NodeProposal:
     """Segments come with their table. Positions are those of each sequence, or of all."""
     batch, steps, width = draw.integer(1, 3), draw.integer(1, 4), draw.integer(2, 8)
     words, places, kinds = draw.integer(1, 9), steps + draw.integer(0, 3), draw.integer(1, 3)
@@ -62,7 +62,7 @@ def embed_layer_normalization(draw: Draw) -> Call:
 
 # --- Moving
 @recipe("ExpandDims", domain=MICROSOFT)
-def expand_dims(draw: Draw) -> Call:
+def expand_dims(draw: Draw) -> NodeProposal:
     """Draw an operand and the position of a new axis."""
     x = draw.value(0, high=4)
     axis = draw.integer(-x.rank - 1, x.rank)
@@ -70,7 +70,7 @@ def expand_dims(draw: Draw) -> Call:
 
 
 @recipe("GatherND", domain=MICROSOFT)
-def gather_nd(draw: Draw) -> Call:
+def gather_nd(draw: Draw) -> NodeProposal:
     """Each row of the indices names an element, or a part with the axes behind those that it counts."""
     x = draw.value(0, low=1, high=4, least=1)
     depth = draw.integer(1, x.rank)
@@ -80,7 +80,7 @@ def gather_nd(draw: Draw) -> Call:
 
 
 @recipe("Pad", domain=MICROSOFT)
-def pad(draw: Draw) -> Call:
+def pad(draw: Draw) -> NodeProposal:
     """Negative pads cut; mirrored axes are longer than their pads."""
     x = draw.value(0, low=1, high=4, least=1)
     mode = draw.choice(("constant", "constant", "reflect", "edge"))
@@ -92,7 +92,7 @@ def pad(draw: Draw) -> Call:
 
 
 @recipe("Range", domain=MICROSOFT)
-def range_(draw: Draw) -> Call:
+def range_(draw: Draw) -> NodeProposal:
     """Without a step it is 1."""
     kind = draw.kind(0)
     step = draw.choice((1, 2, -1, -3) if is_integer(kind) else (1, 0.5, -0.25, 2))
@@ -104,7 +104,7 @@ def range_(draw: Draw) -> Call:
 
 
 @recipe("Trilu", domain=MICROSOFT)
-def trilu(draw: Draw) -> Call:
+def trilu(draw: Draw) -> NodeProposal:
     """Draw a matrix or a stack of matrices, and a diagonal that may lie outside them."""
     x = draw.value(0, low=2)
     diagonal = draw.scalar(draw.integer(-4, 4), "int64") if draw.chance(0.7) else ""
@@ -112,13 +112,13 @@ def trilu(draw: Draw) -> Call:
 
 
 @recipe("Unique", domain=MICROSOFT)
-def unique(draw: Draw) -> Call:
+def unique(draw: Draw) -> NodeProposal:
     """Draw a vector. All three outputs are used."""
     return call([draw.value(0, low=1, high=1).name], 3)
 
 
 @recipe("MurmurHash3", domain=MICROSOFT)
-def murmur_hash(draw: Draw) -> Call:
+def murmur_hash(draw: Draw) -> NodeProposal:
     """Draw an operand and a seed. An int32 result needs `positive=0`."""
     return call(
         [draw.value(0, open_shape=True).name],
@@ -133,7 +133,7 @@ _EXPRESSIONS = (".", "[a-z]+", r"\w+", "a|b", "[^ ]+", "..")
 
 
 @recipe("Tokenizer", domain=MICROSOFT)
-def tokenizer(draw: Draw) -> Call:
+def tokenizer(draw: Draw) -> NodeProposal:
     """Separators or an expression say what a token is; [""] and "." make each character one."""
     x = draw.value(0, low=1, high=2)
     attributes: dict[str, Any] = {"separators": list(draw.choice(_SEPARATORS))}

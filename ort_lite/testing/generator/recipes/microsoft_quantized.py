@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.testing.generator.arrays import Contents, between
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT, SCALES
 from ort_lite.testing.generator.recipes.microsoft_products import window
 
@@ -26,7 +26,7 @@ def integer_operand(draw: Draw, index: int, shape: Shape) -> str:
 
 
 @recipe("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def q_linear_binary(draw: Draw) -> Call:
+def q_linear_binary(draw: Draw) -> NodeProposal:
     """Draw two quantized operands whose shapes broadcast, with scales and zero points."""
     shape = draw.shape(0, 4)
     return call(
@@ -41,15 +41,17 @@ def q_linear_binary(draw: Draw) -> Call:
 
 
 @recipe("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
-def q_linear_unary(draw: Draw) -> Call:
+def q_linear_unary(draw: Draw) -> NodeProposal:
     """The last zero point, where it is left out, is an empty name: onnxruntime looks for it without counting the inputs."""
     operands = [integer_operand(draw, 0, draw.shape(0, 4)), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
     alpha = draw.number()
-    return Call(tuple(operands), (True,), {"alpha": alpha} if draw.op_type == "QLinearLeakyRelu" and draw.chance(0.7) else {})
+    return NodeProposal(
+        tuple(operands), (True,), {"alpha": alpha} if draw.op_type == "QLinearLeakyRelu" and draw.chance(0.7) else {}
+    )
 
 
 @recipe("QLinearSoftmax", domain=MICROSOFT)
-def q_linear_softmax(draw: Draw) -> Call:
+def q_linear_softmax(draw: Draw) -> NodeProposal:
     """Before opset 13 all that lies from the axis on is one row."""
     shape = draw.shape(1, 4)
     operands = [integer_operand(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3)]
@@ -57,7 +59,7 @@ def q_linear_softmax(draw: Draw) -> Call:
 
 
 @recipe("QLinearConcat", domain=MICROSOFT)
-def q_linear_concat(draw: Draw) -> Call:
+def q_linear_concat(draw: Draw) -> NodeProposal:
     """The inputs may be of other types than the result, whose type the target binds, or else theirs."""
     own = draw.types["T8"]
     first = draw.types["TV"]
@@ -78,7 +80,7 @@ def q_linear_concat(draw: Draw) -> Call:
 
 
 @recipe("QLinearGlobalAveragePool", domain=MICROSOFT)
-def q_linear_global_average_pool(draw: Draw) -> Call:
+def q_linear_global_average_pool(draw: Draw) -> NodeProposal:
     """Draw a quantized image with channels first or last."""
     shape = tuple(draw.integer(1, 5) for _ in range(draw.integer(3, 4)))
     operands = [integer_operand(draw, 0, shape), *level(draw, 1), *level(draw, 3)]
@@ -86,7 +88,7 @@ def q_linear_global_average_pool(draw: Draw) -> Call:
 
 
 @recipe("QLinearAveragePool", domain=MICROSOFT)
-def q_linear_average_pool(draw: Draw) -> Call:
+def q_linear_average_pool(draw: Draw) -> NodeProposal:
     """Draw a quantized image with channels first or last, and a window."""
     x = window(draw, draw.integer(1, 3), pools=True)
     last = draw.chance(0.5)
@@ -103,14 +105,14 @@ def q_linear_average_pool(draw: Draw) -> Call:
 
 
 @recipe("NhwcMaxPool", domain=MICROSOFT)
-def nhwc_max_pool(draw: Draw) -> Call:
+def nhwc_max_pool(draw: Draw) -> NodeProposal:
     """Draw an image with channels last, and a window."""
     x = window(draw, draw.integer(1, 3), pools=True)
     return call([integer_operand(draw, 0, (draw.integer(1, 2), *x.sizes, draw.integer(1, 4)))], **x.attributes)
 
 
 @recipe("QLinearConv", domain=MICROSOFT)
-def q_linear_conv(draw: Draw) -> Call:
+def q_linear_conv(draw: Draw) -> NodeProposal:
     """Scale and zero point of the weight are one, or one for each output channel."""
     x = window(draw, draw.integer(1, 2))
     last, groups = draw.chance(0.5), draw.choice((1, 1, 2))
@@ -136,7 +138,7 @@ def q_linear_conv(draw: Draw) -> Call:
 
 # --- Products
 @recipe("QGemm", domain=MICROSOFT)
-def q_gemm(draw: Draw) -> Call:
+def q_gemm(draw: Draw) -> NodeProposal:
     """float32 unless the result has a scale and a zero point, whose type it has."""
     result = draw.types["TY"] if draw.types["TY"] != "float32" else draw.types["TYZ"]
     as_float = draw.types["TY"] == "float32" and draw.types["TYZ"] == min(draw.schema.types["TYZ"]) and draw.chance(0.7)
@@ -162,7 +164,7 @@ def q_gemm(draw: Draw) -> Call:
 
 
 @recipe("MatMulIntegerToFloat", domain=MICROSOFT)
-def matmul_integer_to_float(draw: Draw) -> Call:
+def matmul_integer_to_float(draw: Draw) -> NodeProposal:
     """Draw quantized matrices, with scales and zero points per tensor or per column."""
     n, k = draw.integer(1, 6), draw.integer(1, 6)
     batch = draw.shape(0, 2, most=3, least=1)
@@ -180,7 +182,7 @@ def matmul_integer_to_float(draw: Draw) -> Call:
 
 
 @recipe("DynamicQuantizeMatMul", domain=MICROSOFT)
-def dynamic_quantize_matmul(draw: Draw) -> Call:
+def dynamic_quantize_matmul(draw: Draw) -> NodeProposal:
     """Draw a float matrix and a quantized one, with scales per tensor or per column."""
     n, k = draw.integer(1, 6), draw.integer(1, 6)
     batch = draw.shape(0, 2, most=3, least=1)
@@ -196,7 +198,7 @@ def dynamic_quantize_matmul(draw: Draw) -> Call:
 
 
 @recipe("MatMulNBits", domain=MICROSOFT)
-def matmul_n_bits(draw: Draw) -> Call:
+def matmul_n_bits(draw: Draw) -> NodeProposal:
     """Weights of some bits, each block of them with a scale and a zero point, which is packed or of the type of the scales."""
     zeros = draw.types["T3"]
     if zeros not in ("uint8", "float32"):
@@ -232,20 +234,20 @@ def matmul_n_bits(draw: Draw) -> Call:
 
 # --- Conversions
 @recipe("QuantizeLinear", domain=MICROSOFT)
-def quantize_linear(draw: Draw) -> Call:
+def quantize_linear(draw: Draw) -> NodeProposal:
     """Draw a float operand, with a scale and zero point per tensor or per axis."""
     return _convert(draw, draw.value(0, low=1, high=4).name, 1)
 
 
 @recipe("DequantizeLinear", domain=MICROSOFT)
-def dequantize_linear(draw: Draw) -> Call:
+def dequantize_linear(draw: Draw) -> NodeProposal:
     """Draw an integer operand, with a scale and zero point per tensor or per axis."""
     shape = draw.shape(1, 4)
     x = integer_operand(draw, 0, shape) if draw.kind(0) != "int32" else draw.tensor(0, shape, between(-5000, 5000))
     return _convert(draw, x, 0)
 
 
-def _convert(draw: Draw, x: str, typed_by: int) -> Call:
+def _convert(draw: Draw, x: str, typed_by: int) -> NodeProposal:
     """One scale and zero point, or one for each place along an axis. What a zero point alone gives a type needs it."""
     shape = draw.draft.lookup(x).sizes
     axis = draw.axis(len(shape))
@@ -259,7 +261,7 @@ def _convert(draw: Draw, x: str, typed_by: int) -> Call:
 
 
 @recipe("DynamicQuantizeLSTM", domain=MICROSOFT)
-def dynamic_quantize_lstm(draw: Draw) -> Call:
+def dynamic_quantize_lstm(draw: Draw) -> NodeProposal:
     """Weights, their scales and zero points are constants."""
     steps, batch, width, size = (draw.integer(1, 4) for _ in range(4))
     direction = draw.choice(("forward", "reverse", "bidirectional"))

@@ -8,7 +8,7 @@ from ort_lite.dtypes import to_numpy
 from ort_lite.testing.generator.arrays import between, indices, is_float
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 ML = "ai.onnx.ml"
 POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -51,7 +51,7 @@ def post_transform(draw: Draw, probit: bool = True) -> str | None:
 
 
 @recipe("ArrayFeatureExtractor", domain=ML)
-def array_feature_extractor(draw: Draw) -> Call:
+def array_feature_extractor(draw: Draw) -> NodeProposal:
     """Draw an operand and indices into its last axis."""
     x = draw.value(0, low=1, high=4)
     if not features(x):
@@ -62,13 +62,13 @@ def array_feature_extractor(draw: Draw) -> Call:
 
 
 @recipe("Binarizer", domain=ML)
-def binarizer(draw: Draw) -> Call:
+def binarizer(draw: Draw) -> NodeProposal:
     """Draw an operand and sometimes a threshold."""
     return call([draw.value(0, high=4, open_shape=True).name], threshold=draw.maybe(draw.number(), 0.8))
 
 
 @recipe("FeatureVectorizer", domain=ML)
-def feature_vectorizer(draw: Draw) -> Call:
+def feature_vectorizer(draw: Draw) -> NodeProposal:
     """There is a row at least: without any onnxruntime ends the process."""
     first = draw.value(0, low=1, high=2, least=1)
     count = first.sizes[0] if first.rank == 2 else 1
@@ -78,7 +78,7 @@ def feature_vectorizer(draw: Draw) -> Call:
 
 
 @recipe("Imputer", domain=ML)
-def imputer(draw: Draw) -> Call:
+def imputer(draw: Draw) -> NodeProposal:
     """Draw rows, the value to replace, which may be NaN, and one replacement or one per feature."""
     x = rows(draw)
     count = draw.choice((1, features(x)))
@@ -90,13 +90,13 @@ def imputer(draw: Draw) -> Call:
 
 
 @recipe("Normalizer", domain=ML)
-def normalizer(draw: Draw) -> Call:
+def normalizer(draw: Draw) -> NodeProposal:
     """Draw rows and a norm."""
     return call([rows(draw).name], norm=draw.maybe(draw.choice(("MAX", "L1", "L2")), 0.9))
 
 
 @recipe("Scaler", domain=ML)
-def scaler(draw: Draw) -> Call:
+def scaler(draw: Draw) -> NodeProposal:
     """Draw rows, and one offset and scale or one per feature."""
     x = rows(draw)
     count = draw.choice((1, features(x)))
@@ -104,7 +104,7 @@ def scaler(draw: Draw) -> Call:
 
 
 @recipe("OneHotEncoder", domain=ML)
-def one_hot_encoder(draw: Draw) -> Call:
+def one_hot_encoder(draw: Draw) -> NodeProposal:
     """Floats are cut to integers, so they are always within their range; with zeros=0 each element is a category."""
     kind, every = draw.kind(0), draw.chance(0.3)
     shape = draw.shape(1, 3)
@@ -122,7 +122,7 @@ def one_hot_encoder(draw: Draw) -> Call:
 
 
 @recipe("LinearRegressor", domain=ML)
-def linear_regressor(draw: Draw) -> Call:
+def linear_regressor(draw: Draw) -> NodeProposal:
     """Draw rows, and coefficients for one to four targets."""
     x, targets = rows(draw), draw.integer(1, 4)
     return call(
@@ -135,7 +135,7 @@ def linear_regressor(draw: Draw) -> Call:
 
 
 @recipe("LinearClassifier", domain=ML)
-def linear_classifier(draw: Draw) -> Call:
+def linear_classifier(draw: Draw) -> NodeProposal:
     """One row of coefficients decides between two classes, whose scores PROBIT makes no sense of; otherwise each class has its own."""
     x = rows(draw)
     binary = draw.chance(0.3)
@@ -160,7 +160,7 @@ def _kernel(draw: Draw, linear: bool = False) -> dict[str, Any]:
 
 
 @recipe("SVMRegressor", domain=ML)
-def svm_regressor(draw: Draw) -> Call:
+def svm_regressor(draw: Draw) -> NodeProposal:
     """Support vectors, or a linear model of one coefficient a feature. One class gives signs, which have no probit."""
     x, vectors, signs = rows(draw), draw.choice((0, draw.integer(1, 5))), draw.integer(0, 1)
     attributes: dict[str, Any] = _kernel(draw, linear=not vectors)
@@ -177,7 +177,7 @@ def svm_regressor(draw: Draw) -> Call:
 
 
 @recipe("SVMClassifier", domain=ML)
-def svm_classifier(draw: Draw) -> Call:
+def svm_classifier(draw: Draw) -> NodeProposal:
     """Each pair of classes votes, with probabilities or without; or a linear model has a row of coefficients for each class.
 
     PROBIT makes no sense of two classes that share a score.

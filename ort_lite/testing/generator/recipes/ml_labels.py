@@ -8,7 +8,7 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.testing.generator.draft import Known, Rejected, element_of, type_of
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.ml_features import ML, WORDS, floats, whole_numbers
 
 _LISTS = {"float32": "float", "int64": "int64", "string": "string"}
@@ -43,7 +43,7 @@ def _look_up(draw: Draw, dtype: str, keys: list[Any]) -> str:
 
 
 @recipe("LabelEncoder", domain=ML)
-def label_encoder(draw: Draw) -> Call:
+def label_encoder(draw: Draw) -> NodeProposal:
     """Draw keys, values and an operand. A key may occur twice."""
     source, target = draw.kind(0), draw.output_kind(0)
     if draw.version < 2:
@@ -64,7 +64,7 @@ def label_encoder(draw: Draw) -> Call:
     return call([_look_up(draw, source, keys)], **attributes)
 
 
-def _number_words(draw: Draw, source: str, target: str) -> Call:
+def _number_words(draw: Draw, source: str, target: str) -> NodeProposal:
     """Version 1: strings, numbered from 0."""
     if source == target:
         raise Rejected(f"LabelEncoder-1 encodes strings as integers or back, not {source} as {target}")
@@ -79,7 +79,7 @@ def _number_words(draw: Draw, source: str, target: str) -> Call:
 
 
 @recipe("CategoryMapper", domain=ML)
-def category_mapper(draw: Draw) -> Call:
+def category_mapper(draw: Draw) -> NodeProposal:
     """Draw a table of strings and integers, and an operand of either type."""
     source, target = draw.kind(0), draw.output_kind(0)
     if source == target:
@@ -117,7 +117,7 @@ def _map_kind(draw: Draw, usual: str, kinds: list[str]) -> str:
 
 
 @recipe("DictVectorizer", domain=ML)
-def dict_vectorizer(draw: Draw) -> Call:
+def dict_vectorizer(draw: Draw) -> NodeProposal:
     """Draw a map and a vocabulary that share some keys."""
     kind = _map_kind(draw, min(draw.schema.types["T1"]), sorted(draw.schema.types["T1"]))
     key, value = element_of(kind).split(",")
@@ -129,7 +129,7 @@ def dict_vectorizer(draw: Draw) -> Call:
 
 
 @recipe("CastMap", domain=ML)
-def cast_map(draw: Draw) -> Call:
+def cast_map(draw: Draw) -> NodeProposal:
     """Keys of a sparse map are places; texts that become numbers spell numbers."""
     kind, result = draw.kind(0), draw.output_kind(0)
     sparse, width = draw.chance(0.5), draw.integer(1, 8)
@@ -146,7 +146,7 @@ def cast_map(draw: Draw) -> Call:
 
 
 @recipe("ZipMap", domain=ML)
-def zip_map(draw: Draw) -> Call:
+def zip_map(draw: Draw) -> NodeProposal:
     """Draw rows, and one label for each column."""
     x = draw.value(0, low=1, high=2, least=1)
     count = x.sizes[-1]

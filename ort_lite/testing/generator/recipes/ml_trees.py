@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.record import Record, field
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.ml_features import ML, features, floats, labels, post_transform, rows
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
@@ -96,7 +96,7 @@ def _as_tensors(draw: Draw, attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 @recipe("TreeEnsembleRegressor", domain=ML)
-def tree_ensemble_regressor(draw: Draw) -> Call:
+def tree_ensemble_regressor(draw: Draw) -> NodeProposal:
     """Draw rows, and a forest with one to three targets."""
     x, targets = rows(draw), draw.integer(1, 3)
     forest = _Forest(draw, features(x), targets, len(MODES), single=draw.chance(0.3))
@@ -112,7 +112,7 @@ def tree_ensemble_regressor(draw: Draw) -> Call:
 
 
 @recipe("TreeEnsembleClassifier", domain=ML)
-def tree_ensemble_classifier(draw: Draw) -> Call:
+def tree_ensemble_classifier(draw: Draw) -> NodeProposal:
     """One of two classes may have all the weights; PROBIT makes no sense of its score."""
     x, classes = rows(draw), draw.integer(2, 4)
     outputs = 1 if classes == 2 and draw.chance(0.5) else classes
@@ -124,7 +124,7 @@ def tree_ensemble_classifier(draw: Draw) -> Call:
 
 
 @recipe("TreeEnsemble", domain=ML)
-def tree_ensemble(draw: Draw) -> Call:
+def tree_ensemble(draw: Draw) -> NodeProposal:
     """Children are positions among nodes or leaves, each of which has one weight."""
     x, targets = rows(draw), draw.integer(1, 3)
     forest = _Forest(draw, features(x), targets, len(MODES) + 1, single=True)

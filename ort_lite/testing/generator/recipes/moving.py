@@ -3,7 +3,7 @@
 from math import prod
 
 from ort_lite.testing.generator.draw import MOST_ELEMENTS, Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 BOUNDS = (2**31 - 1, -(2**31), 2**31 - 2)
 """Ends of slices that exporters write for "as far as there is": every type of index holds them."""
@@ -11,7 +11,7 @@ FAR_BOUNDS = (2**63 - 1, -(2**63), 2**62)
 
 
 @recipe("Reshape")
-def reshape(draw: Draw) -> Call:
+def reshape(draw: Draw) -> NodeProposal:
     """Draw an operand and a shape of the same size, sometimes with 0 or -1 in it."""
     value = draw.value(0)
     shape = value.sizes
@@ -41,7 +41,7 @@ def regroup(draw: Draw, shape: Shape) -> list[int]:
 
 
 @recipe("Transpose")
-def transpose(draw: Draw) -> Call:
+def transpose(draw: Draw) -> NodeProposal:
     """Draw an operand and sometimes a permutation of its axes."""
     value = draw.value(0)
     permutation = draw.rng.sample(range(value.rank), value.rank)
@@ -49,7 +49,7 @@ def transpose(draw: Draw) -> Call:
 
 
 @recipe("Flatten")
-def flatten(draw: Draw) -> Call:
+def flatten(draw: Draw) -> NodeProposal:
     """Draw an operand and sometimes the first axis of the columns."""
     value = draw.value(0)
     least = -value.rank if draw.version >= 11 else 0
@@ -58,7 +58,7 @@ def flatten(draw: Draw) -> Call:
 
 
 @recipe("Squeeze")
-def squeeze(draw: Draw) -> Call:
+def squeeze(draw: Draw) -> NodeProposal:
     """Draw an operand, and some or all of its axes of size 1."""
     value = draw.value(0)
     sizes = list(value.shape or ())
@@ -76,7 +76,7 @@ def squeeze(draw: Draw) -> Call:
 
 
 @recipe("Unsqueeze")
-def unsqueeze(draw: Draw) -> Call:
+def unsqueeze(draw: Draw) -> NodeProposal:
     """Draw an operand and the positions of one or two new axes."""
     value = draw.value(0, high=4)
     count = draw.integer(1, 2)
@@ -87,7 +87,7 @@ def unsqueeze(draw: Draw) -> Call:
 
 
 @recipe("Concat")
-def concat(draw: Draw) -> Call:
+def concat(draw: Draw) -> NodeProposal:
     """Draw one to four operands whose shapes differ only along one axis."""
     first = draw.value(0, low=1)
     axis = draw.axis(first.rank)
@@ -101,7 +101,7 @@ def concat(draw: Draw) -> Call:
 
 
 @recipe("Split")
-def split(draw: Draw) -> Call:
+def split(draw: Draw) -> NodeProposal:
     """Draw an operand, and equal or explicit sizes of the parts of one axis."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
@@ -125,7 +125,7 @@ def divides(size: int, count: int, rest: bool) -> bool:
 
 
 @recipe("Slice")
-def slices(draw: Draw) -> Call:
+def slices(draw: Draw) -> NodeProposal:
     """Draw starts, ends and steps, some of them negative or out of range."""
     value = draw.value(0)
     axes = draw.axes(value.rank, negative=draw.version >= 10)
@@ -155,7 +155,7 @@ def endpoint(draw: Draw, narrow: bool) -> int:
 
 
 @recipe("Expand")
-def expand(draw: Draw) -> Call:
+def expand(draw: Draw) -> NodeProposal:
     """Draw an operand and a shape that broadcasts with its own."""
     value = draw.value(0, high=4)
     sizes = list(draw.broadcastable(value.sizes))
@@ -165,7 +165,7 @@ def expand(draw: Draw) -> Call:
 
 
 @recipe("Tile")
-def tile(draw: Draw) -> Call:
+def tile(draw: Draw) -> NodeProposal:
     """Draw an operand and the number of repeats along each axis, which may be 0."""
     value = draw.value(0, low=0 if draw.version >= 6 else 1)
     repeats = [draw.choice([1, 1, 2, 3, 0 if draw.chance(0.1) else 1]) for _ in value.sizes]

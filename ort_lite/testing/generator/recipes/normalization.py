@@ -5,7 +5,7 @@ from typing import Any
 from ort_lite.testing.generator.arrays import positive
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import image, weight
 
 STASH_TYPES = {"float32": 1, "bfloat16": 16, "float16": 10, "float64": 11}
@@ -17,7 +17,7 @@ def epsilon(draw: Draw) -> float | None:
 
 
 @recipe("BatchNormalization")
-def batch_normalization(draw: Draw) -> Call:
+def batch_normalization(draw: Draw) -> NodeProposal:
     """Before version 14 more than one output means training, which inference leaves out."""
     x = image(draw, low=2)
     attributes: dict[str, Any] = {"epsilon": epsilon(draw), "momentum": draw.maybe(draw.choice([0.0, 0.5, 0.875, 1.0]), 0.3)}
@@ -36,7 +36,7 @@ def batch_normalization(draw: Draw) -> Call:
 
 
 @recipe("InstanceNormalization")
-def instance_normalization(draw: Draw) -> Call:
+def instance_normalization(draw: Draw) -> NodeProposal:
     """Draw an image, and one scale and bias per channel."""
     x = image(draw)
     return call([x.name, weight(draw, 1, x.sizes[1:2]), weight(draw, 2, x.sizes[1:2])], epsilon=epsilon(draw))
@@ -50,7 +50,7 @@ def over_last_axes(draw: Draw) -> tuple[Known, int | None, tuple[int, ...]]:
 
 
 @recipe("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
-def layer_normalization(draw: Draw) -> Call:
+def layer_normalization(draw: Draw) -> NodeProposal:
     """Draw an operand, the first normalized axis, a scale and sometimes a bias."""
     x, axis, shape = over_last_axes(draw)
     operands = [x.name, weight(draw, 1, shape)]
@@ -68,7 +68,7 @@ def layer_normalization(draw: Draw) -> Call:
 
 
 @recipe("GroupNormalization")
-def group_normalization(draw: Draw) -> Call:
+def group_normalization(draw: Draw) -> NodeProposal:
     """Version 18 scales each group, later ones each channel."""
     x = image(draw)
     channels = x.sizes[1]
@@ -78,14 +78,14 @@ def group_normalization(draw: Draw) -> Call:
 
 
 @recipe("LpNormalization")
-def lp_normalization(draw: Draw) -> Call:
+def lp_normalization(draw: Draw) -> NodeProposal:
     """Draw an operand, an axis and the order of the norm."""
     x = draw.value(0, low=1)
     return call([x.name], axis=draw.maybe(draw.axis(x.rank), 0.8), p=draw.choice([None, 1, 2]))
 
 
 @recipe("LRN")
-def lrn(draw: Draw) -> Call:
+def lrn(draw: Draw) -> NodeProposal:
     """The base of the power is positive: bias is, and alpha is not negative."""
     return call(
         [image(draw).name],
@@ -97,7 +97,7 @@ def lrn(draw: Draw) -> Call:
 
 
 @recipe("MeanVarianceNormalization")
-def mean_variance_normalization(draw: Draw) -> Call:
+def mean_variance_normalization(draw: Draw) -> NodeProposal:
     """The default axes are those of an image with four."""
     if draw.chance(0.4):
         return call([image(draw, low=4, high=4).name])

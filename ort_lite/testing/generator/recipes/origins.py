@@ -6,7 +6,7 @@ from ort_lite.dtypes import FLOATS, to_numpy, to_onnx
 from ort_lite.graph.graph import Attr
 from ort_lite.testing.generator.arrays import is_float, numbers
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 SPARSE = ("float32", "float64", "float16", "int8", "int32", "int64", "uint8")
 """Element types of sparse constants."""
@@ -14,7 +14,7 @@ _LISTS = {"float32": ("value_float", "FLOAT"), "int64": ("value_int", "INT"), "s
 
 
 @recipe("Constant")
-def constant(draw: Draw) -> Call:
+def constant(draw: Draw) -> NodeProposal:
     """Draw a tensor, a number or a list of numbers, or a sparse tensor."""
     kind = draw.output_kind(0)
     if draw.version >= 12 and kind in _LISTS and draw.chance(0.6):
@@ -22,16 +22,16 @@ def constant(draw: Draw) -> Call:
         count = draw.choice([None, 0, 1, 3])
         values = numbers(draw.rng, (1 if count is None else count,), kind).tolist()
         listed = Attr(name, attribute, values[0]) if count is None else Attr(f"{name}s", f"{attribute}S", values)
-        return Call((), (True,), {listed.name: listed})
+        return NodeProposal((), (True,), {listed.name: listed})
     if draw.version >= 11 and kind in SPARSE and draw.chance(0.2):
         array = numbers(draw.rng, draw.shape(1, 3), kind)
         kept = np.where(numbers(draw.rng, array.shape, "bool"), array, np.zeros((), array.dtype))
-        return Call((), (True,), {"sparse_value": Attr("sparse_value", "SPARSE_TENSOR", kept)})
+        return NodeProposal((), (True,), {"sparse_value": Attr("sparse_value", "SPARSE_TENSOR", kept)})
     return call([], value=numbers(draw.rng, draw.shape(0, 4), kind))
 
 
 @recipe("ConstantOfShape")
-def constant_of_shape(draw: Draw) -> Call:
+def constant_of_shape(draw: Draw) -> NodeProposal:
     """Draw a shape, and sometimes the value that fills it."""
     kind = draw.output_kind(0)
     filling = None if kind == "float32" and draw.chance(0.5) else numbers(draw.rng, (1,), kind)
@@ -39,7 +39,7 @@ def constant_of_shape(draw: Draw) -> Call:
 
 
 @recipe("EyeLike")
-def eye_like(draw: Draw) -> Call:
+def eye_like(draw: Draw) -> NodeProposal:
     """Draw a matrix and a diagonal that may lie outside it."""
     value = draw.value(0, low=2, high=2)
     kind = draw.output_kind(0)
@@ -48,7 +48,7 @@ def eye_like(draw: Draw) -> Call:
 
 
 @recipe("Range")
-def ranges(draw: Draw) -> Call:
+def ranges(draw: Draw) -> NodeProposal:
     """The numbers are eighths, which float32 and float16 hold exactly: the length does not depend on rounding."""
     kind = draw.kind(0)
     scale = 8 if is_float(kind) else 1
@@ -66,7 +66,7 @@ def ranges(draw: Draw) -> Call:
 
 
 @recipe("Shape")
-def shapes(draw: Draw) -> Call:
+def shapes(draw: Draw) -> NodeProposal:
     """Draw an operand, and sometimes the range of axes to return."""
     value = draw.value(0, open_shape=True)
     if not draw.has_attribute("start"):
@@ -76,6 +76,6 @@ def shapes(draw: Draw) -> Call:
 
 
 @recipe("Size")
-def sizes(draw: Draw) -> Call:
+def sizes(draw: Draw) -> NodeProposal:
     """Draw the only operand."""
     return call([draw.value(0, open_shape=True).name])

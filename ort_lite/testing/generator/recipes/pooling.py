@@ -9,12 +9,12 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.testing.generator.arrays import between, cast
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import image, unless_default, window
 
 
 @recipe("MaxPool", "AveragePool", "LpPool")
-def pool(draw: Draw) -> Call:
+def pool(draw: Draw) -> NodeProposal:
     """Draw an image and a window that fits into it."""
     x = image(draw)
     dilated = draw.has_attribute("dilations")
@@ -34,14 +34,14 @@ def pool(draw: Draw) -> Call:
 
 
 @recipe("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
-def global_pool(draw: Draw) -> Call:
+def global_pool(draw: Draw) -> NodeProposal:
     """Draw an image, and for GlobalLpPool the order of the norm."""
     p = draw.choice([None, 1, 2, 3]) if draw.op_type == "GlobalLpPool" else None
     return call([image(draw).name], p=p)
 
 
 @recipe("MaxUnpool")
-def max_unpool(draw: Draw) -> Call:
+def max_unpool(draw: Draw) -> NodeProposal:
     """The positions are different ones of the result without `output_shape`, which only adds to its end."""
     shape = image(draw).sizes
     kernel = [draw.integer(1, 3) for _ in shape[2:]]
@@ -76,7 +76,7 @@ def regions(draw: Draw, space: Sequence[int], count: int) -> Array:
 
 
 @recipe("MaxRoiPool")
-def max_roi_pool(draw: Draw) -> Call:
+def max_roi_pool(draw: Draw) -> NodeProposal:
     """Draw an image `(N, C, H, W)` and regions, some of which reach beyond it."""
     x = image(draw, low=4, high=4)
     count = draw.size(4) if x.sizes[0] else 0
@@ -88,7 +88,7 @@ def max_roi_pool(draw: Draw) -> Call:
 
 
 @recipe("RoiAlign")
-def roi_align(draw: Draw) -> Call:
+def roi_align(draw: Draw) -> NodeProposal:
     """Draw an image `(N, C, H, W)`, regions and the batch index of each region."""
     x = image(draw, low=4, high=4)
     count = draw.size(4) if x.sizes[0] else 0

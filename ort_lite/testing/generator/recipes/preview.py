@@ -7,7 +7,7 @@ from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draft import Draft
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 _PRECISIONS = ("float32", "float16", "bfloat16", "float64")
 _BFLOAT16 = 14
@@ -15,7 +15,7 @@ _BFLOAT16 = 14
 
 
 @recipe("FlexAttention", domain="ai.onnx.preview")
-def flex_attention(draw: Draw) -> Call:
+def flex_attention(draw: Draw) -> NodeProposal:
     """Heads of queries share those of keys and values. Bodies see float32 unless something else is asked for, or computed."""
     kind = draw.kind(0)
     batch, shared, rows, length, size, width = (draw.integer(1, most) for most in (2, 2, 4, 5, 5, 5))

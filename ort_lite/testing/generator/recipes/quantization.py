@@ -3,7 +3,7 @@
 from ort_lite.dtypes import to_onnx
 from ort_lite.testing.generator.arrays import Contents, among, between, is_integer, limits, numbers
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 POWERS = among(0.125, 0.25, 0.5, 1, 2)
 """Steps that divide exactly, so that few results lie between two."""
@@ -44,7 +44,7 @@ def _granularity(draw: Draw, shape: Shape) -> tuple[Shape, int | None, int | Non
 
 
 @recipe("QuantizeLinear")
-def quantize(draw: Draw) -> Call:
+def quantize(draw: Draw) -> NodeProposal:
     """Without a zero point the result is uint8, or of the type that `output_dtype` names."""
     value = draw.value(0, high=4) if draw.chance(0.4) and not is_integer(draw.kind(0)) else None
     name = draw.tensor(0, draw.shape(), between(-20, 20) if draw.chance(0.5) else numbers) if value is None else value.name
@@ -66,7 +66,7 @@ def quantize(draw: Draw) -> Call:
 
 
 @recipe("DequantizeLinear")
-def dequantize(draw: Draw) -> Call:
+def dequantize(draw: Draw) -> NodeProposal:
     """Draw an integer operand, with a scale and zero point per tensor, per axis or per block."""
     value = draw.value(0, high=4)
     parts, axis, block = _granularity(draw, value.sizes)
@@ -78,7 +78,7 @@ def dequantize(draw: Draw) -> Call:
 
 
 @recipe("DynamicQuantizeLinear")
-def dynamic_quantize(draw: Draw) -> Call:
+def dynamic_quantize(draw: Draw) -> NodeProposal:
     """The range is that of the contents, which are finite and not all 0."""
     contents = draw.choice([between(-4, 4), between(0.5, 4), between(-9, -1)])
     return call([draw.tensor(0, draw.shape(least=1), contents)], 3)
@@ -97,7 +97,7 @@ def _factors(draw: Draw) -> tuple[Shape, Shape]:
 
 
 @recipe("MatMulInteger")
-def matmul_integer(draw: Draw) -> Call:
+def matmul_integer(draw: Draw) -> NodeProposal:
     """Zero points are scalars; those of a matrix may be one for each row of the first, each column of the second."""
     first, second = _factors(draw)
     operands = [draw.tensor(0, first, _bytes(draw.kind(0))), draw.tensor(1, second, _bytes(draw.kind(1)))]
@@ -109,7 +109,7 @@ def matmul_integer(draw: Draw) -> Call:
 
 
 @recipe("QLinearMatMul")
-def qlinear_matmul(draw: Draw) -> Call:
+def qlinear_matmul(draw: Draw) -> NodeProposal:
     """Scale and zero point of a factor have the same shape."""
     first, second = _factors(draw)
     rows = (first[-2],) if len(first) == 2 and draw.chance(0.2) else ()

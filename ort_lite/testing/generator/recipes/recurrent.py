@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -30,7 +30,7 @@ SMALL = between(-0.75, 0.75)
 
 
 @recipe("RNN", "GRU", "LSTM")
-def recurrent(draw: Draw) -> Call:
+def recurrent(draw: Draw) -> NodeProposal:
     """Draw a sequence, weights for one or two directions, and sometimes lengths and initial states."""
     op_type, gates = draw.op_type, GATES[draw.op_type]
     direction = draw.choice([None, "forward", "reverse", "bidirectional"])

@@ -5,7 +5,7 @@ from typing import Any
 from ort_lite.testing.generator.arrays import Contents, between, is_integer, numbers, with_nan
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 SUMS = ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd")
 LOGARITHMS = ("ReduceLogSum", "ReduceLogSumExp")
@@ -13,7 +13,7 @@ EXTREMES = ("ReduceMax", "ReduceMin")
 
 
 @recipe(*SUMS, *LOGARITHMS, *EXTREMES, "ReduceMean")
-def reduce(draw: Draw) -> Call:
+def reduce(draw: Draw) -> NodeProposal:
     """Axes are an attribute or, in later versions, an input."""
     value = _operand(draw)
     several = draw.op_type == "ReduceLogSumExp" and is_integer(draw.kind(0))
@@ -54,7 +54,7 @@ def _new_operand(draw: Draw, shape: Shape, contents: Contents) -> Known:
 
 
 @recipe("ArgMax", "ArgMin")
-def extreme_index(draw: Draw) -> Call:
+def extreme_index(draw: Draw) -> NodeProposal:
     """Draw an operand, sometimes with NaN, and an axis."""
     special = draw.draft.special and draw.chance(0.6)
     value = _new_operand(draw, draw.shape(1, 4, least=1), with_nan) if special else draw.value(0, low=1, least=1)
@@ -71,7 +71,7 @@ def _order(draw: Draw, chance: float) -> Known:
 
 
 @recipe("TopK")
-def top_k(draw: Draw) -> Call:
+def top_k(draw: Draw) -> NodeProposal:
     """More than one result is sorted: else their order is open."""
     value = _order(draw, 0.3)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(-1, value.rank - 1)
@@ -85,7 +85,7 @@ def top_k(draw: Draw) -> Call:
 
 
 @recipe("CumSum", "CumProd")
-def cumulative(draw: Draw) -> Call:
+def cumulative(draw: Draw) -> NodeProposal:
     """Draw an operand and an axis."""
     value = draw.value(0, low=1)
     axis = draw.scalar(draw.axis(value.rank), draw.kind(1), draw.chance(0.8))
@@ -93,7 +93,7 @@ def cumulative(draw: Draw) -> Call:
 
 
 @recipe("Softmax", "LogSoftmax", "Hardmax")
-def along_axis(draw: Draw) -> Call:
+def along_axis(draw: Draw) -> NodeProposal:
     """The default axis is 1 until version 13, then -1. Negative ones came with version 11."""
     value = _order(draw, 0.5) if draw.op_type == "Hardmax" else draw.value(0, low=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)

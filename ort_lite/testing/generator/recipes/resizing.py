@@ -12,7 +12,7 @@ from ort_lite.dtypes import FLOATS, Array
 from ort_lite.testing.generator.arrays import between, cast
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, check_size
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import image
 
 MODES = ("nearest", "linear", "cubic")
@@ -44,7 +44,7 @@ def floats(draw: Draw, values: Sequence[float], dtype: str = "float32") -> str:
 
 
 @recipe("Resize")
-def resize(draw: Draw) -> Call:
+def resize(draw: Draw) -> NodeProposal:
     """Draw an image, and scales or sizes for some axes or for all."""
     x = image(draw, least=1) if draw.chance(0.8) else draw.value(0, low=1, least=1)
     if draw.version < 11:
@@ -116,7 +116,7 @@ def _sizes(draw: Draw, x: Known, axes: Sequence[int]) -> list[int]:
 
 
 @recipe("Upsample")
-def upsample(draw: Draw) -> Call:
+def upsample(draw: Draw) -> NodeProposal:
     """Draw an image and scales of at least 1."""
     x = image(draw, high=4)
     scales = scales_of(draw, x, range(x.rank), least=1.0)
@@ -128,7 +128,7 @@ def upsample(draw: Draw) -> Call:
 
 
 @recipe("GridSample")
-def grid_sample(draw: Draw) -> Call:
+def grid_sample(draw: Draw) -> NodeProposal:
     """Volumes from version 20 on; pixels that are no numbers are taken, not mixed."""
     x = image(draw, low=4, high=4 if draw.version < 20 or draw.chance(0.7) else 5)
     space = x.rank - 2
@@ -147,7 +147,7 @@ def grid_sample(draw: Draw) -> Call:
 
 
 @recipe("AffineGrid")
-def affine_grid(draw: Draw) -> Call:
+def affine_grid(draw: Draw) -> NodeProposal:
     """Draw one affine matrix per batch, for a grid with two or three spatial axes."""
     space = draw.choice([2, 2, 3])
     batch = draw.integer(1, 3)
@@ -156,7 +156,7 @@ def affine_grid(draw: Draw) -> Call:
 
 
 @recipe("NonMaxSuppression")
-def non_max_suppression(draw: Draw) -> Call:
+def non_max_suppression(draw: Draw) -> NodeProposal:
     """Scores differ, so that their order is defined."""
     batch, count, classes = draw.size(2), draw.size(8), draw.size(3)
     centred = draw.choice([None, 0, 1])
@@ -173,7 +173,7 @@ def non_max_suppression(draw: Draw) -> Call:
 
 
 @recipe("ImageDecoder")
-def image_decoder(draw: Draw) -> Call:
+def image_decoder(draw: Draw) -> NodeProposal:
     """A PNG or BMP file, which lose nothing."""
     height, width, channels = draw.integer(1, 5), draw.integer(1, 5), draw.choice([1, 3])
     pixels = between(0, 255)(draw.rng, (height, width, channels), "uint8")

@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.dtypes import to_onnx
 from ort_lite.testing.generator.arrays import among, cast
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 def _seed(draw: Draw) -> float | None:
@@ -15,7 +15,7 @@ def _seed(draw: Draw) -> float | None:
 
 
 @recipe("RandomNormal", "RandomUniform")
-def random(draw: Draw) -> Call:
+def random(draw: Draw) -> NodeProposal:
     """Draw a shape, an element type and a seed."""
     shape = list(draw.shape(1, 4))
     dtype = to_onnx(draw.output_kind(0))
@@ -24,7 +24,7 @@ def random(draw: Draw) -> Call:
 
 
 @recipe("RandomNormalLike", "RandomUniformLike")
-def random_like(draw: Draw) -> Call:
+def random_like(draw: Draw) -> NodeProposal:
     """Draw an operand that supplies the shape and sometimes the element type, and a seed."""
     value = draw.value(0)
     same = draw.output_kind(0) == draw.kind(0)
@@ -41,7 +41,7 @@ def _range(draw: Draw) -> dict[str, Any]:
 
 
 @recipe("Bernoulli")
-def bernoulli(draw: Draw) -> Call:
+def bernoulli(draw: Draw) -> NodeProposal:
     """Probabilities of 0 and 1."""
     certain = draw.tensor(0, draw.shape(), among(0, 1))
     same = draw.output_kind(0) == draw.kind(0)
@@ -50,7 +50,7 @@ def bernoulli(draw: Draw) -> Call:
 
 
 @recipe("Multinomial")
-def multinomial(draw: Draw) -> Call:
+def multinomial(draw: Draw) -> NodeProposal:
     """One class of each row has the whole probability. The operands are logarithms of it."""
     rows, classes = draw.integer(1, 4), draw.integer(1, 6)
     logits = np.full((rows, classes), -20000.0)

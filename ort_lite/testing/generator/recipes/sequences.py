@@ -7,7 +7,7 @@ from ort_lite.graph.types import SequenceType, TensorType, Type
 from ort_lite.testing.generator.bodies import add_output, fresh_optional, fresh_sequence
 from ort_lite.testing.generator.draft import element_of, type_of
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 def shapes(draw: Draw, least: int = 0) -> list[Shape]:
@@ -23,20 +23,20 @@ def position(draw: Draw, index: int, least: int, most: int) -> str:
 
 
 @recipe("SequenceConstruct")
-def construct(draw: Draw) -> Call:
+def construct(draw: Draw) -> NodeProposal:
     """Draw one to three tensors."""
     return call([draw.tensor(0, shape) for shape in shapes(draw, 1)])
 
 
 @recipe("SequenceEmpty")
-def empty(draw: Draw) -> Call:
+def empty(draw: Draw) -> NodeProposal:
     """Draw the element type."""
     kind = element_of(draw.output_kind(0))
     return call([], dtype=None if kind == "float32" and draw.chance(0.5) else to_onnx(kind))
 
 
 @recipe("SequenceInsert")
-def insert(draw: Draw) -> Call:
+def insert(draw: Draw) -> NodeProposal:
     """Draw a sequence, a tensor and sometimes a position, which may be the end."""
     if draw.chance(0.3) and draw.kind(2) == "int64":
         return call([draw.value(0).name, draw.value(1).name])
@@ -47,7 +47,7 @@ def insert(draw: Draw) -> Call:
 
 
 @recipe("SequenceErase")
-def erase(draw: Draw) -> Call:
+def erase(draw: Draw) -> NodeProposal:
     """Draw a sequence and sometimes a position in it."""
     sizes = shapes(draw, 1)
     sequence = fresh_sequence(draw, element_of(draw.kind(0)), sizes)
@@ -56,7 +56,7 @@ def erase(draw: Draw) -> Call:
 
 
 @recipe("SequenceAt")
-def at(draw: Draw) -> Call:
+def at(draw: Draw) -> NodeProposal:
     """Draw a sequence and a position in it."""
     sizes = shapes(draw, 1)
     kind = element_of(draw.kind(0))
@@ -66,13 +66,13 @@ def at(draw: Draw) -> Call:
 
 
 @recipe("SequenceLength")
-def length(draw: Draw) -> Call:
+def length(draw: Draw) -> NodeProposal:
     """Draw the only operand."""
     return call([draw.value(0, open_shape=True).name])
 
 
 @recipe("SplitToSequence")
-def split_to_sequence(draw: Draw) -> Call:
+def split_to_sequence(draw: Draw) -> NodeProposal:
     """Draw an operand, and equal or explicit sizes of the parts of one axis."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
@@ -90,7 +90,7 @@ def split_to_sequence(draw: Draw) -> Call:
 
 
 @recipe("ConcatFromSequence")
-def concat_from_sequence(draw: Draw) -> Call:
+def concat_from_sequence(draw: Draw) -> NodeProposal:
     """Draw a sequence whose tensors can be concatenated, or stacked along a new axis."""
     kind, count, stack = draw.output_kind(0), draw.integer(1, 3), draw.choice([None, 0, 1])
     shape = list(draw.shape(0 if stack else 1, 3, most=4))
@@ -109,7 +109,7 @@ def concat_from_sequence(draw: Draw) -> Call:
 
 
 @recipe("SequenceMap")
-def sequence_map(draw: Draw) -> Call:
+def sequence_map(draw: Draw) -> NodeProposal:
     """The body reads an element of each sequence, and additional tensors as they are."""
     sizes = shapes(draw)
     operands = [fresh_sequence(draw, element_of(draw.kind(0)), sizes).name]
@@ -140,7 +140,7 @@ def _element_type(kind: str, sizes: Sequence[Shape]) -> Type:
 
 
 @recipe("Optional")
-def optional(draw: Draw) -> Call:
+def optional(draw: Draw) -> NodeProposal:
     """Draw a value, or nothing and a type."""
     kind = draw.kind(0)
     if draw.chance(0.3):
@@ -149,7 +149,7 @@ def optional(draw: Draw) -> Call:
 
 
 @recipe("OptionalGetElement")
-def get_element(draw: Draw) -> Call:
+def get_element(draw: Draw) -> NodeProposal:
     """Draw an optional that holds an element, or a value that is not optional."""
     kind = draw.kind(0)
     if not kind.startswith("optional("):
@@ -159,7 +159,7 @@ def get_element(draw: Draw) -> Call:
 
 
 @recipe("OptionalHasElement")
-def has_element(draw: Draw) -> Call:
+def has_element(draw: Draw) -> NodeProposal:
     """Draw a value, which may be an empty optional; from version 18 the operand itself may be missing."""
     if draw.version >= 18 and draw.chance(0.1):
         return call([])

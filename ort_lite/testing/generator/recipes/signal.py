@@ -6,7 +6,7 @@ from ort_lite.dtypes import to_onnx
 from ort_lite.testing.generator.arrays import unit
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
 
@@ -16,7 +16,7 @@ def number(draw: Draw, index: int, value: Any) -> str:
 
 
 @recipe("DFT")
-def dft(draw: Draw) -> Call:
+def dft(draw: Draw) -> NodeProposal:
     """Real numbers, or complex ones as pairs. One side is enough for real results: of a transform, or back to them."""
     parts, sides = draw.choice([1, 2]), draw.choice([None, 0, 0, 1])
     inverse = draw.choice([None, 0, 1])
@@ -37,7 +37,7 @@ def dft(draw: Draw) -> Call:
 
 
 @recipe("STFT")
-def stft(draw: Draw) -> Call:
+def stft(draw: Draw) -> NodeProposal:
     """Frames fit into the signal. The window or a number says how long they are."""
     parts, samples = draw.choice([1, 1, 2]), draw.integer(2, 24)
     frame = draw.integer(1, min(samples, 10))
@@ -52,7 +52,7 @@ def stft(draw: Draw) -> Call:
 
 
 @recipe("HannWindow", "HammingWindow", "BlackmanWindow")
-def window(draw: Draw) -> Call:
+def window(draw: Draw) -> NodeProposal:
     """A symmetric window has at least two elements."""
     periodic = draw.choice([None, 0, 1])
     size = draw.integer(2 if periodic == 0 else 1, 12)
@@ -65,7 +65,7 @@ def _type(draw: Draw) -> int | None:
 
 
 @recipe("MelWeightMatrix")
-def mel_weight_matrix(draw: Draw) -> Call:
+def mel_weight_matrix(draw: Draw) -> NodeProposal:
     """Frequencies from `low` to `high`, which is at most half of the sample rate."""
     rate = draw.choice([16, 64, 8192, 16000])
     low, high = draw.choice([(0, rate // 2), (0, rate // 4), (rate // 8, rate // 2)])

@@ -4,14 +4,14 @@ from typing import Any
 
 from ort_lite.testing.generator.arrays import between, positive
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 _STATES = {"Adagrad": 1, "Adam": 2, "Momentum": 1}
 """Tensors of state that each weight has beside its gradient."""
 
 
 @recipe("Adagrad", "Adam", "Momentum", domain="ai.onnx.preview.training")
-def optimizer(draw: Draw) -> Call:
+def optimizer(draw: Draw) -> NodeProposal:
     """All weights come first, then all gradients, then all states. Sums of squares, the last states, are not negative."""
     weights, states = draw.integer(1, 3), _STATES[draw.op_type]
     shapes = [draw.shape(0, 3) for _ in range(weights)]

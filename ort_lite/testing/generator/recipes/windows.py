@@ -11,7 +11,7 @@ from ort_lite.testing.generator.draw import Draw
 SAME = ("SAME_UPPER", "SAME_LOWER")
 
 
-class Window(Record):
+class KernelWindow(Record):
     """The walk of a kernel over axes. `pads` are those before each axis, then those behind each."""
 
     kernel: tuple[int, ...]
@@ -85,7 +85,7 @@ def weight(draw: Draw, index: int, shape: Sequence[int], contents: Contents | No
     return draw.tensor(index, shape, contents or numbers, draw.chance(0.8))
 
 
-def window(draw: Draw, sizes: Sequence[int], pooling: bool, dilated: bool = True, automatic: bool = True) -> Window:
+def window(draw: Draw, sizes: Sequence[int], pooling: bool, dilated: bool = True, automatic: bool = True) -> KernelWindow:
     """A window that fits into `sizes`. The pads of a pool are smaller than its window; those of a convolution may cut."""
     rank = len(sizes)
     alike = draw.chance(0.4)
@@ -104,7 +104,7 @@ def window(draw: Draw, sizes: Sequence[int], pooling: bool, dilated: bool = True
         lost = (kernel[k] - 1) * (dilations[k] - 1)
         if pooling and auto_pad in SAME and -(-size // strides[k]) - -(-lost // strides[k]) < 1:
             kernel[k] = 1
-    return Window(tuple(kernel), tuple(strides), tuple(dilations), tuple(pads), auto_pad)
+    return KernelWindow(tuple(kernel), tuple(strides), tuple(dilations), tuple(pads), auto_pad)
 
 
 def _fitting(draw: Draw, size: int, kernel: int, dilation: int, padded: bool, pooling: bool) -> tuple[int, int, int]:

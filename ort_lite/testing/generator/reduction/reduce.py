@@ -20,14 +20,14 @@ def reduce(model: Any, feeds: Feeds, fails: Fails, run: Evaluate = evaluate, sec
 
     `run` computes intermediate values, which take the place of the nodes that are removed.
     """
-    search = _Search(model, feeds, fails, run, time.monotonic() + seconds)
+    search = _Reduction(model, feeds, fails, run, time.monotonic() + seconds)
     while search.round():
         pass
     search.shrink()
     return search.model, search.feeds
 
 
-class _Search:
+class _Reduction:
     """The smallest failing model so far."""
 
     def __init__(self, model: Any, feeds: Feeds, fails: Fails, run: Evaluate, end: float) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 from ort_lite.errors import shorten
 from ort_lite.tools.cli.benchmark.machine import Peaks
 from ort_lite.tools.cli.printing import print_table, print_text
-from ort_lite.tools.view.node_times import Line, Profile
+from ort_lite.tools.view.node_times import NodeTime, Profile
 
 COLUMNS = ("node", "operator", "ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit", "shapes")
 WIDEST = 40
 """Characters of a name in the table: names of many nodes that became one are long, and JSON has them whole."""
 
 
-def row_of(line: Line, limits: Peaks, threads: int) -> dict[str, Any]:
+def row_of(line: NodeTime, limits: Peaks, threads: int) -> dict[str, Any]:
     """Return a row of the table as plain data."""
     share, limit = limits.share(line.operations, line.nbytes, line.seconds, threads)
     shown = {name: getattr(line, name) for name in line.__match_args__}
