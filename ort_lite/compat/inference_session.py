@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from ort_lite.compat.options import RunOptions
     from ort_lite.compat.ort_value import OrtValue
     from ort_lite.graph.model import Model
+    from ort_lite.load.parse_options import ParseOptions
     from ort_lite.load.source import ModelSource
     from ort_lite.options.options import SessionOptions
+    from ort_lite.partition.cost.strategy import Strategy
+    from ort_lite.partition.placement import PlacementRule
     from ort_lite.plugins import selection
+    from ort_lite.session.opening import Params
 
 
 class InferenceSession(Session):
@@ -40,9 +44,32 @@ class InferenceSession(Session):
         sess_options: "SessionOptions | None" = None,
         providers: "Sequence[selection.ProviderEntry] | None" = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        params: "Params | None" = None,
+        parse_options: "ParseOptions | None" = None,
+        mmap: bool = False,
+        placement_rules: "Sequence[PlacementRule]" = (),
+        partitioning: "Strategy | str | None" = None,
+        disabled_optimizers: Collection[str] | None = None,
+        strict: bool | None = None,
+        creation_timeout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(path_or_bytes, sess_options, providers, provider_options, **kwargs)
+        super().__init__(
+            path_or_bytes,
+            sess_options,
+            providers,
+            provider_options,
+            params=params,
+            parse_options=parse_options,
+            mmap=mmap,
+            placement_rules=placement_rules,
+            partitioning=partitioning,
+            disabled_optimizers=disabled_optimizers,
+            strict=strict,
+            creation_timeout=creation_timeout,
+            **kwargs,
+        )
         self._sess_options_initial = sess_options
 
     @staticmethod

@@ -32,7 +32,8 @@ class Bindable(Protocol):
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
-    ) -> list[Any]: ...
+    ) -> list[Any]:
+        """Run the session."""
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 

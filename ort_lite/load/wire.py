@@ -67,9 +67,11 @@ class InMemory:
         self.data, self.size = data, len(data)
 
     def window(self, at: int) -> tuple[Buffer, int, int]:
+        """Return the buffer, the position of its first byte, and its end."""
         return self.data, 0, self.size
 
     def piece(self, start: int, stop: int) -> Buffer:
+        """Return the bytes from `start` to `stop`."""
         return self.data[start:stop]
 
 
@@ -82,6 +84,7 @@ class InFile:
         self._buffer, self._base = b"", 0
 
     def window(self, at: int) -> tuple[Buffer, int, int]:
+        """Return a buffer that holds the byte `at`, the position of its first byte, and its end."""
         stop = self._base + len(self._buffer)
         if not (self._base <= at < stop and (stop == self.size or at < stop - _BEGINNING)):
             self._base, self._buffer = at, self.piece(at, min(at + _WINDOW, self.size))
@@ -89,6 +92,7 @@ class InFile:
         return self._buffer, self._base, stop if stop == self.size else stop - _BEGINNING
 
     def piece(self, start: int, stop: int) -> bytes:
+        """Read the bytes from `start` to `stop`."""
         return self._read(start, stop - start)
 
 

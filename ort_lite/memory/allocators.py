@@ -20,6 +20,7 @@ class HostSource:
     """The system's memory, as arrays of bytes that begin at a multiple of GRAIN."""
 
     def allocate(self, nbytes: int) -> Any:
+        """Return so many bytes of host memory."""
         return aligned_bytes(nbytes, GRAIN)
 
     def free(self, handle: Any) -> None:

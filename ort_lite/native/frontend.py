@@ -132,6 +132,7 @@ class LeanPipeline(CompilerBase):  # type: ignore[misc]
     """The passes of _PASSES, within `shortcuts`."""
 
     def define_pipelines(self) -> list[Any]:
+        """Return the passes that kernels need."""
         manager = _Manager("ort_lite")
         for item in _PASSES:
             manager.add_pass(item, item._name)
@@ -145,6 +146,7 @@ class LeanTargetContext(TargetContext):
     codegen_class = writing.TextCodegen
 
     def init(self) -> None:
+        """Set the target up, with few registries."""
         super().init()
         self._sizes: dict[Any, int] = {}
 

@@ -37,6 +37,7 @@ class StaticArguments(FunctionPass):  # type: ignore[misc]
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
+        """Replace static parameters by their values."""
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(ir.Assign):
                 if isinstance(statement.value, ir.Arg):
@@ -52,6 +53,7 @@ class Pipeline(CompilerBase):  # type: ignore[misc]
     """All of Numba's passes."""
 
     def define_pipelines(self) -> list[Any]:
+        """Return numba's passes, with static arguments."""
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
         manager.add_pass_after(StaticArguments, FixupArgs)
         manager.finalize()
@@ -64,6 +66,7 @@ class TargetContext(cpu.CPUContext):  # type: ignore[misc]
     codegen_class = libraries.Codegen
 
     def init(self) -> None:
+        """Set the target up."""
         self.is32bit = False
         self._internal_codegen = self.codegen_class("ort_lite")
 
@@ -108,11 +111,13 @@ class TypingContext(typing.Context):  # type: ignore[misc]
         super().__init__()
 
     def resolve_value_type(self, val: Any) -> Any:
+        """Type emitted functions and types of parameters, and anything else as numba does."""
         if isinstance(val, FunctionType | Emitted) or any(val is item for item in BUILTINS):
             return self.translator.callable_type(val)
         return super().resolve_value_type(val)
 
     def load_additional_registries(self) -> None:
+        """Load the registries that kernels need."""
         from numba.core.typing import collections, mathdecl  # noqa: F401  collections registers named tuples
 
         self.install_registry(mathdecl.registry)

@@ -70,6 +70,11 @@ class _Checked:
     def config_entries(self) -> Mapping[str, str]:
         return dict(self._config)
 
+    def __repr__(self) -> str:
+        """Show what differs from the defaults."""
+        changed = [f"{name}={value!r}" for name, value in sorted(vars(self).items()) if not name.startswith("_")]
+        return f"{type(self).__name__}({', '.join([*changed, *([f'config_entries={self._config}'] if self._config else [])])})"
+
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):
             default = getattr(type(self), name, None)

@@ -33,9 +33,8 @@ class CopiesAsync(Protocol):
     two run beside them. Not where a partition has a next provider (`on_run_error`): copies block there.
     """
 
-    def copy_async(
-        self, value: Any, source: Device, destination: Device, memory: Any | None
-    ) -> tuple[Any, SyncNotification]: ...
+    def copy_async(self, value: Any, source: Device, destination: Device, memory: Any | None) -> tuple[Any, SyncNotification]:
+        """Begin a copy, into `memory` if it is not None, and return the copy and its notification."""
 
 
 class Overwrites(Protocol):

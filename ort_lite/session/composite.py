@@ -236,9 +236,11 @@ class StatefulInside(Inside):
     """One whose children's partitions have states: they live as long as the state of this one."""
 
     def create_state(self) -> Compiled:
+        """Return the compiled children, which have states."""
         return self._compiled
 
     def release_state(self, state: Compiled) -> None:
+        """Release the states of the children."""
         lifecycle.close_states(state)
 
     def __call__(self, inputs: Sequence[Any], state: Compiled | None = None) -> list[Any]:

@@ -1,5 +1,6 @@
 """The answers of `InferenceSession.explain()` and `plan()`: plain data, printable, comparable."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,11 @@ class Explanation(Record):
     assignment: Assignment
     notes: tuple[str, ...]
     facts: Mapping[str, Mapping[str, int | str]]
+
+    def __repr__(self) -> str:
+        counts = Counter(place.provider for place in self.assignment.placements.values())
+        nodes = ", ".join(f"{name}: {counts[name]}" for name in self.assignment.providers)
+        return f"Explanation(nodes by provider: {{{nodes}}}, partitions: {len(self.assignment.partitions)})"
 
     @property
     def python_steps(self) -> int:

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ort_lite import log
@@ -181,34 +181,22 @@ _KEYWORDS = frozenset({
 """Keywords of InferenceSession; the last two are onnxruntime's, without effect here."""
 
 
-def arguments_of(
-    providers: Sequence[selection.ProviderEntry] | None,
-    provider_options: Sequence[Mapping[str, Any]] | None,
-    keywords: Mapping[str, Any],
-    options: SessionOptions,
-) -> Arguments:
-    """Sort out the keywords of `InferenceSession`; `disabled_optimizers` join the config entry of `options` for them, `strict` is
-    its own, and the smaller `creation_timeout` holds.
-
-    Keywords that it does not have cost one warning, and are ignored as in onnxruntime. Providers: see `selection.readable`.
-    """
-    own = dict(keywords)
-    parse, rules = _mapping(own.pop("parse_options", None), own.pop("mmap", False)), tuple(own.pop("placement_rules", ()))
-    partitioning, disabled = own.pop("partitioning", None), own.pop("disabled_optimizers", None) or ()
-    require(options, own.pop("strict", None))
-    limit_creation(options, own.pop("creation_timeout", None))
-    if unknown := own.keys() - _KEYWORDS:
+def note_unknown(options: SessionOptions, keywords: Mapping[str, Any]) -> None:
+    """Warn once of keywords that InferenceSession does not have; they are ignored, as in onnxruntime."""
+    if unknown := keywords.keys() - _KEYWORDS:
         named = ", ".join(f"{name!r}{hint(name, _KEYWORDS)}" for name in sorted(unknown))
         log.warn(options, f"InferenceSession ignores keywords that it does not have: {named}")
-    if disabled:
-        options.add_session_config_entry(
-            config_keys.DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled}))
-        )
-    return Arguments(*selection.readable(providers, provider_options, options), parse, rules, partitioning)
 
 
-def _mapping(parse: "ParseOptions | None", mmap: bool) -> "ParseOptions | None":
-    """The options with the keyword `mmap`, which is their `no_copy`. Raises InvalidArgument for another type."""
+def disable(options: SessionOptions, optimizers: Collection[str] | None) -> None:
+    """Add the keyword `disabled_optimizers` to the config entry of `options` for them."""
+    if optimizers:
+        names = ";".join(sorted({*options.disabled_optimizers, *optimizers}))
+        options.add_session_config_entry(config_keys.DISABLED_OPTIMIZERS, names)
+
+
+def with_mmap(parse: "ParseOptions | None", mmap: bool) -> "ParseOptions | None":
+    """Add the keyword `mmap`, which is `no_copy` of ParseOptions. Raises InvalidArgument for another type."""
     if not isinstance(mmap, bool):
         raise InvalidArgument(f"mmap is {mmap!r}; expected True or False")
     if not mmap:

@@ -3,7 +3,7 @@
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,19 +17,22 @@ from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
 from ort_lite.options.creation import creating
 from ort_lite.options.options import RunOptions, SessionOptions
+from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins import selection
 from ort_lite.plugins.rooms import hook
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import Device, ExecutionProvider
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.opening import Params, source_to_keep
-from ort_lite.session.preparation import Arguments, arguments_of
+from ort_lite.session.preparation import Arguments, disable, limit_creation, note_unknown, require, with_mmap
 from ort_lite.session.prepare import Prepared
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.load.parse_options import ParseOptions
+    from ort_lite.partition.cost.strategy import Strategy
     from ort_lite.session.creation import CreationTrace
     from ort_lite.session.explanation import Explanation
 
@@ -59,11 +62,24 @@ class Session:
         sess_options: SessionOptions | None = None,
         providers: Sequence[selection.ProviderEntry] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        params: Params | None = None,
+        parse_options: "ParseOptions | None" = None,
+        mmap: bool = False,
+        placement_rules: Sequence[PlacementRule] = (),
+        partitioning: "Strategy | str | None" = None,
+        disabled_optimizers: Collection[str] | None = None,
+        strict: bool | None = None,
+        creation_timeout: float | None = None,
         **kwargs: Any,
     ) -> None:
         options = self._own_options(sess_options)
-        params: Params | None = kwargs.pop("params", None)
-        self._arguments = arguments_of(providers, provider_options, kwargs, options)
+        require(options, strict)
+        limit_creation(options, creation_timeout)
+        disable(options, disabled_optimizers)
+        note_unknown(options, kwargs)
+        chosen = selection.readable(providers, provider_options, options)
+        self._arguments = Arguments(*chosen, with_mmap(parse_options, mmap), tuple(placement_rules), partitioning)
         self._events = Stream(locks.rlock())
         self._profiler = _profiler(options, self._events)
         self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
@@ -77,6 +93,17 @@ class Session:
         self._changing, self._told = locks.lock(), threading.local()
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._model_path = os.fspath(path_or_bytes)
+
+    def __repr__(self) -> str:
+        state = self._state
+        if state.prepared is None:
+            return f"{type(self).__name__}(closed)"
+        sides = {
+            name: [f"{arg.name}: {arg.type}{arg.shape}" for arg in args]
+            for name, args in (("inputs", state.inputs), ("outputs", state.outputs))
+        }
+        facts = {**sides, "providers": list(state.prepared.assignment.providers)}
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in facts.items())})"
 
     @staticmethod
     def _own_options(given: SessionOptions | None) -> SessionOptions:

@@ -13,12 +13,14 @@ _OF_RAY = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Ignore warnings of Ray's own."""
     for line in _OF_RAY:
         config.addinivalue_line("filterwarnings", line)
 
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
+    """Start a small cluster on this host."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")  # read by the processes that Ray starts
         with cluster():

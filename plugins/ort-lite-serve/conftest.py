@@ -27,6 +27,7 @@ class Running:
         self.http = self.process.stdout.readline().split("//")[1].split("/")[0]
 
     def end(self) -> None:
+        """Stop the server with SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
 
     def finish(self) -> None:
@@ -56,6 +57,7 @@ def _starts() -> Iterator[Start]:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
+    """Return a function that starts servers."""
     with _starts() as begin:
         yield begin
 

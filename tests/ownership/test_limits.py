@@ -105,7 +105,7 @@ def test_options_of_another_kind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="options came as SerializeOptions, expected ParseOptions"):
         ort_lite.load(inline(), cast(Any, ort_lite.SerializeOptions()))
     with pytest.raises(InvalidArgument, match="parse_options came as SerializeOptions, expected ParseOptions"):
-        ort_lite.InferenceSession(inline(), parse_options=ort_lite.SerializeOptions())
+        ort_lite.InferenceSession(inline(), parse_options=cast(Any, ort_lite.SerializeOptions()))
     with pytest.raises(InvalidArgument, match="options came as ParseOptions, expected SerializeOptions"):
         ort_lite.save(ort_lite.load(inline()), tmp_path / "m.onnx", cast(Any, ParseOptions()))
 

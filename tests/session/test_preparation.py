@@ -10,7 +10,7 @@ import pytest
 import ort_lite
 from ort_lite.__main__ import main
 from ort_lite.options import SessionOptions
-from ort_lite.session.preparation import Arguments, arguments_of, prepare_until
+from ort_lite.session.preparation import Arguments, disable, prepare_until
 from ort_lite.tools.verify.measure import measure_costs
 from tests.provider.numpy_provider import CpuStandIn
 
@@ -53,7 +53,7 @@ def test_stages_that_are_not_asked_for_make_nothing() -> None:
 
 def test_what_a_session_disables_a_plan_of_its_arguments_disables() -> None:
     options = SessionOptions()
-    given = arguments_of([CpuStandIn()], None, {"disabled_optimizers": ["fold_constants", "fold_known_contents"]}, options)
-    prepared = prepare_until("partition", model(), options, given)
+    disable(options, ["fold_constants", "fold_known_contents"])
+    prepared = prepare_until("partition", model(), options, Arguments([CpuStandIn()]))
     assert prepared.assignment is not None
     assert [node.op_type for p in prepared.assignment.partitions for node in p.nodes] == ["Add", "Mul"]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -238,6 +238,6 @@ def test_a_config_entry_that_makes_no_sense_is_refused(value: str, path: str) ->
 
 def test_the_keyword_is_a_truth_value_and_goes_before_the_config_entry(path: str) -> None:
     with pytest.raises(InvalidArgument, match="strict is 'yes'; expected True or False"):
-        ort_lite.InferenceSession(path, options(), [CPU], strict="yes")
+        ort_lite.InferenceSession(path, options(), [CPU], strict=cast(Any, "yes"))
     session = ort_lite.InferenceSession(path, options("1"), ["IdleExecutionProvider"], strict=False)
     assert session.get_session_options().get_session_config_entry("ort_lite.strict") == "0"

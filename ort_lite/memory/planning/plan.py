@@ -137,6 +137,10 @@ class MemoryPlan:
     steps: dict[MemoryType, Sequence[str]] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        scratch = {memory: arena.total_size for memory, arena in self.arena_usages.items()}
+        return f"MemoryPlan(tensors: {len(self.tensor_allocs)}, scratch bytes: {scratch}, planner: {self.planner!r})"
+
     def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
         """Gives a tensor `size` bytes where the binding says."""
         self.tensor_allocs[tensor_id] = TensorAllocation(tensor_id, binding.memory, binding.offset, size, binding)

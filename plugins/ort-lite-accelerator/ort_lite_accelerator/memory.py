@@ -27,6 +27,7 @@ class Driver:
     """The source of the arena's regions: malloc and free of the card's driver."""
 
     def allocate(self, nbytes: int) -> Region:
+        """Return a region of so many bytes of the card."""
         return Region(memoryview(bytearray(nbytes)))
 
     def free(self, handle: Region) -> None:
@@ -43,6 +44,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """The size in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
 
@@ -68,9 +70,11 @@ class CardTransfer:
         self._arena = arena
 
     def can_copy(self, source: Device, destination: Device) -> bool:
+        """Return True for copies to or from the card."""
         return self._arena.device in (source, destination) and {source, destination} <= {CPU, self._arena.device}
 
     def copy(self, value: Any, source: Device, destination: Device) -> Any:
+        """Copy a value to or from the card."""
         seen = value if source == CPU else on_card(value)
         return seen.copy() if destination == CPU else stored(seen, self._arena)
 

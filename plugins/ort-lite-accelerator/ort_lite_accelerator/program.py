@@ -44,6 +44,7 @@ class Program(NamedTuple):
     constants: dict[int, Array]
 
     def to_bytes(self) -> bytes:
+        """Return the program as bytes, to be saved."""
         head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions]).encode(), np.uint8)
         file, arrays = BytesIO(), {str(k): array for k, array in self.constants.items()}
         np.savez(file, allow_pickle=False, head=head, **arrays)
@@ -51,6 +52,7 @@ class Program(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Program":
+        """Load a saved program."""
         with np.load(BytesIO(data), allow_pickle=False) as file:
             inputs, outputs, rows = json.loads(file["head"].tobytes())
             constants = {int(key): file[key] for key in file.files if key != "head"}
@@ -123,9 +125,11 @@ class Executable:
         self._constants = {k: stored(array, arena) for k, array in program.constants.items()}
 
     def create_state(self) -> Stream:
+        """Return a stream with scratch memory of its own."""
         return Stream(self._arena)
 
     def release_state(self, state: Stream) -> None:
+        """Release the stream's scratch memory."""
         state.release()
 
     def __call__(self, inputs: Sequence[Tensor], state: Stream) -> list[Tensor]:
@@ -150,9 +154,11 @@ class Executable:
         return [values[k] for k in self.program.outputs]
 
     def to_bytes(self) -> bytes:
+        """Return the program with its constants as bytes, to be saved."""
         constants = {k: on_card(x) for k, x in self._constants.items()}
         return self.program._replace(constants=constants).to_bytes()
 
     def facts(self) -> dict[str, int | str]:
+        """Return the instructions and the bytes on the card."""
         held = sum(x.nbytes for x in self._constants.values())
         return {"python_steps": len(self.program.instructions), "card": str(self._arena.device), "constant_bytes": held}

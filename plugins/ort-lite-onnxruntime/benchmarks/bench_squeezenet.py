@@ -15,6 +15,7 @@ from tests.models.light_models import image, randomised
 
 
 def main() -> None:
+    """Print the times."""
     threads, runs = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 1), (2, 200)))
     model, providers = randomised("squeezenet"), ["OnnxRuntimeExecutionProvider", "CPUExecutionProvider"]
     options, their_options = ort_lite.SessionOptions(), onnxruntime.SessionOptions()

@@ -69,6 +69,7 @@ class Sessions:
         return self._answers[model]
 
     def compile(self, partition: Partition, threads: int) -> "CompiledSession":
+        """Create an onnxruntime session for a partition."""
         exported = partition_model(partition, _safe_when_empty)
         return CompiledSession(self._session(exported.data, threads), exported, empty_outputs(partition))
 
@@ -119,6 +120,7 @@ class CompiledSession:
         return results
 
     def facts(self) -> dict[str, int | str]:
+        """Return onnxruntime's providers."""
         return {"providers": ", ".join(self._session.get_providers()), "python_steps": 0}
 
 

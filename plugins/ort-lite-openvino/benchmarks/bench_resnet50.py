@@ -19,6 +19,7 @@ Run = Callable[[Array], Array]
 
 
 def through_ort_lite(model: bytes, threads: int) -> Run:
+    """Return a function that runs the model on OpenVINO through ort-lite."""
     options = ort_lite.SessionOptions()
     options.intra_op_num_threads = threads
     session = ort_lite.InferenceSession(model, options, providers=["OpenVINOExecutionProvider", "CPUExecutionProvider"])
@@ -46,6 +47,7 @@ def directly(model: bytes, threads: int) -> Run:
 
 
 def main() -> None:
+    """Print the times."""
     threads, runs = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 2), (2, 200)))
     model, x = randomised("resnet50"), image()
     ours, theirs = through_ort_lite(model, threads), directly(model, threads)

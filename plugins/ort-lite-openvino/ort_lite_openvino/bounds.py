@@ -20,6 +20,7 @@ class Bounds:
         self._small: set[Value] = set()
 
     def visit(self, node: Node) -> None:
+        """Note which outputs of a node are small."""
         outputs = [value for value in node.outputs if value is not None]
         if node.op_type in _SIZES or (node.op_type in _KEEPS and all(map(self.is_small, filter(None, node.inputs)))):
             self._small.update(outputs)

@@ -19,14 +19,19 @@ SECONDS = 0.5
 
 
 class Echo:
+    """An actor that returns what it gets."""
+
     def back(self, x: Any) -> Any:
+        """Return the tensor plus 1."""
         return x + 1
 
     def listen(self, path: str) -> None:
+        """Answer calls through a socket at this path."""
         answer(lambda given, target: write(read(given) + 1, target), path)
 
 
 def main() -> None:
+    """Print the times."""
     with cluster():
         actor, memory = ray.remote(Echo).remote(), Memory()
         ray.get(actor.listen.remote(f"{memory.path}/echo"))

@@ -19,6 +19,7 @@ FLIGHT = 8
 
 
 def main() -> None:
+    """Print the times."""
     runs, rounds = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 200), (2, 5)))
     model = randomised("resnet50")
     with cluster():
@@ -38,6 +39,7 @@ def main() -> None:
 
 
 def on_actors(model: bytes, actors: int) -> ort_lite.InferenceSession:
+    """Create a session on so many actors."""
     return ort_lite.InferenceSession(model, providers=[("RayExecutionProvider", {"actors": actors}), "CPUExecutionProvider"])
 
 
@@ -51,6 +53,7 @@ def throughput(session: ort_lite.InferenceSession, feeds: dict[str, np.ndarray],
 
 
 def processor() -> str:
+    """Return the name of this machine's processor."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor")
 

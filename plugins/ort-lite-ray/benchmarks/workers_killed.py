@@ -18,6 +18,7 @@ DIGITS = Path("examples/digits")
 
 
 def main(folder: Path) -> None:
+    """Score with workers that are killed, and print the times."""
     rows, kills = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 200_000), (2, 10)))
     images = np.load(DIGITS / "test_images.npz")["images"]
     chosen = images[np.arange(rows) % len(images)]

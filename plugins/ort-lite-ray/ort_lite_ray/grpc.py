@@ -27,21 +27,27 @@ class Called:
         self._service, self._protocol = Service(server), protocol
 
     async def ServerLive(self, request: bytes, grpc_context: Any) -> Any:
+        """Forward ServerLive."""
         return await self._answer("ServerLive", request, grpc_context)
 
     async def ServerReady(self, request: bytes, grpc_context: Any) -> Any:
+        """Forward ServerReady."""
         return await self._answer("ServerReady", request, grpc_context)
 
     async def ServerMetadata(self, request: bytes, grpc_context: Any) -> Any:
+        """Forward ServerMetadata."""
         return await self._answer("ServerMetadata", request, grpc_context)
 
     async def ModelReady(self, request: bytes, grpc_context: Any) -> Any:
+        """Forward ModelReady."""
         return await self._answer("ModelReady", request, grpc_context)
 
     async def ModelMetadata(self, request: bytes, grpc_context: Any) -> Any:
+        """Forward ModelMetadata."""
         return await self._answer("ModelMetadata", request, grpc_context)
 
     async def ModelInfer(self, request: bytes, grpc_context: Any) -> Any:
+        """Forward ModelInfer."""
         return await self._answer("ModelInfer", request, grpc_context)
 
     async def _answer(self, method: str, request: bytes, context: Any) -> Any:

@@ -18,6 +18,7 @@ class RayMetrics:
         self._watched: dict[str, Callable[[], int]] = {}
 
     def answered(self, model: str, status: int) -> None:
+        """Count an answered request with its status."""
         self._requests.inc(1, {"model": model, "status": str(status)})
         if model in self._watched:
             self._waiting.set(self._watched[model](), {"model": model})
@@ -27,10 +28,12 @@ class RayMetrics:
         self._watched[model] = waiting
 
     def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+        """Count a run: its rows, its requests and its time in seconds."""
         tags = {"model": model}
         self._seconds.observe(seconds, tags)
         self._rows.observe(rows, tags)
         self._joined.observe(requests, tags)
 
     def text(self) -> bytes:
+        """Return the text of /metrics, which refers to Ray."""
         return b"# Ray exports the metrics of this replica\n"

@@ -41,11 +41,15 @@ class Runner(Protocol):
     def open(self, path: str) -> Any:
         """A session, with `get_inputs` and `get_outputs`."""
 
-    def run(self, session: Any, feeds: Any, seconds: float) -> Any: ...
+    def run(self, session: Any, feeds: Any, seconds: float) -> Any:
+        """Run the model once, within so many seconds."""
 
 
 class OrtLite:
+    """ort-lite as a runner."""
+
     def open(self, path: str) -> Any:
+        """Create a session."""
         import ort_lite
 
         options = ort_lite.SessionOptions()
@@ -53,6 +57,7 @@ class OrtLite:
         return ort_lite.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(self, session: Any, feeds: Any, seconds: float) -> Any:
+        """Run the model once."""
         return session.run(None, feeds, timeout=seconds)
 
 
@@ -60,6 +65,7 @@ class OnnxRuntime:
     """Without a deadline: it has none."""
 
     def open(self, path: str) -> Any:
+        """Create a session."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -67,6 +73,7 @@ class OnnxRuntime:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(self, session: Any, feeds: Any, seconds: float) -> Any:
+        """Run the model once."""
         return session.run(None, dict(feeds))
 
 
@@ -178,6 +185,7 @@ def fed(path: str) -> tuple[str, np.ndarray[Any, Any]]:
 
 
 def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
+    """Measure the servers in turns and print the loads."""
     name_of_input, feed = fed(path)
     with server("ort_lite", path, max_batch) as ours, server("onnxruntime", path, max_batch) as theirs:
         addresses = {"ort_lite": ours, "onnxruntime": theirs}
@@ -249,11 +257,13 @@ def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
 
 
 def merged(turns: list[tuple[list[float], float]], connections: int = CONNECTIONS) -> Load:
+    """Merge the turns of one server."""
     times = sorted(seconds for mine, _ in turns for seconds in mine)
     return Load(connections, tuple(times), sum(whole for _, whole in turns))
 
 
 def show(protocol: str, loads: dict[str, Load]) -> None:
+    """Print the loads of one protocol."""
     for name, load in loads.items():
         print(f"{protocol} {name:12} {load}")
     ours, theirs = loads["ort_lite"], loads["onnxruntime"]
@@ -262,6 +272,7 @@ def show(protocol: str, loads: dict[str, Load]) -> None:
 
 
 def main() -> None:
+    """Print the loads."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model")
     parser.add_argument("--seconds", type=float, default=10.0)

@@ -82,6 +82,7 @@ class TimedCalls(grpc.aio.ServerInterceptor):
         self._seconds = seconds
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
+        """Limit the time in which a request arrives."""
         handler = await continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return handler

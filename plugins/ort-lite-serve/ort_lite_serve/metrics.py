@@ -37,6 +37,7 @@ class PrometheusMetrics:
         self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", ["model"], buckets=BATCHES, registry=own)
 
     def answered(self, model: str, status: int) -> None:
+        """Count an answered request with its status."""
         self._requests.labels(model, str(status)).inc()
 
     def watch(self, model: str, waiting: Callable[[], int]) -> None:
@@ -44,10 +45,12 @@ class PrometheusMetrics:
         self._waiting.labels(model).set_function(waiting)
 
     def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+        """Count a run: its rows, its requests and its time in seconds."""
         self._seconds.labels(model).observe(seconds)
         self._rows.labels(model).observe(rows)
         self._joined.labels(model).observe(requests)
 
     def text(self) -> bytes:
+        """Return the text of /metrics."""
         found: bytes = generate_latest(self.registry)
         return found

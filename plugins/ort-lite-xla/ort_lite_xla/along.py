@@ -28,10 +28,12 @@ class Dims(NamedTuple):
     tainted: frozenset[int]
 
     def operand(self, index: int) -> Sizes:
+        """Return the sizes of an operand."""
         found = self.operands[index] if index < len(self.operands) else None
         return () if found is None else found
 
     def refuse_taint(self, *allowed: int) -> None:
+        """Reject padded operands other than those in `allowed`."""
         if self.tainted.difference(allowed):
             raise Mixed("it computes with the size itself")
 

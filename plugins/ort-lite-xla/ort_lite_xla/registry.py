@@ -59,6 +59,7 @@ class Lowering(Record, eq=False):
     along: Any
 
     def types_of(self, index: int) -> frozenset[str]:
+        """Return the element types of an operand."""
         return self.types[min(index, len(self.types) - 1)]
 
 
@@ -104,9 +105,11 @@ class Op:
 
     @property
     def version(self) -> int:
+        """The opset version of the node."""
         return self.node.version
 
     def attr(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute, or `default`."""
         return self.node.attr(name, default)
 
     def wants(self, index: int) -> bool:

@@ -29,6 +29,7 @@ class Values:
         self.known, self.data, self.sizes = known, data, sizes
 
     def contents(self, value: Value) -> np.ndarray[Any, Any]:
+        """Return the contents of a value. Raises an error if they are not known."""
         found = self.known.get(value)
         if found is None:
             assert value.constant is not None, "get_capability declines operands that cannot be known"
@@ -36,6 +37,7 @@ class Values:
         return found
 
     def tracer(self, value: Value) -> Array:
+        """Return the tracer of a value."""
         found = self.data.get(value)
         if found is None:
             found = self.data[value] = jnp.asarray(self.contents(value))

@@ -28,6 +28,7 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all weights."""
         return sum(array.nbytes for array in self.arrays)
 
     def restored(self, arrays: Sequence[Any]) -> list[Any]:

@@ -60,6 +60,7 @@ class Builder:
 
     # --- tensors
     def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = None) -> Tensor:
+        """Return a new tensor in memory, its axes stored in the order of `perm`."""
         if perm is not None and perm == tuple(range(len(shape))):
             perm = None
         buffer = Buffer(product(shape) * itemsize(dtype))
@@ -69,6 +70,7 @@ class Builder:
         return tensor
 
     def view(self, tensor: Tensor, shape: Shape) -> Tensor:
+        """Return the tensor under another shape, over the same memory."""
         tensor = self.stored(tensor)
         return Tensor(tensor.dtype, tuple(shape), tensor.buffer)
 
@@ -178,6 +180,7 @@ class Builder:
         return tensor.casts[dtype]
 
     def packed(self, source: Any, form: str, make: Callable[[], Tensor]) -> Tensor:
+        """Return the packed form of a source; `make` makes it once."""
         key = (id(source), form)
         if key not in self._packed:
             self._packed[key] = (source, make())  # the source is kept: its id must stay its own
@@ -223,6 +226,7 @@ class Builder:
         self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds))
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
+        """Require a condition on sizes, for a node; a run fails with `message` if it does not hold."""
         node = self.owner if node is NOWHERE else node
         if isinstance(condition, int):
             if not condition:
@@ -356,6 +360,7 @@ class Builder:
         return buffer.constant is not None or buffer in self.result.inputs or buffer in self._shared
 
     def copied(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
+        """Return a copy of the tensor."""
         made = self.new(tensor.dtype, tensor.shape)
         source, target = bits(tensor), bits(made)
         self.emit(node, primitives.copy, [source, target], named={"count": target.size}, work=tensor.size)

@@ -28,7 +28,8 @@ class SuffixProgram(Protocol):
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]: ...
 
-    def memory(self) -> Holdings: ...
+    def memory(self) -> Holdings:
+        """Return the bytes that the program holds."""
 
 
 class DeferredSuffix:

@@ -29,13 +29,20 @@ class Call(Protocol):
     """The members of a `lowered.Instruction` that are checked."""
 
     @property
-    def node(self) -> Node: ...
+    def node(self) -> Node:
+        """The node that the call is for."""
+
     @property
-    def spec(self) -> Spec: ...
+    def spec(self) -> Spec:
+        """The kernel."""
+
     @property
-    def operands(self) -> Sequence[object]: ...
+    def operands(self) -> Sequence[object]:
+        """The operands."""
+
     @property
-    def message(self) -> str | Callable[[Failure], str]: ...
+    def message(self) -> str | Callable[[Failure], str]:
+        """The message of a failure, or a function that returns it."""
 
 
 class Failure:

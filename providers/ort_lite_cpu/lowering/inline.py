@@ -50,6 +50,7 @@ class Inlined(Record, frozen=False):
 
     @property
     def instructions(self) -> list[Instruction]:
+        """The instructions of the body."""
         return [item for item in self.items if isinstance(item, Instruction)]
 
 

@@ -37,6 +37,7 @@ class NodeLowering:
     # --- what the node says
     @property
     def options(self) -> CPUOptions:
+        """The options of the provider."""
         return self.values.options
 
     @property
@@ -51,6 +52,7 @@ class NodeLowering:
 
     @property
     def version(self) -> int:
+        """The opset version of the node."""
         return self.node.version
 
     @property
@@ -59,6 +61,7 @@ class NodeLowering:
         return Pace(self.node)
 
     def attr(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute, or `default`."""
         return self.node.attr(name, default)
 
     def has(self, index: int) -> bool:
@@ -99,6 +102,7 @@ class NodeLowering:
         return self.builder.stored(tensor, perm)
 
     def optional(self, index: int) -> Tensor | None:
+        """Return an input as a tensor; None if it is absent."""
         return self.input(index) if self.has(index) else None
 
     def constant(self, index: int) -> Array | None:

@@ -57,6 +57,7 @@ class Tensor(Record, frozen=False):
 
     @property
     def nbytes(self) -> Dim:
+        """The size in bytes, symbolic in free dimensions."""
         return self.size * itemsize(self.dtype)
 
     @property
@@ -71,6 +72,7 @@ class Tensor(Record, frozen=False):
 
     @property
     def native(self) -> str:
+        """The type of pointers to its elements in kernels."""
         return POINTER_TYPES[self.dtype]
 
 

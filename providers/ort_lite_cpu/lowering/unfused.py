@@ -30,15 +30,20 @@ class Computing(Protocol):
     kernels: Kernels
     result: Lowered
 
-    def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = ...) -> Tensor: ...
+    def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = ...) -> Tensor:
+        """Return a new tensor in memory."""
 
-    def compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None: ...
+    def compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
+        """Emit the loops that compute a pending tensor."""
 
-    def computed(self, tensor: Tensor) -> Tensor: ...
+    def computed(self, tensor: Tensor) -> Tensor:
+        """Return the tensor, computed if it was pending."""
 
-    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = ...) -> Tensor: ...
+    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = ...) -> Tensor:
+        """Return the tensor in memory, its axes in the order of `perm`."""
 
-    def on_behalf(self, node: Node) -> Emitter: ...
+    def on_behalf(self, node: Node) -> Emitter:
+        """Return an emitter for a node."""
 
 
 # --- Loops

@@ -78,6 +78,7 @@ class Values:
         self.builder.take_in(own)
 
     def tensor(self, value: Value) -> Tensor:
+        """Return the tensor of a value."""
         found = self.tensors.get(value)
         if found is None:
             if value.constant is None:

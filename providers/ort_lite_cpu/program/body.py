@@ -59,16 +59,20 @@ class BodyProgram:
     # What it says of itself lowers nothing.
 
     def facts(self) -> Mapping[str, int | str]:
+        """Return the facts of the body's program."""
         return {"inlined": 1} if self._made is None else self._made.facts()
 
     def memory(self) -> Holdings:
+        """Return the bytes that the body's program holds."""
         return {"arrays": [], "plans": 0, "plan_bytes": 0} if self._made is None else self._made.memory()
 
     def memory_plan(self) -> MemoryPlan:
+        """Return the memory plan of the body's program."""
         from ort_lite_cpu.program.plans import memory_plan
 
         return memory_plan([], self.source.options.planner.name) if self._made is None else self._made.memory_plan()
 
     def trim(self) -> None:
+        """Free what the next run can compute again."""
         if self._made is not None:
             self._made.trim()

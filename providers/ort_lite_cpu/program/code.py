@@ -35,10 +35,12 @@ class Code:
 
     @property
     def leaves(self) -> list[Symbol]:
+        """The symbols whose values are read off arrays."""
         return list(self._leaves)
 
     @property
     def leaf_slots(self) -> list[int]:
+        """The slots of the symbols."""
         return list(self._leaves.values())
 
     def reserve(self) -> int:
@@ -47,6 +49,7 @@ class Code:
         return len(self.initial) - 1
 
     def slot(self, dim: Dim) -> int:
+        """Return the slot of a dimension, and add code that computes it."""
         if isinstance(dim, int):
             found = self._constants.get(dim)
             if found is None:

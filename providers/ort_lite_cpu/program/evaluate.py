@@ -21,6 +21,7 @@ def as_float(builder: Any, bits: Any) -> Any:
 
 @emitted("f64(i64)")
 def to_float(builder: Any, value: Any) -> Any:
+    """Emit the conversion of an integer to a double."""
     from llvmlite import ir
 
     return builder.sitofp(value, ir.DoubleType())

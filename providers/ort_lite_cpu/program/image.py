@@ -175,6 +175,7 @@ class ProgramImage:
 
     # --- over memory
     def load(self, memory: Bytes) -> list[MachineInstruction]:
+        """Attach the memory and return the instructions."""
         base = memory.__array_interface__["data"][0]
         self._memory, self._keep = memory, list[Any]()
         for array, offset in self._constants.values():
@@ -246,6 +247,7 @@ class ProgramImage:
         ]
 
     def run(self, start: int, stop: int) -> None:
+        """Run the instructions from `start` to `stop` - 1."""
         while start < stop:
             number, index = self._where[start]
             count = 1

@@ -115,6 +115,7 @@ class Program:
         return list(self._restorers)
 
     def restorer(self, value: Value) -> Callable[[], Any]:
+        """Return a function that makes the array of a consumed constant."""
         return self._restorers[value]
 
     def facts(self) -> dict[str, int | str]:

@@ -100,6 +100,8 @@ class Segment(Record, frozen=False):
 
 
 class Assembled(Record, frozen=False):
+    """The segments and host steps of a program, in order."""
+
     steps: list[Segment | HostStep]
     places: int
     output_places: list[int]

@@ -56,6 +56,7 @@ class SegmentRun:
         self.cache: BoundedCache[Any, Bound] = BoundedCache(BOUND_LIMIT)
 
     def reads_only_input_shapes(self, inputs: int) -> bool:
+        """Return True if its symbols are dimensions of the program's inputs."""
         return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
 
     def values(self, places: Sequence[Any]) -> tuple[int, ...]:
@@ -132,6 +133,7 @@ class SegmentRun:
     def error(
         self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int, options: RunOptions | None = None
     ) -> Exception:
+        """Return the error for the status of a kernel."""
         instruction = self.segment.instructions[index]
         if status == HALTED:
             assert options is not None, "nobody else has a Halt"

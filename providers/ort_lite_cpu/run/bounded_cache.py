@@ -38,6 +38,7 @@ class BoundedCache(Generic[K, V]):
         return value
 
     def clear(self) -> None:
+        """Remove all entries."""
         with self._lock:
             self._values.clear()
 

@@ -39,6 +39,7 @@ class Tally:
 
     @property
     def room(self) -> int:
+        """The bytes that may still be allocated; 0 for no limit."""
         return self._pool.budget.room or 0
 
     def require(self, nbytes: int) -> None:
@@ -55,6 +56,7 @@ class Tally:
         self.nbytes += nbytes
 
     def release(self) -> None:
+        """Release the bytes that were counted."""
         with self._pool.budget.lock:
             self._pool.budget.held -= self.nbytes
 

@@ -8,10 +8,12 @@ Pads = list[tuple[int, int]]
 
 
 def strides_of(op: Op, rank: int) -> list[int]:
+    """Return the strides, 1 by default."""
     return list(op.attr("strides") or [1] * rank)
 
 
 def dilations_of(op: Op, rank: int) -> list[int]:
+    """Return the dilations, 1 by default."""
     return list(op.attr("dilations") or [1] * rank)
 
 

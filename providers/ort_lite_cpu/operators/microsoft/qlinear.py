@@ -64,11 +64,13 @@ def qlinear_binary(op: NodeLowering) -> None:
 
 @operator("QLinearSigmoid", domain="com.microsoft", types=BYTES)
 def qlinear_sigmoid(op: NodeLowering) -> None:
+    """Compute Sigmoid of quantized values. Spec: onnxruntime QLinearSigmoid-1."""
     _finish(op, formula("sigmoid({x})", _input(op, 0)).tensor(cost=1.0), 3)
 
 
 @operator("QLinearLeakyRelu", domain="com.microsoft", types=BYTES)
 def qlinear_leaky_relu(op: NodeLowering) -> None:
+    """Compute LeakyRelu of quantized values. Spec: onnxruntime QLinearLeakyRelu-1."""
     text = "select({x} >= like({x}, 0), {x}, {x} * {alpha})"
     _finish(op, formula(text, _input(op, 0), alpha=float(op.attr("alpha", 0.01))).tensor(), 3)
 
@@ -93,6 +95,7 @@ def qlinear_global_average_pool(op: NodeLowering) -> None:
 
 @operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_average_pool(op: NodeLowering) -> None:
+    """Compute AveragePool of quantized values. Spec: onnxruntime QLinearAveragePool-1."""
     x = dequantized(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
     x = op.stored(x, channels_last(len(x.shape)))
     shape = op.info().shape

@@ -14,6 +14,7 @@ _CODES = {**{name: code for code, name in enumerate(MODES[:MEMBER])}, "LEAF": LE
 
 
 def ints(op: NodeLowering, name: str) -> Array:
+    """Return an attribute of integers as an array."""
     given = op.attr(name) or ()
     return np.frombuffer(struct.pack(f"={len(given)}q", *given), np.int64)  # a third of what `np.array` takes
 

@@ -20,6 +20,7 @@ SHARED = (
 
 
 def bound(bodies: Sequence[Captured], captured: Sequence[Any]) -> list[Body]:
+    """Return the bodies with their captured values."""
     return [partial(_called, body, captured) for body in bodies]
 
 

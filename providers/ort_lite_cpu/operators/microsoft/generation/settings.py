@@ -44,6 +44,7 @@ class Settings(Record, eq=False):
     early_stopping: bool = False
 
     def error(self, message: str) -> InvalidArgument:
+        """Return the error that names the node."""
         return InvalidArgument(f"{self.node}: {message}")
 
     def check(self) -> None:
