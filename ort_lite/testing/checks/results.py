@@ -89,13 +89,13 @@ def groups(kit: Kit) -> list[Finding]:
     found = []
     for label, model, feed in cases.of_several_nodes(kit.unary):
         wanted: Sequence[Any] = reference(model).run(None, feed)
-        text = _differs(kit, _mask_undefined(new_result(kit, model, feed), wanted), wanted, kit.unary[0])
+        text = _differs(kit, _mask_nan(new_result(kit, model, feed), wanted), wanted, kit.unary[0])
         if text is not None:
             found.append(Finding("groups", label, text))
     return found
 
 
-def _mask_undefined(got: Any, wanted: Sequence[Any]) -> Any:
+def _mask_nan(got: Any, wanted: Sequence[Any]) -> Any:
     """NaN where it is expected: functions of it are not the same everywhere."""
     if isinstance(got, Exception) or [y.shape for y in got] != [y.shape for y in wanted]:
         return got

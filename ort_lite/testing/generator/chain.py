@@ -17,7 +17,7 @@ ByRecipe = Callable[[str, Mapping[str, str]], Known]
 """(operator, types) -> the first output of a new node that its recipe draws. Raises Rejected."""
 
 
-class Chain:
+class ChainDraft:
     """Writes nodes into a draft one after the other. All methods raise Rejected where a node is not valid."""
 
     def __init__(self, draft: Draft, draw: Draw, by_recipe: ByRecipe, rng: Random) -> None:
@@ -102,7 +102,7 @@ class Chain:
         return self.fresh(self.draw.broadcastable(self.shape(name), wider=False), self.lookup(name).kind)
 
 
-Writer = Callable[[Chain], None]
+Writer = Callable[[ChainDraft], None]
 _WRITERS: dict[str, Writer] = {}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ort_lite.graph.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
-from ort_lite.testing.generator.chain import Chain, Writer, chains
+from ort_lite.testing.generator.chain import ChainDraft, Writer, chains
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, Known, NodeDraft, Rejected
 from ort_lite.testing.generator.draw import DEEPEST, Draw
@@ -186,7 +186,7 @@ class ModelGenerator:
                 if isinstance(pattern, Pattern):
                     PatternDraft(draft, rng, draws, lambda draw: self._take(draw, covered)).add(pattern)
                 else:
-                    pattern(Chain(draft, self._draw(draft, GenerationTarget("", "Identity", 1), rng), by_recipe, rng))
+                    pattern(ChainDraft(draft, self._draw(draft, GenerationTarget("", "Identity", 1), rng), by_recipe, rng))
             except Rejected:
                 draft.reset(mark)
                 del covered[count:]

@@ -4,13 +4,13 @@ import numpy as np
 
 from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import indices, numbers
-from ort_lite.testing.generator.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import ChainDraft, chain_for
 from ort_lite.testing.generator.draft import Draft
 from ort_lite.transform.rewriter import FOLD_LIMIT
 
 
 @chain_for("constants_to_initializers")
-def constant_node(chain: Chain) -> None:
+def constant_node(chain: ChainDraft) -> None:
     """Add a Constant node to a value."""
     x = chain.value(1)
     shape = chain.draw.broadcastable(chain.shape(x), wider=False)
@@ -19,7 +19,7 @@ def constant_node(chain: Chain) -> None:
 
 
 @chain_for("fold_constants")
-def constant_nodes(chain: Chain) -> None:
+def constant_nodes(chain: ChainDraft) -> None:
     """Nodes of constants, whose result something computed meets."""
     x = chain.value(1)
     shape = chain.draw.broadcastable(chain.shape(x), wider=False)
@@ -28,7 +28,7 @@ def constant_nodes(chain: Chain) -> None:
 
 
 @chain_for("merge_duplicate_initializers")
-def same_constants(chain: Chain) -> None:
+def same_constants(chain: ChainDraft) -> None:
     """Use two initializers with the same contents."""
     x = chain.value(1)
     array = numbers(chain.rng, chain.draw.broadcastable(chain.shape(x), wider=False), "float32")
@@ -37,7 +37,7 @@ def same_constants(chain: Chain) -> None:
 
 
 @chain_for("merge_common_subexpressions")
-def same_nodes(chain: Chain) -> None:
+def same_nodes(chain: ChainDraft) -> None:
     """Apply the same operator to the same value twice."""
     x = chain.value(1)
     op_type = chain.rng.choice(("Relu", "Sigmoid", "Neg", "Tanh", "Exp"))
@@ -46,14 +46,14 @@ def same_nodes(chain: Chain) -> None:
 
 
 @chain_for("fold_shapes")
-def shape_of_value(chain: Chain) -> None:
+def shape_of_value(chain: ChainDraft) -> None:
     """Add the size of a value's shape to the value."""
     x = chain.value(1, least=1)
     chain.node("Add", x, chain.node("Cast", chain.node("Size", chain.node("Shape", x)), to=1))
 
 
 @chain_for("fold_known_contents")
-def shape_arithmetic(chain: Chain) -> None:
+def shape_arithmetic(chain: ChainDraft) -> None:
     """Shape, Gather of some sizes, Concat, Reshape."""
     x = chain.value(1, least=1)
     sizes = chain.node("Shape", x)
@@ -62,7 +62,7 @@ def shape_arithmetic(chain: Chain) -> None:
 
 
 @chain_for("gather_before_computing")
-def gather_of_product(chain: Chain) -> None:
+def gather_of_product(chain: ChainDraft) -> None:
     """Rows of a table of bytes that becomes floats, too many of them to be folded."""
     rows, columns = FOLD_LIMIT // (4 * 64) + 1, 64
     table = chain.array(numbers(chain.rng, (rows, columns), "int8"))
@@ -72,7 +72,7 @@ def gather_of_product(chain: Chain) -> None:
     chain.node("Gather", scaled, where)
 
 
-def branch(chain: Chain, x: str, op_type: str) -> Draft:
+def branch(chain: ChainDraft, x: str, op_type: str) -> Draft:
     """A body without inputs that reads x."""
     body = Draft(chain.draft.opsets, chain.rng, chain.draft.rules, chain.draft)
     body.outputs = [one.name for one in body.append(op_type, [x])]
@@ -80,7 +80,7 @@ def branch(chain: Chain, x: str, op_type: str) -> Draft:
 
 
 @chain_for("inline_known_if")
-def constant_if(chain: Chain) -> None:
+def constant_if(chain: ChainDraft) -> None:
     """An If with a constant condition."""
     x = chain.value(1)
     condition = chain.array(np.array(chain.chance(0.5)))
@@ -90,7 +90,7 @@ def constant_if(chain: Chain) -> None:
 
 
 @chain_for("hoist_loop_invariants")
-def loop_invariants(chain: Chain) -> None:
+def loop_invariants(chain: ChainDraft) -> None:
     """A Loop that adds a value to its state which it computes anew in each turn, at times from the state itself."""
     x = chain.value(1)
     known = chain.lookup(x)

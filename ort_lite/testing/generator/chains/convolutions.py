@@ -1,13 +1,13 @@
 """Convolutions and products with what becomes part of them: normalization, constants per channel, sums, activations."""
 
 from ort_lite.testing.generator.arrays import positive
-from ort_lite.testing.generator.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import ChainDraft, chain_for
 
 GEMM_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")
 CONV_ACTIVATIONS = (*GEMM_ACTIVATIONS, "Clip", "HardSwish")
 
 
-def activation(chain: Chain, x: str, op_types: tuple[str, ...]) -> str:
+def activation(chain: ChainDraft, x: str, op_types: tuple[str, ...]) -> str:
     """One of the activations, with parameters at times."""
     op_type = chain.rng.choice(op_types)
     if op_type == "HardSwish" and chain.opset < 14:
@@ -23,7 +23,7 @@ def activation(chain: Chain, x: str, op_types: tuple[str, ...]) -> str:
     return chain.node(op_type, x)
 
 
-def batch_norm(chain: Chain, x: str) -> str:
+def batch_norm(chain: ChainDraft, x: str) -> str:
     """Normalize with constant statistics."""
     channels = chain.shape(x)[1:2]
     operands = [chain.constant(channels) for _ in range(3)]
@@ -31,13 +31,13 @@ def batch_norm(chain: Chain, x: str) -> str:
     return chain.node("BatchNormalization", x, *operands, variance)
 
 
-def convolution(chain: Chain) -> str:
+def convolution(chain: ChainDraft) -> str:
     """Append a Conv or ConvTranspose and return the name of its output."""
     return chain.by_recipe("Conv" if chain.chance(0.7) else "ConvTranspose")
 
 
 @chain_for("fuse_conv_batch_norm")
-def conv_batch_norm(chain: Chain) -> None:
+def conv_batch_norm(chain: ChainDraft) -> None:
     """Append a convolution, BatchNormalization and sometimes an activation."""
     y = batch_norm(chain, convolution(chain))
     if chain.chance(0.5):
@@ -45,7 +45,7 @@ def conv_batch_norm(chain: Chain) -> None:
 
 
 @chain_for("fuse_gemm_batch_norm")
-def gemm_batch_norm(chain: Chain) -> None:
+def gemm_batch_norm(chain: ChainDraft) -> None:
     """Normalize the columns of a product with constant weights."""
     a = chain.value(2, 2, least=1)
     depth, columns = chain.shape(a)[1], chain.draw.integer(1, 6)
@@ -57,7 +57,7 @@ def gemm_batch_norm(chain: Chain) -> None:
 
 
 @chain_for("fuse_conv_scale")
-def conv_scale(chain: Chain) -> None:
+def conv_scale(chain: ChainDraft) -> None:
     """Multiply or divide a convolution's output by one constant per channel."""
     y = convolution(chain)
     if chain.chance(0.3):
@@ -67,7 +67,7 @@ def conv_scale(chain: Chain) -> None:
 
 
 @chain_for("fuse_conv_bias")
-def conv_bias(chain: Chain) -> None:
+def conv_bias(chain: ChainDraft) -> None:
     """Add one constant per channel to a convolution's output, or subtract it."""
     y = convolution(chain)
     if chain.chance(0.3):
@@ -77,7 +77,7 @@ def conv_bias(chain: Chain) -> None:
 
 
 @chain_for("fuse_norm_affine")
-def norm_affine(chain: Chain) -> None:
+def norm_affine(chain: ChainDraft) -> None:
     """A normalization without a convolution in front, scaled and shifted."""
     y = batch_norm(chain, chain.value(3, 4, least=1))
     for op_type in chain.rng.choice((("Mul",), ("Add",), ("Mul", "Add"))):
@@ -85,7 +85,7 @@ def norm_affine(chain: Chain) -> None:
 
 
 @chain_for("fuse_conv_sum")
-def conv_sum(chain: Chain) -> None:
+def conv_sum(chain: ChainDraft) -> None:
     """A convolution, what is added to it, and perhaps an activation of both."""
     y = chain.by_recipe("Conv")
     total = chain.either_way("Add", y, chain.draw.tensor_of("float32", chain.shape(y), constant=False))
@@ -94,13 +94,13 @@ def conv_sum(chain: Chain) -> None:
 
 
 @chain_for("fuse_conv_activation")
-def conv_activation(chain: Chain) -> None:
+def conv_activation(chain: ChainDraft) -> None:
     """Append a Conv and an activation."""
     activation(chain, chain.by_recipe("Conv"), CONV_ACTIVATIONS)
 
 
 @chain_for("fuse_matmul_bias")
-def matmul_bias(chain: Chain) -> None:
+def matmul_bias(chain: ChainDraft) -> None:
     """Append a MatMul, an addition that broadcasts, and sometimes an activation."""
     a = chain.value(2, 2)
     product = chain.node("MatMul", a, chain.fresh((chain.shape(a)[1], chain.draw.integer(1, 6))))
@@ -110,7 +110,7 @@ def matmul_bias(chain: Chain) -> None:
 
 
 @chain_for("fuse_gemm_bias")
-def gemm_bias(chain: Chain) -> None:
+def gemm_bias(chain: ChainDraft) -> None:
     """An Add behind a Gemm without a bias, or with a constant one."""
     a = chain.value(2, 2)
     columns = chain.draw.integer(1, 6)

@@ -3,20 +3,20 @@
 import numpy as np
 
 from ort_lite.dtypes import to_onnx
-from ort_lite.testing.generator.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import ChainDraft, chain_for
 
 UNARY = ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Exp", "Floor", "Ceil", "Elu", "LeakyRelu", "Softplus", "Softsign")
 BINARY = ("Add", "Sub", "Mul", "Div", "Less", "Greater", "Equal")
 
 
-def permutation(chain: Chain, x: str) -> list[int]:
+def permutation(chain: ChainDraft, x: str) -> list[int]:
     """Return a random permutation of a value's axes."""
     rank = len(chain.shape(x))
     return chain.rng.sample(range(rank), rank)
 
 
 @chain_for("merge_transposes")
-def transposes(chain: Chain) -> None:
+def transposes(chain: ChainDraft) -> None:
     """Two in a row, of which the second undoes the first at times."""
     x = chain.value(2)
     first = permutation(chain, x)
@@ -27,7 +27,7 @@ def transposes(chain: Chain) -> None:
 
 
 @chain_for("sink_transpose_below_unary")
-def transpose_unary(chain: Chain) -> None:
+def transpose_unary(chain: ChainDraft) -> None:
     """A Transpose, activations, and mostly a Transpose back."""
     x = chain.value(2)
     perm = permutation(chain, x)
@@ -36,13 +36,13 @@ def transpose_unary(chain: Chain) -> None:
         chain.node("Transpose", y, perm=[int(axis) for axis in np.argsort(perm)])
 
 
-def comparable(chain: Chain) -> str:
+def comparable(chain: ChainDraft) -> str:
     """A binary operator that takes float32 at this opset."""
     return chain.rng.choice(BINARY if chain.opset >= 11 else BINARY[:4])
 
 
 @chain_for("sink_two_transposes")
-def two_transposes(chain: Chain) -> None:
+def two_transposes(chain: ChainDraft) -> None:
     """Combine two values that are transposed the same way."""
     a = chain.value(2)
     b = chain.fresh(chain.shape(a))
@@ -52,7 +52,7 @@ def two_transposes(chain: Chain) -> None:
 
 
 @chain_for("sink_transpose_below_constant")
-def transpose_constant(chain: Chain) -> None:
+def transpose_constant(chain: ChainDraft) -> None:
     """Combine a transposed value with a constant that broadcasts to it."""
     x = chain.value(2)
     y = chain.node("Transpose", x, perm=permutation(chain, x))
@@ -61,7 +61,7 @@ def transpose_constant(chain: Chain) -> None:
 
 
 @chain_for("merge_reshapes")
-def reshapes(chain: Chain) -> None:
+def reshapes(chain: ChainDraft) -> None:
     """A change of shape, and a Reshape to another one, which copies a dimension at times."""
     x = chain.value(1, least=1)
     shape = chain.shape(x)
@@ -76,7 +76,7 @@ def reshapes(chain: Chain) -> None:
 
 
 @chain_for("merge_casts")
-def casts(chain: Chain) -> None:
+def casts(chain: ChainDraft) -> None:
     """A Cast to a type that is wider, or that loses digits, and one from there."""
     kind, middle = chain.rng.choice(
         (
@@ -102,7 +102,7 @@ def casts(chain: Chain) -> None:
 
 
 @chain_for("remove_no_op")
-def no_op(chain: Chain) -> None:
+def no_op(chain: ChainDraft) -> None:
     """Between two others, since a graph keeps the names of its inputs and outputs."""
     x = chain.node("Relu", chain.value(1))
     kind = chain.rng.choice(("Identity", "Dropout", "Cast", "Transpose"))
@@ -116,7 +116,7 @@ def no_op(chain: Chain) -> None:
 
 
 @chain_for("remove_same_shape")
-def same_shape(chain: Chain) -> None:
+def same_shape(chain: ChainDraft) -> None:
     """Append a node that returns its input, for example a Reshape to the shape it already has."""
     x = chain.node("Relu", chain.value(1, least=1))
     shape = chain.shape(x)
@@ -137,7 +137,7 @@ def same_shape(chain: Chain) -> None:
 
 
 @chain_for("remove_neutral_operand")
-def neutral(chain: Chain) -> None:
+def neutral(chain: ChainDraft) -> None:
     """Draft a neutral operand; at times it adds an axis to the result, or is on the side where it is not neutral."""
     x = chain.node("Relu", chain.value(1))
     op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
@@ -149,7 +149,7 @@ def neutral(chain: Chain) -> None:
 
 
 @chain_for("replace_sum_of_two")
-def sum_of_two(chain: Chain) -> None:
+def sum_of_two(chain: ChainDraft) -> None:
     """Append a Sum of two operands, of which one may broadcast."""
     if chain.opset < 8:
         chain.skip("Sum does not broadcast before opset 8")

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from ort_lite.testing.generator.arrays import between, numbers
-from ort_lite.testing.generator.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import ChainDraft, chain_for
 
 
 class Scale:
     """A scale and a zero point of bytes, both constant."""
 
-    def __init__(self, chain: Chain, kind: str, count: int | None = None) -> None:
+    def __init__(self, chain: ChainDraft, kind: str, count: int | None = None) -> None:
         self.chain, self.kind = chain, kind
         self.shape = () if count is None else (count,)
         self.scale = chain.array(between(0.03125, 0.5)(chain.rng, self.shape, "float32"))
@@ -33,20 +33,20 @@ class Scale:
         return self.chain.node("QuantizeLinear", x, self.scale, self.zero)
 
 
-def scale(chain: Chain, kind: str | None = None) -> Scale:
+def scale(chain: ChainDraft, kind: str | None = None) -> Scale:
     """Return a scale and zero point for `kind`, by default uint8 or int8. Skips the chain before opset 10."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
     return Scale(chain, kind or chain.rng.choice(("uint8", "int8")))
 
 
-def bytes_of(chain: Chain, shape: tuple[int, ...], kind: str) -> str:
+def bytes_of(chain: ChainDraft, shape: tuple[int, ...], kind: str) -> str:
     """Return a new non-constant operand of an 8-bit type."""
     return chain.draw.tensor_of(kind, shape, numbers, constant=False)
 
 
 @chain_for("keep_integers")
-def there_and_back(chain: Chain) -> None:
+def there_and_back(chain: ChainDraft) -> None:
     """Quantized as it was before it was dequantized, perhaps with a move in between, or with another zero point."""
     own = scale(chain)
     x = own.dequantize(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
@@ -56,14 +56,14 @@ def there_and_back(chain: Chain) -> None:
 
 
 @chain_for("move_integers")
-def reordering(chain: Chain) -> None:
+def reordering(chain: ChainDraft) -> None:
     """Dequantize a tensor, move its elements and quantize them with the same scale."""
     own = scale(chain)
     x = own.dequantize(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
     own.quantize(_move(chain, x))
 
 
-def _move(chain: Chain, x: str) -> str:
+def _move(chain: ChainDraft, x: str) -> str:
     shape = chain.shape(x)
     if chain.chance(0.5):
         return chain.node("Transpose", x, perm=chain.rng.sample(range(len(shape)), len(shape)))
@@ -73,7 +73,7 @@ def _move(chain: Chain, x: str) -> str:
 
 
 @chain_for("join_integers")
-def concatenation(chain: Chain) -> None:
+def concatenation(chain: ChainDraft) -> None:
     """Dequantize two or three tensors, concatenate them and quantize the result with the same scale."""
     own = scale(chain)
     shape = chain.draw.shape(1, 3, least=1)
@@ -82,7 +82,7 @@ def concatenation(chain: Chain) -> None:
 
 
 @chain_for("saturate_once")
-def redundant_relu(chain: Chain) -> None:
+def redundant_relu(chain: ChainDraft) -> None:
     """A limit that the zero point has already, or one above it."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
@@ -93,7 +93,7 @@ def redundant_relu(chain: Chain) -> None:
 
 
 @chain_for("multiply_integers")
-def product(chain: Chain) -> None:
+def product(chain: ChainDraft) -> None:
     """MatMul, Gemm or Conv of dequantized bytes, with a QuantizeLinear behind it or without."""
     left = scale(chain)
     kind = chain.rng.choice(("MatMul", "Gemm", "Conv"))
