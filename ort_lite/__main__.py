@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     list.
     """
     arguments = command_parser().parse(argv)
-    command = import_module(f"ort_lite.tools.cli.{arguments.command.replace('-', '_')}")
+    command = import_module(f"ort_lite.tools.cli.{arguments.command.replace('-', '_')}_command")
     if arguments.command == "exec":
         done: int = command.main(arguments)  # returns only if the command cannot run
         return done

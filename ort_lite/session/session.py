@@ -200,7 +200,7 @@ class Session:
 
     @property
     def verification(self) -> Any:
-        """The `ort_lite.tools.verify.report.VerificationReport` of the last `run(verify=...)` of this thread. None: there was none."""
+        """The `ort_lite.tools.verify.VerificationReport` of the last `run(verify=...)` of this thread, or None if there was none."""
         return getattr(self._told, "report", None)
 
     def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:

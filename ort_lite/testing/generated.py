@@ -17,9 +17,9 @@ from ort_lite.record import Record
 from ort_lite.testing.generator import GenerationTarget, ModelGenerator, recipes, targets
 from ort_lite.testing.generator.arrays import cast, numbers
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
+from ort_lite.testing.generator.draft_proto import model_proto
 from ort_lite.testing.generator.names import describe
-from ort_lite.testing.generator.patterns import operators_of, patterns_of
-from ort_lite.testing.generator.proto import model_proto
+from ort_lite.testing.generator.pattern_models import operators_of, patterns_of
 from ort_lite.testing.generator.targets import combinations, question
 from ort_lite.transform.contract import Transform
 from ort_lite.transform.patterns import Pattern

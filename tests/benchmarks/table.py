@@ -22,9 +22,9 @@ import numpy as np
 
 import ort_lite
 from ort_lite.errors import format_error
-from ort_lite.tools.cli.bench import lines
+from ort_lite.tools.cli.bench_command import lines
 from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs
-from ort_lite.tools.cli.benchmark.machine import cores, cpu
+from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu
 from ort_lite.tools.cli.benchmark.rivals import RIVALS, Rival, rival
 from tests.benchmarks.document import PAGES, performance, regenerate
 from tests.benchmarks.operators import operator_names, operators

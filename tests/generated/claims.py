@@ -10,7 +10,7 @@ from ort_lite.plugins import fusions, shape_rules, transforms
 from ort_lite.plugins.selection import Selection
 from ort_lite.session.settle import settle
 from ort_lite.testing.generator import GenerationTarget, ModelGenerator, recipes, targets
-from ort_lite.testing.generator.patterns import patterns_of
+from ort_lite.testing.generator.pattern_models import patterns_of
 from ort_lite.transform.patterns import Pattern
 from ort_lite_cpu.provider import CPUExecutionProvider
 

@@ -11,7 +11,7 @@ from ort_lite.errors import RunTerminated
 from ort_lite.options.options import RunOptions
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.memory import short_collections
+from ort_lite.testing.checks.provider_memory import short_collections
 from ort_lite.testing.checks.tries import call_for, format_exception, run_copy
 from ort_lite.testing.kit import Finding, Kit, copy_feed
 from ort_lite.testing.ledger import Ledger

@@ -11,10 +11,10 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.chain import ChainDraft, Writer, chains
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, Known, NodeDraft, Rejected
+from ort_lite.testing.generator.draft_proto import model_proto
 from ort_lite.testing.generator.draw import DEEPEST, Draw
 from ort_lite.testing.generator.functions import outline
-from ort_lite.testing.generator.patterns import PatternDraft, patterns_of
-from ort_lite.testing.generator.proto import model_proto
+from ort_lite.testing.generator.pattern_models import PatternDraft, patterns_of
 from ort_lite.testing.generator.recipe import Recipe
 from ort_lite.testing.generator.targets import GenerationTarget
 from ort_lite.transform.contract import Transform

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.plugins import plugins
-from ort_lite.tools.cli import model
+from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.parser import LEVELS
-from ort_lite.tools.cli.providers import row
+from ort_lite.tools.cli.providers_command import row
 from ort_lite.tools.playground.jobs import Jobs, PlaygroundJob
 from ort_lite.tools.playground.models import models_of, titles
+from ort_lite.tools.playground.session_job import run_request
 from ort_lite.tools.playground.wish import wish_of
-from ort_lite.tools.playground.work import run_request
 
 
 class Desk:
@@ -44,7 +44,7 @@ class Desk:
 
     def _default_providers(self) -> list[str]:
         """Return the providers of --providers, or the default ones."""
-        return model.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
+        return session_arguments.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
 
     def start(self, body: bytes) -> dict[str, Any]:
         """Begins what the request asks for. Raises InvalidArgument; Busy while another piece of work runs."""

@@ -8,7 +8,7 @@ first bad node is looked for.
 """
 
 from ort_lite.tools.verify.compare import TensorReport, Tolerance
-from ort_lite.tools.verify.report import Culprit, PartitionReport, VerificationReport
 from ort_lite.tools.verify.settings import Verification
+from ort_lite.tools.verify.verification_report import Culprit, PartitionReport, VerificationReport
 
 __all__ = ["Culprit", "PartitionReport", "TensorReport", "Tolerance", "Verification", "VerificationReport"]

@@ -14,8 +14,8 @@ from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.provider import CPU, Partition
 from ort_lite.tools.verify.compare import TensorReport, compare
 from ort_lite.tools.verify.reference import Reference, part_of, suspend_watch
-from ort_lite.tools.verify.report import Culprit
 from ort_lite.tools.verify.settings import Verification
+from ort_lite.tools.verify.verification_report import Culprit
 
 
 def first_bad(

@@ -11,8 +11,8 @@ from ort_lite.load.source import ModelSource
 from ort_lite.options.config_keys import KEEP_CONSTANTS
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins.selection import ProviderEntry
-from ort_lite.tools.verify.report import VerificationReport
 from ort_lite.tools.verify.settings import PARTITION, Verification
+from ort_lite.tools.verify.verification_report import VerificationReport
 
 
 def verify(

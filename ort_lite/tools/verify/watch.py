@@ -16,8 +16,8 @@ from ort_lite.session.prepare import Prepared
 from ort_lite.tools.verify.bisection import first_bad
 from ort_lite.tools.verify.compare import TensorReport, Tolerance, compare
 from ort_lite.tools.verify.reference import Reference, why_not
-from ort_lite.tools.verify.report import PartitionReport, VerificationReport
 from ort_lite.tools.verify.settings import Verification, settings
+from ort_lite.tools.verify.verification_report import PartitionReport, VerificationReport
 
 
 class Verifier:

@@ -17,8 +17,8 @@ from ort_lite.session.explanation import Explanation
 from ort_lite.tools.view import document as page
 from ort_lite.tools.view.facts import facts_of
 from ort_lite.tools.view.fused import list_fusions
-from ort_lite.tools.view.memory import arenas_of
-from ort_lite.tools.view.names import GraphNames, size_of, value_of
+from ort_lite.tools.view.graph_records import GraphNames, size_of, value_of
+from ort_lite.tools.view.memory_chart import arenas_of
 from ort_lite.tools.view.operators import operators_of
 from ort_lite.tools.view.stages import Story, story_of
 from ort_lite.tools.view.timeline import timeline_of

@@ -7,7 +7,7 @@ from ort_lite.graph.graph import Node
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.provider import Partition
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.names import GraphNames, value_of
+from ort_lite.tools.view.graph_records import GraphNames, value_of
 from ort_lite.tools.view.pictures import Form, Forms
 
 

@@ -7,7 +7,7 @@ from ort_lite.graph.graph import Node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.names import first_paragraph
+from ort_lite.tools.view.graph_records import first_paragraph
 
 _LONG = 600
 """Characters of a text."""

@@ -10,7 +10,7 @@ from ort_lite.graph.graph import Graph, Node
 from ort_lite.log.events import Event, Subscriber
 from ort_lite.record import Record
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.names import GraphNames, value_of
+from ort_lite.tools.view.graph_records import GraphNames, value_of
 from ort_lite.transform.contract import Change
 
 INLINING = "inline_functions"

@@ -16,7 +16,7 @@ from ort_lite.record import Record
 from ort_lite.session.simplify import simplify
 from ort_lite.tools.view import document as page
 from ort_lite.tools.view.fused import forms_after_compilation
-from ort_lite.tools.view.names import GraphNames, first_paragraph
+from ort_lite.tools.view.graph_records import GraphNames, first_paragraph
 from ort_lite.tools.view.pictures import INLINING, Film, Form, Forms, Picture
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, Transform
 

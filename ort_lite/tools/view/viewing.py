@@ -17,7 +17,7 @@ from ort_lite.tools.view.collect import Subject, collect
 from ort_lite.tools.view.costs import costs_of_trace, measure_runs
 from ort_lite.tools.view.node_times import dims_of
 from ort_lite.tools.view.trace_file import read
-from ort_lite.tools.view.view import View
+from ort_lite.tools.view.view_result import View
 
 
 class Origin(Record):

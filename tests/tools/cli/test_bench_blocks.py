@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ort_lite.tools.cli.bench import lines
-from ort_lite.tools.cli.benchmark.blocks import BLOCK, FEWEST, PAUSE, quietest
+from ort_lite.tools.cli.bench_command import lines
 from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, differences, geometric_mean, time_runs
+from ort_lite.tools.cli.benchmark.interleaved_runs import BLOCK, FEWEST, PAUSE, quietest
 
 
 class Clock:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from ort_lite.__main__ import main
-from ort_lite.tools.cli.benchmark.load import Load, measure_load
+from ort_lite.tools.cli.benchmark.concurrent_load import Load, measure_load
 from ort_lite.tools.cli.printing import table_of
 
 LAYERS = """<ir_version: 8, opset_import: ["": 17]> layers (float[N, 3] x) => (float[N, 2] y)

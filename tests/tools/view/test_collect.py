@@ -11,7 +11,7 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument
 from ort_lite.tools.view.document import Document
-from ort_lite.tools.view.names import GraphNames
+from ort_lite.tools.view.graph_records import GraphNames
 from tests.models.light_models import FOLDER
 from tests.provider.numpy_provider import NumpyProvider
 from tests.tools.view.models import BODIES, CHAIN, HEADER, SAMPLE, check, model, session_of

@@ -4,8 +4,8 @@ from typing import Any
 
 from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import between
+from ort_lite.testing.generator.draft_proto import parse_graph
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.proto import parse_graph
 from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.record import Record, field
-from ort_lite.tools.cli.benchmark.blocks import Run, quietest
-from ort_lite.tools.cli.benchmark.load import Load
+from ort_lite.tools.cli.benchmark.concurrent_load import Load
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run, quietest
 from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
 
 NOISE = 0.03

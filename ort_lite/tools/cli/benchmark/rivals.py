@@ -8,7 +8,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.record import Record
-from ort_lite.tools.cli.benchmark.blocks import Run
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run
 
 Model = str | bytes
 """A path, or the bytes of a file."""

@@ -4,16 +4,16 @@ from argparse import Namespace
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, hint
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.feeds import feeds_of
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
-from ort_lite.tools.cli.run import summary
+from ort_lite.tools.cli.run_command import summary
 from ort_lite.tools.machine import Machine, StepRecord
 
 
 def main(arguments: Namespace) -> None:
     """Run `ort-lite step`."""
-    session = model.session(arguments, arguments.model)
+    session = session_arguments.session(arguments, arguments.model)
     machine = Machine(session, feeds_of(arguments, session.get_inputs()))
     _check_node(machine, arguments.until)
     records: list[StepRecord] = []

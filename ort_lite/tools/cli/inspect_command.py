@@ -15,8 +15,8 @@ from ort_lite.session.metadata import NodeArg, node_args
 from ort_lite.session.preparation import Arguments, prepare_until
 from ort_lite.shapes.dims import symbols
 from ort_lite.shapes.expr import Expr
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.feeds import dims_of, shapes_of
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.feed_arguments import dims_of, shapes_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 from ort_lite.tools.view.facts import graph_work
 from ort_lite.transform.contract import all_graphs
@@ -48,7 +48,7 @@ def _load_with_types(arguments: Namespace) -> tuple[Model, str]:
     plain = SessionOptions()
     plain.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
     plain.creation_timeout = arguments.creation_timeout
-    given = Arguments(model.providers(arguments))
+    given = Arguments(session_arguments.providers(arguments))
     try:
         return prepare_until("transform", arguments.model, plain, given).loaded.model, ""
     except (InvalidGraph, NotImplemented) as error:

@@ -10,7 +10,7 @@ import numpy as np
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.compat.options import SessionOptions
 from ort_lite.record import Record
-from ort_lite.tools.cli.benchmark.blocks import Run
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run
 from ort_lite.tools.cli.benchmark.operator import operator_model
 
 VECTORS = (

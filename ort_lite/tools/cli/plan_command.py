@@ -7,8 +7,8 @@ from typing import Any
 from ort_lite.errors import InvalidArgument
 from ort_lite.memory.planning.plan import MemoryPlan, TensorAllocation
 from ort_lite.memory.planning.requests import ArenaRole
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.feeds import feeds_of
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 COLUMNS = ("tensor", "arena", "offset", "bytes", "from", "to", "shares the bytes of")
@@ -16,7 +16,7 @@ COLUMNS = ("tensor", "arena", "offset", "bytes", "from", "to", "shares the bytes
 
 def main(arguments: Namespace) -> None:
     """Memory is planned when sizes are known: by a run."""
-    with model.session(arguments, arguments.model) as session:
+    with session_arguments.session(arguments, arguments.model) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         session.run(None, feeds)
         plans = {name: plan for name, plan in session.memory_plans().items() if isinstance(plan, MemoryPlan)}

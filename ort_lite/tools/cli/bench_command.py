@@ -13,16 +13,16 @@ from typing import Any
 from ort_lite._version import __version__
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, OrtLiteError, format_error
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.benchmark.blocks import Run
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.benchmark.benchmark_report import milliseconds, row_of, show
 from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, geometric_mean, time_runs
-from ort_lite.tools.cli.benchmark.load import Load, measure_load
-from ort_lite.tools.cli.benchmark.machine import cores, cpu, peaks
+from ort_lite.tools.cli.benchmark.concurrent_load import Load, measure_load
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run
+from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile
 from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, shape_of
-from ort_lite.tools.cli.benchmark.report import milliseconds, row_of, show
 from ort_lite.tools.cli.benchmark.rivals import Model, Rival, rival
-from ort_lite.tools.cli.feeds import dims_of, feeds_of, lengths
+from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
 from ort_lite.tools.cli.printing import print_json, print_text
 
 
@@ -122,7 +122,7 @@ def _with_shapes(arguments: Namespace, shapes: str) -> Namespace:
 
 def _time(arguments: Namespace, name: str, source: Model, against: Rival | None, say: Any) -> Result:
     """Time a case. Errors of ort_lite are raised; if the rival fails, the result says so."""
-    with model.session(arguments, source) as session:
+    with session_arguments.session(arguments, source) as session:
         feeds = _feeds(arguments, session, say)
         ours = partial(session.run, None, feeds)
         if against is None:
@@ -177,7 +177,9 @@ def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[st
 
 def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
     ((_, source),) = cases.items()
-    with InferenceSession(source, model.options(arguments), providers=model.providers(arguments)) as session:
+    with InferenceSession(
+        source, session_arguments.options(arguments), providers=session_arguments.providers(arguments)
+    ) as session:
         found = profile(session, _feeds(arguments, session, say), arguments.seconds)
     limits = peaks()
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]

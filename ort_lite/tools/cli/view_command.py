@@ -9,10 +9,10 @@ from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import OrtLiteError
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.feeds import dims_of, feeds_of, lengths
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
 from ort_lite.tools.cli.printing import print_text
-from ort_lite.tools.view.view import View
+from ort_lite.tools.view.view_result import View
 
 GIVEN = ("feeds", "input", "value", "shape", "dim")
 
@@ -35,11 +35,11 @@ def main(arguments: Namespace) -> None:
 
 def _view(arguments: Namespace) -> View:
     with ExitStack() as opened:
-        session = opened.enter_context(model.session(arguments, arguments.model))
+        session = opened.enter_context(session_arguments.session(arguments, arguments.model))
         other: InferenceSession | None = None
         if arguments.compare:
             again = Namespace(**{**vars(arguments), "providers": arguments.compare})
-            other = opened.enter_context(model.session(again, arguments.model))
+            other = opened.enter_context(session_arguments.session(again, arguments.model))
         if arguments.profile or arguments.no_run:
             shown: View = session.view(other=other, profile=arguments.profile)
             return shown

@@ -9,8 +9,8 @@ from typing import Any
 from ort_lite.errors import InvalidArgument, format_error
 from ort_lite.native.loader import finish
 from ort_lite.native.progress import Logged, piece
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.feeds import feeds_of
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_text
 
 _TARGET = "ort_lite.target"
@@ -50,7 +50,7 @@ def _warm(arguments: Namespace, path: str, target: str, known: bool) -> dict[str
     start = time.perf_counter()
     with piece(Logged()) as seen:
         try:
-            with model.session(arguments, path) as session:
+            with session_arguments.session(arguments, path) as session:
                 session.run(None, feeds_of(arguments, session.get_inputs(), known=known))
             finish()
         except Exception as error:  # noqa: BLE001  is told, with the model's name

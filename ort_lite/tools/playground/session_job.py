@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.feeds import dims_of, feeds_of, lengths
-from ort_lite.tools.cli.run import summary
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
+from ort_lite.tools.cli.run_command import summary
 from ort_lite.tools.playground.jobs import PlaygroundJob
 from ort_lite.tools.playground.wish import Wish
 
@@ -22,7 +22,7 @@ def run_request(job: PlaygroundJob, wish: Wish, path: Path, given: Namespace) ->
     own = {name: getattr(given, name) for name in ("feeds", "input", "creation_timeout")}
     arguments = Namespace(**vars(wish.arguments()) | own)
     job.say("Loading, transforming, partitioning.")
-    with model.session(arguments, str(path)) as session:
+    with session_arguments.session(arguments, str(path)) as session:
         inputs = [{"name": arg.name, "type": arg.type, "shape": [*arg.shape]} for arg in session.get_inputs()]
         feeds = _feeds(arguments, session) if wish.run else None
         outputs = None if feeds is None else _run(job, wish, session, feeds)

@@ -66,7 +66,7 @@ class View(Record):
         """
         from ort_lite.load.load import load
         from ort_lite.load.proto import serialize
-        from ort_lite.tools.view.annotate import annotate_model
+        from ort_lite.tools.view.netron_annotation import annotate_model
 
         file = Path(path)
         file.write_bytes(serialize(annotate_model(load(model), self.document)))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import shorten
-from ort_lite.tools.cli.benchmark.machine import Peaks
+from ort_lite.tools.cli.benchmark.machine_peaks import Peaks
 from ort_lite.tools.cli.printing import print_table, print_text
 from ort_lite.tools.view.node_times import NodeTime, Profile
 

@@ -10,13 +10,13 @@ from ort_lite.options.creation import creating
 from ort_lite.partition.assignment import Assignment
 from ort_lite.plugins.selection import rules_of
 from ort_lite.session.preparation import Arguments, prepare_until
-from ort_lite.tools.cli import model
+from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.printing import print_json, print_text
 
 
 def main(arguments: Namespace) -> int:
     """The exit status: 1 where the model would not run. Raises what loading raises."""
-    options, given = model.options(arguments), Arguments(model.providers(arguments))
+    options, given = session_arguments.options(arguments), Arguments(session_arguments.providers(arguments))
     loaded = prepare_until("load", arguments.model, options, given).loaded
     with creating(options):
         problems = [describe(error) for error in wrong_forms(loaded.model, rules_of(loaded.selection.providers))]

@@ -10,8 +10,8 @@ from ort_lite.graph.model import Model
 from ort_lite.partition.assignment import COLUMNS, Assignment
 from ort_lite.session.explanation import Explanation
 from ort_lite.session.preparation import Arguments, prepare_until
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.feeds import feeds_of
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 
@@ -20,8 +20,8 @@ def main(arguments: Namespace) -> None:
     if arguments.stage in ("compile", "plan"):
         _dump_compiled_model(arguments)
         return
-    given = Arguments(model.providers(arguments))
-    prepared = prepare_until(arguments.stage, arguments.model, model.options(arguments), given)
+    given = Arguments(session_arguments.providers(arguments))
+    prepared = prepare_until(arguments.stage, arguments.model, session_arguments.options(arguments), given)
     if prepared.assignment is not None:
         _show_assignment(prepared.assignment, arguments.json)
         return
@@ -71,7 +71,7 @@ def _show_assignment(assignment: Assignment, as_json: bool) -> None:
 
 def _dump_compiled_model(arguments: Namespace) -> None:
     """Compiled partitions in the order in which they run; their memory is planned by a run."""
-    session = model.session(arguments, arguments.model)
+    session = session_arguments.session(arguments, arguments.model)
     if arguments.stage == "plan":
         session.run(None, feeds_of(arguments, session.get_inputs()))
         _show_plans(session, arguments.json)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.record import Record
-from ort_lite.tools.machine.machine import Machine, StepRecord
+from ort_lite.tools.machine.formal_machine import Machine, StepRecord
 
 FORMAT = "ort-lite-trace-1"
 

@@ -4,7 +4,7 @@ from argparse import Namespace
 from importlib.metadata import entry_points
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.tools.cli import model
+from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.printing import print_text
 
 GROUP = "ort_lite.commands"
@@ -14,6 +14,6 @@ GROUP = "ort_lite.commands"
 def main(arguments: Namespace) -> None:
     """Serves until SIGTERM or Ctrl-C."""
     for entry in entry_points(group=GROUP, name="serve"):
-        entry.load()(arguments, lambda path: model.session(arguments, path), print_text)
+        entry.load()(arguments, lambda path: session_arguments.session(arguments, path), print_text)
         return
     raise InvalidArgument("the server is a package of its own: in a clone of ort-lite, pip install ./plugins/ort-lite-serve")

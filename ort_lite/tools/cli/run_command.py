@@ -9,8 +9,8 @@ import numpy as np
 
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.dtypes import from_numpy, ort_name
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.feeds import feeds_of
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 
@@ -38,10 +38,10 @@ def main(arguments: Namespace) -> None:
 
 def _session(arguments: Namespace) -> InferenceSession:
     """One that profiles where a trace is wanted."""
-    options = model.options(arguments)
+    options = session_arguments.options(arguments)
     if arguments.trace:
         options.enable_profiling, options.profile_file_prefix = True, arguments.trace
-    return InferenceSession(arguments.model, options, model.providers(arguments))
+    return InferenceSession(arguments.model, options, session_arguments.providers(arguments))
 
 
 def summary(result: Any) -> dict[str, Any]:

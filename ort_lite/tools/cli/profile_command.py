@@ -8,11 +8,11 @@ from typing import Any
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import SessionOptions
-from ort_lite.tools.cli import model
-from ort_lite.tools.cli.benchmark.machine import cores, cpu, peaks
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.benchmark.benchmark_report import row_of, show
+from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile
-from ort_lite.tools.cli.benchmark.report import row_of, show
-from ort_lite.tools.cli.feeds import feeds_of
+from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 from ort_lite.tools.view.node_times import NodeTime
 
@@ -22,8 +22,8 @@ def main(arguments: Namespace) -> None:
     if arguments.seconds < 0:
         raise InvalidArgument(f"--seconds {arguments.seconds:g}: expected 0 or more")
     arguments.threads = arguments.threads or cores()
-    options = model.options(arguments)
-    with InferenceSession(arguments.model, options, providers=model.providers(arguments)) as session:
+    options = session_arguments.options(arguments)
+    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         found = profile(session, feeds, arguments.seconds)
     if arguments.trace:
@@ -46,7 +46,7 @@ def main(arguments: Namespace) -> None:
 def _write_trace(arguments: Namespace, options: SessionOptions, feeds: dict[str, Any]) -> None:
     """Write the trace of a new session: its creation, a run that plans memory and the next one."""
     options.enable_profiling, options.profile_file_prefix = True, arguments.trace
-    with InferenceSession(arguments.model, options, providers=model.providers(arguments)) as session:
+    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
         for _ in range(2):
             session.run(None, feeds)
         os.replace(session.end_profiling(), arguments.trace)

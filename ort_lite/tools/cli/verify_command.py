@@ -6,13 +6,13 @@ from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, VerificationError, format_error
-from ort_lite.tools.cli import model
+from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.rivals import rival
-from ort_lite.tools.cli.feeds import feeds_of
+from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
-from ort_lite.tools.verify.report import VerificationReport
 from ort_lite.tools.verify.settings import Verification
+from ort_lite.tools.verify.verification_report import VerificationReport
 from ort_lite.tools.verify.verify import keeping
 
 COLUMNS = ("output", "type", "shape", "off", "greatest difference", "relative", "found")
@@ -27,8 +27,8 @@ def main(arguments: Namespace) -> int:
 
 
 def _partitions(arguments: Namespace) -> None:
-    options = keeping(model.options(arguments))
-    with InferenceSession(arguments.model, options, providers=model.providers(arguments)) as session:
+    options = keeping(session_arguments.options(arguments))
+    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
             session.run(None, feeds, verify=Verification(arguments.rtol, arguments.atol))
@@ -47,7 +47,7 @@ def _show_report(report: VerificationReport | None, as_json: bool) -> None:
 
 def _outputs(arguments: Namespace) -> int:
     other = rival(arguments.against)
-    with model.session(arguments, arguments.model) as session:
+    with session_arguments.session(arguments, arguments.model) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
             expected = other.open(arguments.model, arguments.threads, feeds)()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.record import Record
-from ort_lite.tools.cli.benchmark.blocks import Run
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run
 
 PERCENTILES = (50, 90, 95, 99)
 ROUNDS = 4

@@ -5,16 +5,16 @@ from argparse import Namespace
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.options.config_keys import CREATION_TRACE
 from ort_lite.session.creation import COLUMNS
-from ort_lite.tools.cli import model
+from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 
 
 def main(arguments: Namespace) -> None:
     """Run `ort-lite explain`."""
-    options = model.options(arguments)
+    options = session_arguments.options(arguments)
     if arguments.trace:
         options.add_session_config_entry(CREATION_TRACE, "1")
-    with InferenceSession(arguments.model, options, providers=model.providers(arguments)) as session:
+    with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
         trace = session.creation_trace if arguments.trace else None
         if trace is None:
             found = session.explain()
