@@ -1,5 +1,7 @@
-"""`ort-lite bench MODEL.onnx --against onnxruntime`: times of a model, of a folder of models or of one operator; with --nodes, where
-the time goes and how much of the machine is used. How it is measured: docs/performance.md.
+"""`ort-lite bench MODEL.onnx --against onnxruntime`: time a model, a folder of models or one operator.
+
+With --nodes it also shows where the time goes and how close the machine is to its peak. docs/performance.md describes the
+measurement.
 """
 
 import json
@@ -92,7 +94,7 @@ def _cases(arguments: Namespace) -> dict[str, Model]:
 
 
 def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | None, say: Any) -> dict[str, Any]:
-    """A line a model; of several models one that fails is a line too."""
+    """Print one line per model. If one of several models fails, its line says so."""
     results = []
     sets = arguments.shapes or [""]
     for (name, source), shapes in product(cases.items(), sets):
@@ -116,7 +118,7 @@ def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | No
 
 
 def _with_shapes(arguments: Namespace, shapes: str) -> Namespace:
-    """Return the arguments with one of the sets of --shapes: shapes of inputs, separated by spaces."""
+    """Return the arguments with one set of --shapes: shapes of inputs, separated by spaces."""
     return Namespace(**{**vars(arguments), "shape": [*arguments.shape, *shapes.split()]})
 
 
@@ -140,7 +142,7 @@ def _time(arguments: Namespace, name: str, source: Model, against: Rival | None,
 
 
 def _loads(arguments: Namespace, runs: Mapping[str, Run]) -> dict[str, Load]:
-    """Measure what --concurrency asks for, by runtime."""
+    """Measure each runtime at the concurrency that --concurrency asks for."""
     if not arguments.concurrency:
         return {}
     found = measure_load(list(runs.values()), arguments.concurrency, arguments.seconds)
@@ -148,7 +150,7 @@ def _loads(arguments: Namespace, runs: Mapping[str, Run]) -> dict[str, Load]:
 
 
 def lines(result: Result, rival: str) -> Iterator[str]:
-    """Return the report on a model."""
+    """Return the report on a model, line by line."""
     if result.failed:
         yield f"{result.name}  {result.failed.splitlines()[0]}"
         return
@@ -165,7 +167,7 @@ def lines(result: Result, rival: str) -> Iterator[str]:
 
 
 def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[str, Any]:
-    """Lengths of texts are longer than 1: with one token a model is another."""
+    """Return the feeds. Free dimensions that are sequence lengths are longer than 1, because one token is not a typical load."""
     sizes = lengths(session.get_inputs(), dims_of(arguments))
     if sizes and not (arguments.feeds or arguments.input or arguments.shape):
         say(f"  {', '.join(f'{name} is {size}' for name, size in sizes.items())}: --dim NAME=N for another size")

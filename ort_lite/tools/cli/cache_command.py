@@ -1,4 +1,4 @@
-"""`ort-lite cache dir|list|verify|prune|export|import`: the folder of compiled kernels."""
+"""`ort-lite cache dir|list|verify|prune|export|import`: manage the folder of compiled kernels."""
 
 import time
 from argparse import Namespace
@@ -15,7 +15,7 @@ _UNITS = {"k": 10**3, "M": 10**6, "G": 10**9}
 
 
 def main(arguments: Namespace) -> int:
-    """The exit status."""
+    """Run `ort-lite cache` and return the exit status."""
     actions = {"dir": _dir, "list": _list, "verify": _verify, "prune": _prune, "export": _export, "import": _import}
     return actions[arguments.action](arguments, cache.directory())
 
@@ -43,7 +43,7 @@ def _list(arguments: Namespace, folder: str) -> int:
 
 
 def _by_age(found: Sequence[upkeep.Entry]) -> dict[str, list[upkeep.Entry]]:
-    """Each object in the first group that its last use is young enough for."""
+    """Group the objects by age. Each object is in the first group that its last use is recent enough for."""
     groups: dict[str, list[upkeep.Entry]] = {name: [] for name, _ in _AGES}
     now = time.time()
     for entry in found:
@@ -60,7 +60,7 @@ def _cells(found: Sequence[upkeep.Entry]) -> tuple[int, str]:
 
 
 def _verify(arguments: Namespace, folder: str) -> int:
-    """1 if an object is broken and stays."""
+    """Return 1 if a broken object remains, otherwise 0."""
     found = upkeep.entries(folder)
     broken = {entry.key: wrong for entry in found if (wrong := upkeep.trouble(folder, entry.key))}
     broken |= dict.fromkeys(upkeep.find_partial_files(folder), "was never finished")

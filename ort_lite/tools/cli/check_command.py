@@ -1,4 +1,4 @@
-"""`ort-lite check MODEL.onnx`: would it run with these providers, and all that would stop it. Nothing is compiled."""
+"""`ort-lite check MODEL.onnx`: check whether these providers can run a model, and list every problem. Nothing is compiled."""
 
 from argparse import Namespace
 from collections import Counter
@@ -15,7 +15,7 @@ from ort_lite.tools.cli.printing import print_json, print_text
 
 
 def main(arguments: Namespace) -> int:
-    """The exit status: 1 where the model would not run. Raises what loading raises."""
+    """Run `ort-lite check`. Returns 1 if the model cannot run. Raises what loading raises."""
     options, given = session_arguments.options(arguments), Arguments(session_arguments.providers(arguments))
     loaded = prepare_until("load", arguments.model, options, given).loaded
     with creating(options):
@@ -40,7 +40,7 @@ def _each(text: str) -> list[str]:
 
 
 def _counts(assignment: Assignment | None) -> dict[str, int]:
-    """Nodes by provider, in the order of the providers."""
+    """Return the number of nodes by provider, in the order of the providers."""
     if assignment is None:
         return {}
     found = Counter(place.provider for place in assignment.placements.values())

@@ -1,4 +1,4 @@
-"""`ort-lite check-provider NAME`: the conformance kit, as text, JSON, a page or JUnit's XML."""
+"""`ort-lite check-provider NAME`: run the conformance kit, and report as text, JSON, HTML or JUnit XML."""
 
 import json
 from argparse import Namespace
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Namespace) -> None:
-    """Shows the report. Raises ProviderError where a check found something."""
+    """Run the checks and print the report. Raises ProviderError if a check has findings."""
     from ort_lite.testing.documents import html, junit
     from ort_lite.testing.report import check_provider, load_class
 
@@ -42,7 +42,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _find_provider(name: str) -> "type[ExecutionProvider]":
-    """The class of that name. Raises InvalidArgument where there is none, or importing it fails."""
+    """Return the provider class by name. Raises InvalidArgument if there is none or its import fails."""
     try:
         return plugins.provider(name)
     except ProviderError as error:

@@ -1,4 +1,4 @@
-"""`ort-lite desk FOLDER`: the page of `ort-lite view` for any model of a folder, made anew as often as providers or options change."""
+"""`ort-lite desk FOLDER`: serve the page of `ort-lite view` for any model in a folder, with a choice of providers and options."""
 
 import signal
 import webbrowser
@@ -18,7 +18,7 @@ MODULES = ("providers", "results", "desk")
 
 
 def main(arguments: Namespace) -> None:
-    """Serve until Ctrl-C or SIGTERM, which end it without an error."""
+    """Serve until Ctrl-C or SIGTERM. Neither counts as an error."""
     if not 0 <= arguments.port < 1 << 16:
         raise InvalidArgument(f"--port {arguments.port}: expected 0 to {(1 << 16) - 1}")
     desk = Desk(arguments)
@@ -43,7 +43,7 @@ def _serve(server: DeskServer, arguments: Namespace) -> None:
 
 @contextmanager
 def _interrupt_on_signals() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM, and on SIGINT even where it was ignored, as it is for background jobs of a script."""
+    """Raise KeyboardInterrupt on SIGTERM, and on SIGINT even if it was ignored, as it is for background jobs of a script."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
@@ -53,7 +53,7 @@ def _interrupt_on_signals() -> Iterator[None]:
 
 
 def desk_page() -> str:
-    """The page without a document, and what makes a desk of it."""
+    """Return the page without a document, with the script and style of the playground."""
     folder = files("ort_lite.tools.playground") / "page"
     script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
     return page_of(None, script, (folder / "desk.css").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""`ort-lite dump MODEL.onnx --stage STAGE`: what a stage of the pipeline makes of a model."""
+"""`ort-lite dump MODEL.onnx --stage STAGE`: show a model after one stage of the pipeline."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ def _show_assignment(assignment: Assignment, as_json: bool) -> None:
 
 
 def _dump_compiled_model(arguments: Namespace) -> None:
-    """Compiled partitions in the order in which they run; their memory is planned by a run."""
+    """Print the compiled partitions in execution order, or their memory plans, which need a run."""
     session = session_arguments.session(arguments, arguments.model)
     if arguments.stage == "plan":
         session.run(None, feeds_of(arguments, session.get_inputs()))

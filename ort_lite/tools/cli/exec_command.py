@@ -57,7 +57,7 @@ def _environment() -> dict[str, str]:
 
 
 def _command(arguments: Namespace, path: str) -> tuple[str, list[str]]:
-    """The file to execute and its arguments. Raises _Refused."""
+    """Return the file to execute and its arguments. Raises _CommandError."""
     if arguments.module:
         return sys.executable, [*_python(), "-m", *arguments.module]
     argv = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
@@ -79,7 +79,7 @@ def _command(arguments: Namespace, path: str) -> tuple[str, list[str]]:
 
 
 def _python() -> list[str]:
-    """This interpreter with the options that it was started with. Raises _Refused if they keep it from reading PYTHONPATH."""
+    """Return this interpreter with the options it was started with. Raises _CommandError if they make it ignore PYTHONPATH."""
     if sys.flags.ignore_environment or sys.flags.no_site:
         raise _CommandError(
             _USAGE, "Python's options -E, -I and -S turn off what makes the program use ort_lite; start ort-lite without them"
@@ -91,7 +91,7 @@ def _python() -> list[str]:
 
 
 def _refusal(name: str, files: list[str]) -> _CommandError:
-    """Why a name is not a command; `files` have that name and are not executable."""
+    """Explain why a name is not a command. `files` have that name but are not executable."""
     if os.path.isdir(name):
         return _CommandError(_NOT_EXECUTABLE, f"{name} is a directory without a __main__.py")
     if files:
@@ -105,7 +105,7 @@ def _refusal(name: str, files: list[str]) -> _CommandError:
 
 
 def _execute(file: str, argv: list[str], environment: dict[str, str]) -> None:
-    """Does not return. Raises _Refused if the system cannot execute the file."""
+    """Replace this process. Raises _CommandError if the system cannot execute the file."""
     if _has_onnxruntime_built_in(file):
         sys.stderr.write(
             f"ort-lite exec: {file} has onnxruntime built in and does not use ort-lite; Python processes that it starts do\n"

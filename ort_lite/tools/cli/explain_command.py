@@ -1,4 +1,6 @@
-"""`ort-lite explain MODEL.onnx`: who runs each node and why nobody else does; with --trace, what making the session did."""
+"""`ort-lite explain MODEL.onnx`: show which provider runs each node and why the others do not; with --trace, where session creation
+time went.
+"""
 
 from argparse import Namespace
 

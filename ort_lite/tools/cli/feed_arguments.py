@@ -1,4 +1,4 @@
-"""Feeds of a run from arguments: files, values that are written out, and random ones for the rest."""
+"""Feeds of a run from command-line arguments: files, literal values, and random numbers for the rest."""
 
 import re
 from argparse import Namespace
@@ -25,10 +25,11 @@ IMAGES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 def feeds_of(
     arguments: Namespace, inputs: Sequence[NodeArg], sizes: Mapping[str, int] | None = None, known: bool = True
 ) -> dict[str, Any]:
-    """Return the feeds of --feeds, --input and --value, and random ones for other inputs, of the shapes of --shape and --dim.
+    """Return the feeds given by --feeds, --input and --value, and random ones for other inputs, with the shapes of --shape and
+    --dim.
 
-    `sizes`: of free dimensions for which there is no --dim. Raises InvalidArgument for a file that cannot be read, and, where
-    `known`, for names that the model does not have (of many models each has some).
+    `sizes` are those of free dimensions without a --dim. Raises InvalidArgument if a file cannot be read and, if `known`, for names
+    that are not inputs of the model.
     """
     _check_dims(arguments, inputs, known)
     given = _read_files(arguments, inputs, known)
@@ -54,20 +55,20 @@ def dims_of(arguments: Namespace) -> dict[str, int]:
 
 
 def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, int]:
-    """Sizes for the free dimensions that are called like lengths and are not given: with one token a model is another."""
+    """Return sizes for free dimensions that are named like lengths and not given, because one token is not a typical load."""
     names = [dim for arg in inputs for dim in arg.shape if isinstance(dim, str) and dim not in given]
     return {name: LENGTH for name in names if _LENGTHS.search(name) and not _OTHER_LENGTHS.search(name)}
 
 
 def shapes_of(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, list[int]]:
-    """Return the shapes of --shape, by input. Raises InvalidArgument for unknown inputs and dimensions."""
+    """Return the shapes given by --shape, by input. Raises InvalidArgument for unknown inputs and dimensions."""
     _check_dims(arguments, inputs, True)
     given = _by_input(arguments.shape, "--shape", inputs, True)
     return {arg.name: _shape(arg, given[arg.name]) for arg in inputs if arg.name in given}
 
 
 def random(arg: NodeArg, shape: Sequence[int], rng: np.random.Generator) -> Any:
-    """Floats are normally distributed, integers 0 or 1, so that they are indices of nearly anything."""
+    """Return random contents: normally distributed floats; integers 0 or 1, which are valid indices almost everywhere."""
     dtype = _dtype(arg)
     if dtype == "string":
         return np.full(shape, "text", object)
@@ -97,7 +98,7 @@ def _check_dims(arguments: Namespace, inputs: Sequence[NodeArg], known: bool) ->
 
 
 def _by_input(texts: Sequence[str], option: str, inputs: Sequence[NodeArg], known: bool) -> dict[str, str]:
-    """The text after NAME=, by input; NAME= may be left out where there is one input."""
+    """Split NAME=TEXT by input. A model with one input needs no NAME=."""
     found: dict[str, str] = {}
     for text in texts:
         if "=" not in text and len(inputs) == 1:
@@ -137,7 +138,7 @@ def _read_files(arguments: Namespace, inputs: Sequence[NodeArg], known: bool) ->
 
 
 def _several(path: Path, inputs: Sequence[NodeArg]) -> dict[str, Any]:
-    """Inputs by name, of an archive; or of a folder: input_0.pb is the first, NAME.npy and the like that of its name."""
+    """Return inputs from an archive, or from a folder in which input_0.pb is the first input and NAME.npy is input NAME."""
     by_name = {arg.name: arg for arg in inputs}
     if not path.is_dir():
         if path.suffix != ".npz" and path.exists():
@@ -194,7 +195,7 @@ def _text(array: Array) -> Any:
 
 
 def _proto(path: Path, arg: NodeArg) -> Any:
-    """A TensorProto, as onnx's test data has it."""
+    """Read a TensorProto, the format of ONNX's test data."""
     from ort_lite.load.proto import pb
     from ort_lite.load.tensor_proto import TensorReader
 
@@ -203,7 +204,7 @@ def _proto(path: Path, arg: NodeArg) -> Any:
 
 
 def _lines(path: Path, arg: NodeArg) -> Any:
-    """Strings, a line each; a scalar or one row where the input is that."""
+    """Read one string per line, as a scalar or one row if the input has that shape."""
     if _dtype(arg) != "string":
         raise InvalidArgument(f"--input {arg.name}={path}: it is text, but the input is {arg.type}")
     lines = read_file(path).decode("utf-8").splitlines()
@@ -213,7 +214,10 @@ def _lines(path: Path, arg: NodeArg) -> Any:
 
 
 def _image(path: Path, arg: NodeArg) -> Any:
-    """(N, C, H, W) or (N, H, W, C), as the input has them, resized where these are numbers: integers 0 to 255, floats 0 to 1."""
+    """Read an image as `(N, C, H, W)` or `(N, H, W, C)`, whichever the input declares, and resize it to declared sizes.
+
+    Integers range from 0 to 255, floats from 0 to 1.
+    """
     try:
         from PIL import Image
     except ModuleNotFoundError:
@@ -252,7 +256,7 @@ def _shape(arg: NodeArg, text: str) -> list[int]:
 
 
 def _fill(arg: NodeArg, text: str, shape: Sequence[int]) -> Any:
-    """One value everywhere, or as many as there are elements, separated by commas."""
+    """Return an array filled with one value, or with one value per element, separated by commas."""
     dtype = _dtype(arg)
     parts: list[Any] = text.split(",")
     if dtype != "string":

@@ -1,4 +1,4 @@
-"""`ort-lite inspect MODEL.onnx`: what a model holds: inputs, operators, weights, and what a run has to do. Nothing is compiled."""
+"""`ort-lite inspect MODEL.onnx`: show a model's inputs, operators, weights and the work of one run. Nothing is compiled."""
 
 from argparse import Namespace
 from collections import Counter
@@ -44,7 +44,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _load_with_types(arguments: Namespace) -> tuple[Model, str]:
-    """The model as the file has it, its values with their types; and why they have none, where the model is wrong."""
+    """Return the model as it is in the file, with inferred types, and the reason if inference fails because the model is invalid."""
     plain = SessionOptions()
     plain.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
     plain.creation_timeout = arguments.creation_timeout
@@ -56,7 +56,7 @@ def _load_with_types(arguments: Namespace) -> tuple[Model, str]:
 
 
 def _dims(arguments: Namespace, graph: Graph, inputs: Iterable[NodeArg]) -> dict[str, int]:
-    """Sizes of the free dimensions, as the graph calls them: those of --shape and --dim, and 1 for others."""
+    """Return the sizes of free dimensions by name: those of --shape and --dim, and 1 for others."""
     found = {symbol.name: 1 for value in graph.inputs for symbol in symbols(value.shape or ())}
     shapes = shapes_of(arguments, list(inputs))
     for value in graph.inputs:

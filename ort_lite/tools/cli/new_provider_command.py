@@ -1,4 +1,4 @@
-"""`ort-lite new-provider my-npu`: writes a distribution with an execution provider that passes the conformance kit."""
+"""`ort-lite new-provider my-npu`: create a distribution with an execution provider that passes the conformance kit."""
 
 import re
 from argparse import Namespace
@@ -18,7 +18,7 @@ SUFFIX = ".template"
 
 
 class ProviderNames(Record):
-    """The names of a provider called "my-npu" in other places."""
+    """The names derived from a provider's name, such as "my-npu"."""
 
     name: str
 
@@ -51,7 +51,7 @@ def main(arguments: Namespace) -> None:
 
 
 def names_of(name: str) -> ProviderNames:
-    """Raises InvalidArgument for what makes no distribution, package and class."""
+    """Return the names derived from `name`. Raises InvalidArgument if it makes no valid distribution, package and class."""
     if name.startswith("ort-lite-"):
         short = name.removeprefix("ort-lite-")
         raise InvalidArgument(f"{name!r}: the distribution is called ort-lite-NAME; expected NAME alone, {short!r}")
@@ -63,7 +63,7 @@ def names_of(name: str) -> ProviderNames:
 
 
 def write(names: ProviderNames, directory: Path, license: str) -> list[Path]:
-    """The files of a new distribution, in a directory that it makes. Raises InvalidArgument where there is one already."""
+    """Write the files of a new distribution into a new directory. Raises InvalidArgument if the directory exists."""
     if directory.exists():
         raise InvalidArgument(f"{str(directory)!r} exists; expected a directory to make: --directory names another")
     written = []
@@ -76,7 +76,7 @@ def write(names: ProviderNames, directory: Path, license: str) -> list[Path]:
 
 
 def contents(names: ProviderNames, license: str) -> dict[str, str]:
-    """Path -> text."""
+    """Return the text of each file by path."""
     templates = files("ort_lite.tools") / "templates"
     found = {
         _fill(path, names, license).removesuffix(SUFFIX): _fill(text, names, license)
@@ -89,7 +89,7 @@ def contents(names: ProviderNames, license: str) -> dict[str, str]:
 
 
 def _texts(folder: Traversable, prefix: str = "") -> list[tuple[str, str]]:
-    """(path, text) of all templates; the folder `package` is called as the package is."""
+    """Yield the path and text of each template, with the folder `package` renamed to the package."""
     found = []
     for entry in folder.iterdir():
         if entry.is_dir():

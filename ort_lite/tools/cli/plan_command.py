@@ -1,4 +1,4 @@
-"""`ort-lite plan MODEL.onnx`: where each tensor of a run lives and when, how large the arenas are, and how good that is."""
+"""`ort-lite plan MODEL.onnx`: show where and when each tensor of a run lives, the size of the arenas, and the lower bound."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ COLUMNS = ("tensor", "arena", "offset", "bytes", "from", "to", "shares the bytes
 
 
 def main(arguments: Namespace) -> None:
-    """Memory is planned when sizes are known: by a run."""
+    """Run `ort-lite plan`. It runs the model once, because memory is planned when sizes are known."""
     with session_arguments.session(arguments, arguments.model) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         session.run(None, feeds)
@@ -50,7 +50,7 @@ def _text(cell: Any) -> str:
 
 
 def _rows(plan: MemoryPlan) -> Iterator[dict[str, Any]]:
-    """A row of COLUMNS for each tensor, in the order of their offsets."""
+    """Return one row of COLUMNS per tensor, ordered by offset."""
     order = sorted(
         plan.tensor_allocs.values(), key=lambda slot: (_arena(slot), slot.offset, _first(plan, slot), slot.tensor_id)
     )

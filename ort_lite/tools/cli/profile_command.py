@@ -1,4 +1,4 @@
-"""`ort-lite profile MODEL.onnx`: what each node of a run takes, beside the peaks of this machine, and what operators take together."""
+"""`ort-lite profile MODEL.onnx`: show time per node, compared with the machine's peak, and totals per operator type."""
 
 import os
 from argparse import Namespace
@@ -44,7 +44,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _write_trace(arguments: Namespace, options: SessionOptions, feeds: dict[str, Any]) -> None:
-    """Write the trace of a new session: its creation, a run that plans memory and the next one."""
+    """Write a trace of a new session: its creation, a first run that plans memory, and the next run."""
     options.enable_profiling, options.profile_file_prefix = True, arguments.trace
     with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
         for _ in range(2):
@@ -53,7 +53,7 @@ def _write_trace(arguments: Namespace, options: SessionOptions, feeds: dict[str,
 
 
 def _totals(lines: Sequence[NodeTime]) -> list[dict[str, Any]]:
-    """Return the totals by operator, the longest first."""
+    """Return the totals per operator type, the longest first."""
     found: dict[str, dict[str, Any]] = {}
     for line in lines:
         row = found.setdefault(line.operator, {"operator": line.operator, "times": 0, "seconds": 0.0, "share": 0.0})

@@ -1,4 +1,4 @@
-"""`ort-lite providers`: every execution provider that can be named, and whether sessions use it without that."""
+"""`ort-lite providers`: list the installed execution providers, and which of them sessions use by default."""
 
 from argparse import Namespace
 from typing import Any
@@ -18,7 +18,7 @@ def main(arguments: Namespace) -> None:
 
 
 def row(name: str) -> dict[str, Any]:
-    """Return the facts about an installed provider, as texts."""
+    """Return the facts about an installed provider as texts."""
     try:
         cls = plugins.provider(name)
     except ProviderError as error:

@@ -1,4 +1,4 @@
-"""`ort-lite run MODEL.onnx`: one run, and a line for each output."""
+"""`ort-lite run MODEL.onnx`: run a model once and print one line per output."""
 
 import os
 import time
@@ -37,7 +37,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _session(arguments: Namespace) -> InferenceSession:
-    """One that profiles where a trace is wanted."""
+    """Create the session, with profiling on if a trace is wanted."""
     options = session_arguments.options(arguments)
     if arguments.trace:
         options.enable_profiling, options.profile_file_prefix = True, arguments.trace
@@ -45,7 +45,7 @@ def _session(arguments: Namespace) -> InferenceSession:
 
 
 def summary(result: Any) -> dict[str, Any]:
-    """Type, shape and, of numbers, least, mean and greatest."""
+    """Describe a result by its type, its shape and, for numbers, its minimum, mean and maximum."""
     if not isinstance(result, np.ndarray):
         kind = f"{type(result).__name__} of {len(result)}" if hasattr(result, "__len__") else type(result).__name__
         return {"type": kind, "first": repr(result)[:40]}

@@ -1,4 +1,4 @@
-"""`ort-lite serve MODEL.onnx|FOLDER`: models over the Open Inference Protocol. The server is another distribution, ort-lite-serve."""
+"""`ort-lite serve MODEL.onnx|FOLDER`: serve models over the Open Inference Protocol. Needs the distribution ort-lite-serve."""
 
 from argparse import Namespace
 from importlib.metadata import entry_points
@@ -12,7 +12,7 @@ GROUP = "ort_lite.commands"
 
 
 def main(arguments: Namespace) -> None:
-    """Serves until SIGTERM or Ctrl-C."""
+    """Serve until SIGTERM or Ctrl-C."""
     for entry in entry_points(group=GROUP, name="serve"):
         entry.load()(arguments, lambda path: session_arguments.session(arguments, path), print_text)
         return

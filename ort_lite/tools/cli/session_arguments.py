@@ -1,4 +1,4 @@
-"""Options and sessions from arguments."""
+"""Session options and sessions from command-line arguments."""
 
 from argparse import Namespace
 

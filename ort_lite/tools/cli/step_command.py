@@ -1,4 +1,4 @@
-"""`ort-lite step MODEL.onnx --until NODE`: the machine's steps, and the tensors of the last one."""
+"""`ort-lite step MODEL.onnx --until NODE`: step the formal machine, and print the tensors of the last step."""
 
 from argparse import Namespace
 from typing import Any
@@ -50,7 +50,7 @@ def _check_node(machine: Machine, name: str) -> None:
 
 
 def _tensors(machine: Machine, record: StepRecord) -> list[dict[str, Any]]:
-    """Return the tensors of the step's operands, as they are now: one that the step overwrote has changed."""
+    """Return the tensors of the step's operands as they are now. If the step overwrote one, it shows the new contents."""
     return [
         {"tensor": name, "is": kind, "offset": machine.T[name].offset, **summary(machine.read(name))}
         for kind, names in (("read", record.reads), ("written", record.writes))

@@ -1,4 +1,6 @@
-"""`ort-lite verify MODEL.onnx`: each partition beside the CPU provider, from the same inputs; or outputs beside another runtime's."""
+"""`ort-lite verify MODEL.onnx`: compare each partition with the CPU provider on the same inputs, or the outputs with another
+runtime.
+"""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,7 @@ COLUMNS = ("output", "type", "shape", "off", "greatest difference", "relative", 
 
 
 def main(arguments: Namespace) -> int:
-    """The exit status: 1 where an output is off. Raises VerificationError where a partition is."""
+    """Run `ort-lite verify`. Returns 1 if an output differs. Raises VerificationError if a partition differs."""
     if arguments.against == "CPUExecutionProvider":
         _partitions(arguments)
         return 0
@@ -71,7 +73,7 @@ def _outputs(arguments: Namespace) -> int:
 
 
 def _tolerances(arguments: Namespace) -> Any:
-    """Return the tolerances by element type; --rtol and --atol hold for all."""
+    """Return the tolerances by element type. --rtol and --atol apply to all."""
 
     def tolerance(dtype: str) -> Tolerance:
         found = DEFAULTS.get(dtype, Tolerance())

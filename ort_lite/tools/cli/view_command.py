@@ -1,4 +1,4 @@
-"""`ort-lite view MODEL.onnx`: a page for a browser that shows what becomes of a model."""
+"""`ort-lite view MODEL.onnx`: write an HTML page that shows a model at each stage, from the file to the compiled partitions."""
 
 import sys
 from argparse import Namespace
@@ -47,7 +47,7 @@ def _view(arguments: Namespace) -> View:
 
 
 def _run(arguments: Namespace, session: InferenceSession, other: InferenceSession | None) -> View:
-    """A model that does not run on what is made up for it is shown all the same."""
+    """Run the model for the timeline. A model that fails on generated inputs is shown without one."""
     try:
         view: View = session.view(_feeds(arguments, session), other=other)
     except OrtLiteError as error:

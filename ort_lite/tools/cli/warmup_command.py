@@ -1,4 +1,4 @@
-"""`ort-lite warmup MODEL.onnx|FOLDER ...`: makes a session for each model and runs it once, so that its kernels are in the cache."""
+"""`ort-lite warmup MODEL.onnx|FOLDER ...`: run each model once, so that its kernels are in the cache."""
 
 import time
 from argparse import Namespace
@@ -17,7 +17,7 @@ _TARGET = "ort_lite.target"
 
 
 def main(arguments: Namespace) -> int:
-    """The exit status: 1 if a model failed; the others are warm all the same."""
+    """Run `ort-lite warmup`. Returns 1 if a model failed; the others are warm all the same."""
     paths = list(_paths(arguments.models))
     entries = arguments.config
     results = []
@@ -45,7 +45,7 @@ def _paths(given: Sequence[str]) -> Iterator[str]:
 
 
 def _warm(arguments: Namespace, path: str, target: str, known: bool) -> dict[str, Any]:
-    """Return the outcome for a model; its errors stop no other model. `known`: see `feeds_of`."""
+    """Warm up one model and describe the outcome. An error does not stop the other models. `known`: see `feeds_of`."""
     result: dict[str, Any] = {"model": path, **({"target": target} if target else {})}
     start = time.perf_counter()
     with piece(Logged()) as seen:

@@ -1,4 +1,4 @@
-"""State (G, M), table T, and the step from one state to the next."""
+"""The state (G, M), the table T, and the step from one state to the next."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,14 +21,14 @@ from ort_lite.tools.machine.opaque_image import OpaqueImage
 
 
 def node_tuple(node: Node) -> tuple[str, list[str], list[str], dict[str, Any]]:
-    """(op_type, inputs, outputs, attributes); nested graphs are among the attributes. "" stands for what is left out."""
+    """Return a node as (op_type, inputs, outputs, attributes). Nested graphs are among the attributes; "" is an omitted operand."""
     inputs = [value.name if value is not None else "" for value in node.inputs]
     outputs = [value.name if value is not None else "" for value in node.outputs]
     return node.op_type, inputs, outputs, {name: attribute.value for name, attribute in node.attributes.items()}
 
 
 class MachineState:
-    """(G, M): a DAG of operations and a linear memory of N bytes. Raises InvalidGraph for a graph with a cycle."""
+    """The state (G, M): a DAG of operations and a linear memory of N bytes. Raises InvalidGraph if the graph has a cycle."""
 
     __slots__ = ("G", "M")
 
@@ -42,12 +42,12 @@ class MachineState:
         return len(self.M)
 
     def digest(self) -> str:
-        """SHA-256 of M."""
+        """Return the SHA-256 of M."""
         return hashlib.sha256(self.M.data).hexdigest()
 
 
 class StepRecord(Record):
-    """The record of a step. `writes` are the operands that were created or changed; `reads` all others."""
+    """The record of one step. `writes` are the operands that it created or changed; `reads` are all others."""
 
     index: int
     node: str
@@ -57,7 +57,7 @@ class StepRecord(Record):
     writes: tuple[str, ...]
 
     def row(self) -> tuple[Any, ...]:
-        """Plain data."""
+        """Return the record as plain data."""
         return self.index, self.node, self.op_type, self.kernel, self.reads, self.writes
 
     def __str__(self) -> str:
@@ -67,11 +67,11 @@ class StepRecord(Record):
 
 
 class Machine:
-    """A model with its inputs, ready to step. It is laid out by one ordinary run, of which only shapes are kept.
+    """A model with its inputs, ready to step. One ordinary run lays it out; only the shapes of that run are kept.
 
-    All arenas of all partitions lie end to end in M: an entry of T is the arena's base plus the offset of the plan. What
-    crosses from one partition to another is copied by a step of its own. `orders` gives, by partition, the order of its
-    instructions; each order is planned anew. Not for several threads at once.
+    All arenas of all partitions lie end to end in M: an entry of T is the arena's base plus the offset in its plan. A step of its
+    own copies each value that crosses from one partition to another. `orders` gives the order of instructions by partition, and
+    each order is planned anew. A machine serves one thread.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Machine:
         self._instructions.append(instruction)
 
     def _entries(self, *roles: str) -> Iterable[tuple[Region, str]]:
-        """Tensors in regions of these roles; inputs that a step brings are not there at first."""
+        """Return the tensors in regions of these roles. Inputs that a step copies in do not exist at the start."""
         spans = [region for region in self.regions if region.role in roles]
         brought = {to for part in self._parts for to in part.copied}
         for name, entry in self.T.items():
@@ -140,12 +140,12 @@ class Machine:
 
     # --- stepping
     def __len__(self) -> int:
-        """The number of instructions."""
+        """Return the number of instructions."""
         return len(self._instructions)
 
     @property
     def at_end(self) -> bool:
-        """True after the last instruction."""
+        """Return True after the last instruction."""
         return self.position == len(self._instructions)
 
     @property
@@ -154,13 +154,14 @@ class Machine:
         return self._instructions
 
     def read(self, name: str) -> Array:
-        """A copy of a tensor, as it is now. Raises KeyError for a name that T does not have."""
+        """Return a copy of a tensor as it is now. Raises KeyError if T has no such name."""
         return self.T[name].view(self.state.M).copy()
 
     def step(self, check: bool = False) -> StepRecord:
-        """Executes the next instruction. `check`: raises InvalidPlan where anything else than its operands changed: O(N).
+        """Execute the next instruction. With `check`, which costs O(N), it raises InvalidPlan if bytes outside its operands
+        changed.
 
-        Raises InvalidArgument when all instructions have been executed, and what the instruction raises.
+        Raises InvalidArgument if all instructions have been executed, and what the instruction raises.
         """
         if self.at_end:
             raise InvalidArgument(f"the machine has halted: all {len(self)} instructions have been executed")
@@ -184,7 +185,7 @@ class Machine:
         return record
 
     def run(self) -> list[Any]:
-        """Executes what is left, in as few native calls as `InferenceSession.run` needs; returns the outputs."""
+        """Execute the remaining instructions in as few native calls as `InferenceSession.run` needs, and return the outputs."""
         while not self.at_end:
             image, index = self._owners[self.position]
             count = 1
@@ -199,7 +200,7 @@ class Machine:
         return self.outputs()
 
     def outputs(self) -> list[Any]:
-        """Copies of the model's outputs, as they are in M now, in order."""
+        """Return copies of the model's outputs as they are in M now, in order."""
         pairs = zip(self._outputs, self._fixed, strict=True)
         return [self.read(name) if name is not None else np.array(fixed) for name, fixed in pairs]
 
@@ -215,12 +216,12 @@ class Machine:
             )
 
     def at(self, offset: int) -> str:
-        """The names of the tensors that have the byte at `offset`, of all times."""
+        """Return the names of all tensors that hold the byte at `offset` at any time."""
         return ", ".join(name for name, entry in self.T.items() if entry.offset <= offset < entry.end)
 
 
 class _Part(Record, eq=False):
-    """An image's place in M; `copied` says which of its inputs a step brings, and from which tensor."""
+    """The place of an image in M. `copied` maps the inputs that a step copies in to their source tensors."""
 
     image: Image
     prefix: str
@@ -247,5 +248,5 @@ def _copy(memory: Bytes, table: Mapping[str, TableEntry], source: str, to: str) 
 
 
 def _lies_in(entry: TableEntry, names: Sequence[str], table: Mapping[str, TableEntry]) -> bool:
-    """Return True if a new tensor took its bytes: written in place."""
+    """Return True if a new tensor reused the bytes of another one, because it was written in place."""
     return any(table[n].offset < entry.end and entry.offset < table[n].end for n in names)

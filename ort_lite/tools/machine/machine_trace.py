@@ -1,4 +1,4 @@
-"""A run's log, chained by hashes: enough to execute it again and to find the first step that came out otherwise."""
+"""A hash-chained log of a run: enough to execute the run again and to find the first step that differs."""
 
 import hashlib
 import json
@@ -13,21 +13,21 @@ FORMAT = "ort-lite-trace-1"
 
 
 class TracedStep(Record):
-    """A step, and the hash of everything up to it: SHA-256 over the hash before, the record, and the bytes it wrote."""
+    """A step and the hash of everything up to it: the SHA-256 of the previous hash, the record, and the bytes it wrote."""
 
     record: StepRecord
     digest: str
 
 
 class MachineTrace(Record):
-    """`initial` is the hash of M before the first step: of inputs, constants, and zeros."""
+    """The log of a run. `initial` is the hash of M before the first step: inputs, constants and zeros."""
 
     initial: str
     steps: tuple[TracedStep, ...]
 
     @property
     def digest(self) -> str:
-        """Return the digest of the whole run: equal for equal runs."""
+        """Return the digest of the whole run, which is equal for equal runs."""
         return self.steps[-1].digest if self.steps else self.initial
 
     def to_json(self) -> str:
@@ -37,7 +37,7 @@ class MachineTrace(Record):
 
     @classmethod
     def from_json(cls, text: str) -> "MachineTrace":
-        """Raises InvalidArgument for text that is no trace."""
+        """Read a trace. Raises InvalidArgument if the text is not one."""
         try:
             data: Mapping[str, Any] = json.loads(text)
             if data["format"] != FORMAT:
@@ -53,7 +53,7 @@ def _step(row: Sequence[Any]) -> TracedStep:
 
 
 def record_trace(machine: Machine, check: bool = False) -> MachineTrace:
-    """Steps a machine that stands at its first instruction to its end. O(bytes written), and O(N) a step with `check`."""
+    """Run a machine from its first instruction to the end and return the trace. O(bytes written), plus O(N) per step with `check`."""
     initial = _initial(machine)
     steps: list[TracedStep] = []
     digest = initial
@@ -65,9 +65,9 @@ def record_trace(machine: Machine, check: bool = False) -> MachineTrace:
 
 
 def verify_trace(trace: MachineTrace, machine: Machine) -> None:
-    """Executes the trace again on a machine at its first instruction.
+    """Execute the trace again on a machine at its first instruction.
 
-    Raises InvalidArgument naming the first step that reads, writes or results in anything else than the trace says.
+    Raises InvalidArgument that names the first step whose reads, writes or results differ from the trace.
     """
     if _initial(machine) != trace.initial:
         raise InvalidArgument("the machine starts from another M than the trace: other inputs, constants or plan")

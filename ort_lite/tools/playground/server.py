@@ -1,7 +1,7 @@
-"""HTTP for the page of a desk: on this machine alone, for who has the token of its address alone, in small bounded requests.
+"""The HTTP server of the playground. It listens on this machine only, requires the token in its address, and limits requests.
 
-Behind /TOKEN/: GET of the page itself, of `about`, what can be chosen, of `job`, how far it is, and of `job/result`, what came of it;
-POST to `job` starts what the body asks for (`ort_lite.tools.playground.wish`), 409 while something else runs; DELETE of `job` ends it.
+Below /TOKEN/, GET returns the page, `about` (the choices), `job` (its progress) and `job/result`. POST to `job` starts a job
+(`ort_lite.tools.playground.wish`), with 409 while another one runs. DELETE of `job` cancels it.
 """
 
 import io
@@ -35,7 +35,7 @@ HEADERS = {
 
 
 class RefusedRequest(Exception):
-    """An answer that is an error: its status, and a sentence."""
+    """A request that is answered with an error: the status and a sentence."""
 
     def __init__(self, status: HTTPStatus, said: str) -> None:
         super().__init__(said)
@@ -43,7 +43,9 @@ class RefusedRequest(Exception):
 
 
 class DeskServer(ThreadingHTTPServer):
-    """Listens from the start; `serve_forever` answers. `port` 0: any that is free. Raises OSError where the port is taken."""
+    """The server. It listens once created; `serve_forever` answers. `port` 0 picks a free port. Raises OSError if the port is
+    taken.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -57,17 +59,17 @@ class DeskServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The address of the page, with its token."""
+        """Return the address of the page, with its token."""
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is nothing to tell of."""
+        """Ignore connections that a browser closed, and report all other errors."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Arrival(io.RawIOBase):
-    """Reads from a socket until a deadline, which holds for all reads together, however few bytes each brings."""
+    """A reader of a socket with one deadline for all reads together, however few bytes each returns."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._until = connection, 0.0
@@ -77,11 +79,11 @@ class Arrival(io.RawIOBase):
         self._until = monotonic() + seconds
 
     def readable(self) -> bool:
-        """Return True: it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Raises TimeoutError when the time is over."""
+        """Read what has arrived. Raises TimeoutError after the deadline."""
         left = self._until - monotonic()
         if left <= 0:
             raise TimeoutError("the request did not arrive in time")
@@ -109,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(self._arrival)
 
     def handle_one_request(self) -> None:
-        """A request that does not arrive in time ends its connection."""
+        """Handle a request. If it does not arrive in time, the connection ends."""
         self._arrival.begin(PATIENCE)
         super().handle_one_request()
 
@@ -126,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer({"job": self._end})
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Log nothing: a line would have the token in it."""
+        """Log nothing, because a line would contain the token."""
 
     # Who may ask
 
@@ -148,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, answer)
 
     def _route(self) -> str:
-        """The path behind the token. The name of another host is a page elsewhere whose name leads here (DNS rebinding)."""
+        """Return the path behind the token. Requests for another host name are rejected, as DNS rebinding would cause them."""
         if self.headers.get("Host", "") not in self.server.hosts:
             raise RefusedRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to the name of this machine alone")
         origin = self.headers.get("Origin")

@@ -1,4 +1,4 @@
-"""The work for a request: the document of `ort-lite view`, and the outcome of a run."""
+"""The work behind a request: the document of `ort-lite view` and the result of a run."""
 
 import time
 from argparse import Namespace
@@ -15,9 +15,9 @@ from ort_lite.tools.playground.wish import Wish
 
 
 def run_request(job: PlaygroundJob, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:
-    """{"document", "inputs", "outputs"}; the session is closed again.
+    """Return {"document", "inputs", "outputs"}. The session is closed afterwards.
 
-    `given` has files for the inputs of any model, and the timeout of creations.
+    `given` holds input files for any of the models, and the timeout of session creation.
     """
     own = {name: getattr(given, name) for name in ("feeds", "input", "creation_timeout")}
     arguments = Namespace(**vars(wish.arguments()) | own)
@@ -33,13 +33,13 @@ def run_request(job: PlaygroundJob, wish: Wish, path: Path, given: Namespace) ->
 
 
 def _feeds(arguments: Namespace, session: InferenceSession) -> dict[str, Any]:
-    """Names of inputs that the model does not have are those of other models of the desk."""
+    """Return the feeds. Names that are not inputs of this model belong to other models and are ignored."""
     inputs = session.get_inputs()
     return feeds_of(arguments, inputs, lengths(inputs, dims_of(arguments)), known=False)
 
 
 def _run(job: PlaygroundJob, wish: Wish, session: InferenceSession, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """One run, the first, which can be ended: milliseconds, and a row for each output."""
+    """Run the model once, cancellably. Returns the milliseconds, and one row per output."""
     job.say(f"Running on {', '.join(session.get_providers())}.")
     start = time.perf_counter()
     results = session.run(None, feeds, job.run_options, timeout=wish.timeout)
@@ -49,5 +49,5 @@ def _run(job: PlaygroundJob, wish: Wish, session: InferenceSession, feeds: Mappi
 
 
 def _texts(row: Mapping[str, Any]) -> dict[str, str]:
-    """JSON has no NaN."""
+    """Replace NaN and infinities, which JSON does not have, by texts."""
     return {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in row.items()}

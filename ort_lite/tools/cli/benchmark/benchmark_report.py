@@ -1,4 +1,4 @@
-"""Tables of the time of nodes, for `ort-lite bench --nodes` and `ort-lite profile`."""
+"""Tables of time per node, for `ort-lite bench --nodes` and `ort-lite profile`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def row_of(line: NodeTime, limits: Peaks, threads: int) -> dict[str, Any]:
 
 
 def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most: int, say: Any = print_text) -> None:
-    """`most` rows of the table, all where it is 0. `say` prints the line before it."""
+    """Print the table with `most` rows, or all rows if `most` is 0. `say` prints the line above it."""
     say(
         f"a core: {limits.operations / 1e9:.1f} GFLOP/s, {limits.bandwidth / 1e9:.1f} GB/s copied; {found.runs} runs of "
         f"{milliseconds(found.seconds)}, an instruction at a time"
@@ -52,7 +52,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _rate(amount: float | None, seconds: float) -> str:
-    """Format a rate of operations or bytes, in billions a second."""
+    """Format a rate of operations or bytes, in billions per second."""
     return "" if amount is None or not seconds else f"{amount / seconds / 1e9:.1f}"
 
 

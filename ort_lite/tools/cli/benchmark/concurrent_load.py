@@ -1,4 +1,4 @@
-"""Several callers at once: how many runs a second, and how long single ones take."""
+"""Throughput and latency under several concurrent callers."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ ROUNDS = 4
 
 
 class Load(Record):
-    """Seconds of each run, sorted, of `callers` that call as fast as they can, and how long it all took."""
+    """The duration of each run in seconds, sorted, for `callers` threads that call as fast as they can, and the total time."""
 
     callers: int
     times: tuple[float, ...]
@@ -22,11 +22,11 @@ class Load(Record):
 
     @property
     def throughput(self) -> float:
-        """Runs a second."""
+        """Return the number of runs per second."""
         return len(self.times) / self.seconds if self.seconds else 0.0
 
     def percentile(self, share: float) -> float:
-        """Seconds below which so many of a hundred runs are: of the runs themselves, none is made up between two."""
+        """Return the duration of a run that this percentage of runs does not exceed. The value is never interpolated."""
         last = len(self.times) - 1
         return self.times[min(last, int(len(self.times) * share / 100))]
 
@@ -42,7 +42,7 @@ class Load(Record):
 
 
 def measure_load(runs: Sequence[Run], callers: int, seconds: float) -> list[Load]:
-    """Measure each of `runs` under `callers` threads for `seconds` in all, in turns."""
+    """Measure each of `runs` with `callers` threads. The runs take turns, for `seconds` in total."""
     every: list[list[Load]] = [[] for _ in runs]
     for _ in range(ROUNDS):
         for run, found in zip(runs, every, strict=True):
@@ -54,7 +54,7 @@ def measure_load(runs: Sequence[Run], callers: int, seconds: float) -> list[Load
 
 
 def _round(run: Run, callers: int, seconds: float) -> Load:
-    """Raises what a run raises, when the others have ended."""
+    """Measure one turn. Raises what a run raises, after all callers have finished."""
     times: list[float] = []
     errors: list[BaseException] = []
     together = threading.Barrier(callers + 1)

@@ -1,7 +1,8 @@
-"""Seconds of a run, of several sessions that take turns in one process.
+"""Run times of several sessions that take turns in one process.
 
-Runs come in blocks, so that each session meets the caches that it has in use; before a block there is a pause, so that threads of the
-one before do not spin beside it. Of a block the median counts, of a session its quietest block: other work on the machine only adds.
+Runs come in blocks, so that each session finds its own data in the caches. A pause before each block lets the threads of the
+previous one stop spinning. The time of a block is its median, and the time of a session is its fastest block, because other work on
+the machine can only add time.
 """
 
 import math
@@ -24,7 +25,7 @@ FEWEST = 3
 def quietest(
     runs: Mapping[str, Run], seconds: float, clock: Clock = time.perf_counter, sleep: Callable[[float], Any] = time.sleep
 ) -> dict[str, float]:
-    """The smallest median of a block of each; one block of each at least. The order is reversed from round to round."""
+    """Return the smallest block median of each session, after at least one block of each. Each round reverses the order."""
     counts = {name: _count(run, clock) for name, run in runs.items()}
     best, order = dict.fromkeys(runs, math.inf), list(runs)
     end = clock() + seconds
@@ -38,7 +39,7 @@ def quietest(
 
 
 def _count(run: Run, clock: Clock) -> int:
-    """Runs of a block. The first run is not counted: it compiles, binds and touches memory."""
+    """Return the number of runs in a block. The first run is not counted, because it compiles, binds and touches memory."""
     run()
     shortest = min(_time(run, clock) for _ in range(FEWEST))
     return max(FEWEST, math.ceil(BLOCK / shortest)) if shortest > 0 else FEWEST

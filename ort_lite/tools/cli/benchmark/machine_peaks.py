@@ -1,4 +1,4 @@
-"""The name and the peaks of this machine."""
+"""The name of this machine's CPU and its measured peaks."""
 
 import os
 import platform
@@ -44,7 +44,7 @@ def cores() -> int:
 
 
 def cpu(text: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """(name, vector features), out of the text of /proc/cpuinfo."""
+    """Return the CPU's name and its vector features, parsed from the text of /proc/cpuinfo."""
     if text is None:
         path = Path("/proc/cpuinfo")
         text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -58,17 +58,17 @@ def cpu(text: str | None = None) -> tuple[str, tuple[str, ...]]:
 
 
 class Peaks(Record):
-    """The peaks of one core: operations a second, a multiplication and an addition being two, and bytes read and written a
-    second by a copy.
+    """The peaks of one core: operations per second, counting a multiply-add as two, and bytes per second that a copy reads and
+    writes.
     """
 
     operations: float
     bandwidth: float
 
     def share(self, operations: float | None, nbytes: float, seconds: float, threads: int) -> tuple[float, str]:
-        """Return the share of the nearer limit that was reached, and which one that is.
+        """Return the fraction of the nearer limit that was reached, and the name of that limit.
 
-        Above 1 is possible: operands that are in a cache, Winograd's convolutions and products of small integers.
+        It can exceed 1 if operands are in a cache, with Winograd convolutions, and with products of small integers.
         """
         computed = (operations or 0.0) / (self.operations * threads * seconds) if seconds else 0.0
         moved = nbytes / (self.bandwidth * threads * seconds) if seconds else 0.0
@@ -76,7 +76,7 @@ class Peaks(Record):
 
 
 def peaks(seconds: float = 0.5) -> Peaks:
-    """Half of the time for a product of matrices by the CPU provider, half for a copy; the shortest of each counts."""
+    """Measure the peaks. Half of the time goes to matrix products on the CPU provider, half to copies; the fastest of each counts."""
     source, target = np.ones(COPIED, np.uint8), np.zeros(COPIED, np.uint8)
     product = _shortest(_product(), seconds / 2)
     copied = _shortest(lambda: np.copyto(target, source), seconds / 2)

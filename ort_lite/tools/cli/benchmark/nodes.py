@@ -1,4 +1,4 @@
-"""The time of a session's runs, by node."""
+"""The run time of a session, node by node."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from ort_lite.tools.view.node_times import Profile, dims_of, profile_of
 
 
 def profile(session: InferenceSession, feeds: Mapping[str, Any], seconds: float) -> Profile:
-    """Run a session for so long, and add up its Kernel events. Raises InvalidArgument where none of its providers emits any."""
+    """Run a session for `seconds` and add up its Kernel events. Raises InvalidArgument if no provider emits any."""
     assignment = session.explain().assignment
     trace = measure_runs(session, feeds, seconds)
     events = [event for event in trace.events if event.kind == "Kernel"]
