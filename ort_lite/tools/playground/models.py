@@ -11,9 +11,7 @@ MOST = 2000
 
 
 def models_of(given: Sequence[str]) -> dict[str, Path]:
-    """Return model files by display name. For a folder, these are the paths of all models below it. Raises NoSuchFile and
-    InvalidArgument.
-    """
+    """Return model files by display name. A folder stands for all models below it. Raises NoSuchFile and InvalidArgument."""
     found: dict[str, Path] = {}
     for text in given:
         path = Path(text)

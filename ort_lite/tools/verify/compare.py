@@ -1,4 +1,4 @@
-"""Two results for one tensor: how far apart they are, where, and whether that is too far."""
+"""Comparison of two results for one tensor: how far apart they are, where, and whether the difference is allowed."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,9 @@ from ort_lite.record import Record
 
 
 class Tolerance(Record):
-    """An element may be `atol + rtol * |expected| + of_greatest * G` off, G the greatest finite magnitude that is expected."""
+    """The allowed difference of an element: `atol + rtol * |expected| + of_greatest * G`, where G is the largest finite expected
+    magnitude.
+    """
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -37,11 +39,11 @@ _SIGN_MAGNITUDE = frozenset(
 
 
 class TensorReport(Record):
-    """The worst over all calls of a partition. `greatest_*` are over elements that are finite on both sides.
+    """The worst comparison of a tensor over all calls of a partition. `greatest_*` cover elements that are finite on both sides.
 
-    `index`, `got` and `expected` are those of the worst element; None: nothing differs. `nans` and `infs` count elements that are
-    NaN or infinite where the CPU's are not; `wrong` those that are too far off. `mismatch` says what cannot be compared at
-    all: another type, shape or length. Complex elements count as two, the last index tells which.
+    `index`, `got` and `expected` belong to the worst element, and are None if nothing differs. `nans` and `infs` count elements
+    that are NaN or infinite where the CPU's are not. `wrong` counts elements beyond the tolerance. `mismatch` describes what cannot
+    be compared at all: another type, shape or length. A complex element counts as two, which the last index tells apart.
     """
 
     name: str
@@ -101,14 +103,16 @@ def _badness(report: TensorReport) -> tuple[bool, bool, float]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has neither NaN nor Inf."""
+    """Replace NaN and infinities, which JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
 
 
 def compare(name: str, got: Any, expected: Any, tolerance_of: Any) -> list[TensorReport]:
-    """A report for a tensor, or for each tensor of a sequence or map ("name[2]"). `tolerance_of(dtype)` gives a Tolerance."""
+    """Return a report for a tensor, or one for each tensor of a sequence or map ("name[2]"). `tolerance_of(dtype)` returns a
+    Tolerance.
+    """
     if isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(got) != len(expected):
             return [TensorReport(name, "sequence", mismatch=f"has {len(got)} elements, the CPU's {len(expected)}")]
@@ -190,7 +194,7 @@ def _allowance(expected: Array, tolerance: Tolerance) -> Array:
 
 
 def _apart(a: Array, b: Array) -> Array:
-    """|a - b| of integers, as uint64: exact also where they are 2**63 apart or more."""
+    """Return |a - b| of integers as uint64, which is exact even if they are 2**63 or more apart."""
     a, b = ((x.astype(np.uint64) if x.dtype == np.uint64 else x.astype(np.int64)) for x in (a, b))
     apart: Array = np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)  # modulo 2**64
     return apart

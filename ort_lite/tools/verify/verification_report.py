@@ -1,4 +1,4 @@
-"""The findings of verification: plain data, printable."""
+"""The findings of verification, as plain data that can be printed."""
 
 from typing import Any
 
@@ -7,8 +7,10 @@ from ort_lite.tools.verify.compare import TensorReport
 
 
 class Culprit(Record):
-    """The first bad node of a partition. `how`: "prefix": the nodes up to it, compiled together, give a tensor that is off, and
-    those before it do not; "alone": it gives one by itself, from the CPU's values. `tensor` is that tensor.
+    """The first bad node of a partition, and the tensor that differs.
+
+    `how` is "prefix" if the nodes up to it, compiled together, give a tensor that differs while those before it do not; it is
+    "alone" if the node gives one by itself on the CPU's values.
     """
 
     node: str
@@ -26,9 +28,10 @@ class Culprit(Record):
 
 
 class PartitionReport(Record):
-    """A partition of a provider. `skipped` says why it was not looked into, or not in each of its `calls`; "": it was.
+    """The comparison of one partition. `skipped` says why it was not compared, at least in one of its `calls`; "" means that it
+    was.
 
-    `bisection` is what the search for the first bad node found out when there is no `culprit`.
+    `bisection` explains why there is no `culprit`.
     """
 
     name: str
@@ -63,7 +66,7 @@ class PartitionReport(Record):
 
 
 class VerificationReport(Record):
-    """Every partition of every provider but the CPU's, in the order in which they ran, those that did not run last.
+    """The comparisons of all partitions of other providers, in execution order; those that did not run come last.
 
     `failed` is the error that ended the run, if one did.
     """
@@ -78,17 +81,17 @@ class VerificationReport(Record):
 
     @property
     def wrong(self) -> tuple[PartitionReport, ...]:
-        """The partitions that differ."""
+        """Return the partitions that differ."""
         return tuple(partition for partition in self.partitions if not partition.ok)
 
     @property
     def skipped(self) -> tuple[PartitionReport, ...]:
-        """Return what was not compared."""
+        """Return the partitions that were not compared."""
         return tuple(partition for partition in self.partitions if partition.skipped)
 
     @property
     def first_nan(self) -> tuple[str, str] | None:
-        """Partition and tensor in which the first NaN appears that the CPU does not have."""
+        """Return the partition and tensor with the first NaN that the CPU's result does not have, or None."""
         found = ((part.name, tensor.name) for part in self.partitions for tensor in part.tensors if tensor.nans)
         return next(found, None)
 

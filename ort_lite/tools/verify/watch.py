@@ -1,4 +1,4 @@
-"""Stands in every step of a verified run: what a partition of another provider returns is compared with the CPU's."""
+"""The hook into each step of a verified run, which compares a partition's outputs with the CPU's."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from ort_lite.tools.verify.verification_report import PartitionReport, Verificat
 
 
 class Verifier:
-    """The state that verified runs of one compiled model share."""
+    """The state shared by all verified runs of one compiled model."""
 
     def __init__(self, prepared: Prepared, options: SessionOptions) -> None:
         assignment, compiled = prepared.assignment, prepared.compiled
@@ -39,9 +39,9 @@ class Verifier:
     def run(
         self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[VerificationReport], None]
     ) -> list[Any]:
-        """Call the model's Executable under watch on this thread. `tell` receives the findings.
+        """Run the model's Executable with verification on this thread. `tell` receives the report.
 
-        Raises VerificationError where a partition is off, and else what the run raises.
+        Raises VerificationError if a partition differs, and otherwise what the run raises.
         """
         watch = _Watch(self, checks)
         outer, CURRENT.watch = CURRENT.watch, watch
@@ -71,9 +71,10 @@ def verify_run(
     call: Callable[[Executable], list[Any]],
     tell: Callable[[VerificationReport], None],
 ) -> list[Any]:
-    """Run a compiled model under watch; the hook behind `run(verify=...)`. `ready` is the session's, and keeps the Verifier.
+    """Run a compiled model with verification; the hook behind `run(verify=...)`. `ready` belongs to the session and keeps the
+    Verifier.
 
-    Raises InvalidArgument for a `verify` that is none, and what `Verifier.run` raises.
+    Raises InvalidArgument for an invalid `verify`, and what `Verifier.run` raises.
     """
     checks = settings(verify)
     if ready.verifier is None:
@@ -83,14 +84,14 @@ def verify_run(
 
 
 class _Watch:
-    """One run. Providers may call bodies from other threads than the run's: those are not seen."""
+    """The verification of one run. Bodies that a provider calls from other threads are not compared."""
 
     def __init__(self, verifier: Verifier, checks: Verification) -> None:
         self._verifier, self._checks = verifier, checks
         self._found: dict[str, PartitionReport] = {}
 
     def __call__(self, executable: Executable) -> Executable:
-        """Run with each step watched."""
+        """Return the Executable with each step under verification."""
         steps = [step.replace(function=partial(self._step, step)) for step in executable.steps]
         return executable.replace(steps=tuple(steps), direct=None)
 
@@ -105,7 +106,7 @@ class _Watch:
         return results
 
     def _compute_reference(self, partition: Partition, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], str]:
-        """The inputs on the CPU, where the provider cannot write to them, what the CPU makes of them, and why it does not."""
+        """Return copies of the inputs on the CPU, the CPU's results, and the reason if there are none."""
         why = why_not(partition)
         if why:
             return [], [], why
@@ -153,7 +154,7 @@ class _Watch:
 
 
 def _find_writes(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
-    """The inputs that are others than they were."""
+    """Report the inputs that the partition changed."""
     pairs = zip(partition.inputs, now, before, strict=True)
     found = [one for v, x, y in pairs for one in compare(v.name, x, y, lambda dtype: Tolerance()) if not one.ok]
     return [one.replace(mismatch=f"is an input, and was written to: {one}") for one in found]
@@ -170,7 +171,7 @@ def _merge(before: Sequence[Any], now: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _failure(report: VerificationReport) -> VerificationError:
-    """The error for the first partition that is off."""
+    """Return the error for the first partition that differs."""
     first = report.wrong[0]
     tensor = next(one for one in first.tensors if not one.ok)
     found = str(first.culprit) if first.culprit else first.bisection

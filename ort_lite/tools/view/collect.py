@@ -1,4 +1,4 @@
-"""A document of a model: what the stages made of it, who runs what, and why."""
+"""The document of a model: its stages, which provider runs each node, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,7 +27,8 @@ from ort_lite.tools.view.timeline import timeline_of
 class Subject(Record):
     """The source of a document.
 
-    `loaded` is the model before the transforms, which are run over it as `options` have it; None: its stages begin with the assignment.
+    `loaded` is the model before the transforms, which run again with `options`. If it is None, the stages begin with the
+    assignment.
     """
 
     explanation: Explanation
@@ -46,7 +47,9 @@ class Subject(Record):
 
 
 def collect(subject: Subject) -> page.Document:
-    """The same for the same model and providers. O(nodes) for each stage. Raises what the transforms raise."""
+    """Return the document, which is deterministic for a model and its providers. O(nodes) per stage. Raises what the transforms
+    raise.
+    """
     explanation = subject.explanation
     assignment = explanation.assignment
     names = GraphNames(assignment.graph)
@@ -77,7 +80,7 @@ def collect(subject: Subject) -> page.Document:
 
 
 def _values(story: Story, names: GraphNames) -> dict[str, page.ValueData]:
-    """Return values as they are now and as they were in other stages. A dropped constant shows its earlier contents."""
+    """Return all values of all stages. A dropped constant shows its earlier contents."""
     made = {key: _now(value, story.values.get(key)) for value, key in names.values.items()}
     return {**made, **{key: value for key, value in story.values.items() if key not in made}}
 

@@ -1,4 +1,4 @@
-"""The cost of each node of a session in a run, for its document: measured anew, or out of a trace that was written before."""
+"""The cost of each node in a run, measured now or read from an earlier trace."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ SECONDS = 0.3
 
 @contextmanager
 def recording(providers: Sequence[ExecutionProvider], stream: Stream) -> Iterator[Recording]:
-    """Record the events of a session inside the block. It is complete after the block."""
+    """Record the events of a session inside the block. The record is complete after the block."""
     found = Recording()
     with stream.lock:
         if not stream.subscribers:
@@ -41,7 +41,7 @@ def recording(providers: Sequence[ExecutionProvider], stream: Stream) -> Iterato
 
 
 def measure_runs(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
-    """Run an InferenceSession for so long, and return what those runs did. Raises what running it raises."""
+    """Run an InferenceSession for `seconds` and return the trace of those runs. Raises what running it raises."""
     with recording(session._state.selection.providers, session._events) as found:
         repeat(partial(session.run, None, feeds), seconds)
     trace, thread = found.trace(), get_native_id()
@@ -49,7 +49,7 @@ def measure_runs(session: Any, feeds: Mapping[str, Any], seconds: float = SECOND
 
 
 def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.CostData]:
-    """Return the costs from the runs of a trace. `dims` are sizes of free dimensions, as far as they are known."""
+    """Return the costs from the runs of a trace. `dims` are the known sizes of free dimensions."""
     runs = [(run.begin, run.end) for run in trace.runs]
     if not runs:
         return {}
@@ -59,7 +59,7 @@ def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]
 
 
 def costs_of(profile: Profile) -> dict[str, page.CostData]:
-    """Return the cost by node. Nodes that were run as one have equal parts."""
+    """Return the cost by node. Nodes that ran as one have equal shares."""
     costs: dict[str, page.CostData] = {}
     for line in profile.lines:
         count = len(line.nodes)

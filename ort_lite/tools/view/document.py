@@ -1,9 +1,10 @@
-"""The data of a page: `collect` makes it and the page's scripts read it as JSON, one key at a time.
+"""The data of a page: `collect` creates it, and the page's scripts read it as JSON.
 
-Names of nodes are unique in a model at one moment; a page shows several moments. So a node has a key: in the stage "partitioned", and
-nearly everywhere, its name; where a node of that name has other operands or attributes in other stages, a number behind it ("Add_1~2").
-Values have keys as well: in the main graph their names, in a body the body's path before it ("If_0.then_branch/sum"), where
-compilation made them the partition's name.
+Names of nodes are unique within a model at one moment, but a page shows several moments, so nodes have keys. The key of a node in
+the stage "partitioned" is its name, and nearly always in the other stages too. If a node of that name has other operands or
+attributes in another stage, its key there ends in a number ("Add_1~2"). Values have keys as well: their names in the main graph,
+prefixed with the path of the body inside one ("If_0.then_branch/sum") and with the name of the partition if compilation created
+them.
 """
 
 from typing import NotRequired, TypedDict
@@ -12,7 +13,7 @@ FORMAT = "ort-lite view 1"
 
 
 class ValueData(TypedDict):
-    """`bytes` is a number, an expression in free dimensions, or None where the type says too little."""
+    """A value. `bytes` is a number, an expression in free dimensions, or None if the type does not tell."""
 
     type: str  # "float32[N, 3]"
     dtype: str | None
@@ -35,7 +36,7 @@ class NodeData(TypedDict):
 
 
 class BodyData(TypedDict):
-    """A graph: the main one (`path` is "", `node` None), or that of a control-flow node."""
+    """A graph: the main one (`path` is "" and `node` is None), or the body of a control-flow node."""
 
     path: str
     node: str | None  # key of the node it belongs to
@@ -44,9 +45,9 @@ class BodyData(TypedDict):
 
 
 class StageData(TypedDict):
-    """One moment. Its nodes are those of the stage before, less `removed`, and `added`, all of them keys; the first adds all.
+    """One moment of the model. Its nodes are those of the previous stage without `removed` and with `added`, all of them keys.
 
-    A node that only reads something else now is in both lists, under another key, and in none of `changes`.
+    The first stage adds all nodes. A node whose inputs changed is in both lists under two keys, and in none of `changes`.
     """
 
     id: str  # "loaded", "transform:NUMBER", "partitioned", "compiled"
@@ -59,7 +60,7 @@ class StageData(TypedDict):
 
 
 class ChangeData(TypedDict):
-    """One change by a rule, or several that build on each other: keys of removed and added nodes."""
+    """One change by a rule, or several that build on each other, as keys of removed and added nodes."""
 
     rule: str  # names with ", " between them; of what partitioning inserted the reason
     removed: list[str]
@@ -96,7 +97,7 @@ class CopyData(TypedDict):
 
 
 class FusedData(TypedDict):
-    """A node of the compiled partition, and the keys of those of the stage "partitioned" that it is made of."""
+    """A node of a compiled partition, and the keys of the nodes of the stage "partitioned" that it replaces."""
 
     name: str  # its key
     operator: str
@@ -118,7 +119,7 @@ class PartitionData(TypedDict):
 
 
 class TensorData(TypedDict):
-    """A rectangle: bytes `offset` to `offset + size`, steps `first` to `last`, both included."""
+    """A rectangle of the memory chart: bytes `offset` to `offset + size`, and steps `first` to `last` inclusive."""
 
     name: str
     offset: int
@@ -130,7 +131,7 @@ class TensorData(TypedDict):
 
 
 class ArenaData(TypedDict):
-    """The memory that a partition plans. `bound` is what any plan needs at least; `live` the bytes alive at each step."""
+    """The memory plan of a partition. `bound` is the least that any plan needs; `live` holds the bytes in use at each step."""
 
     partition: str
     memory: str
@@ -151,7 +152,7 @@ class TrackData(TypedDict):
 
 
 class EventData(TypedDict):
-    """Microseconds from the beginning of the run. Events of a track lie inside of each other or apart, the outer ones first."""
+    """An event in microseconds since the start of the run. Events of a track are nested or disjoint; outer ones come first."""
 
     name: str
     category: str  # "Session" (the run), "Step" (a partition or a copy), "Kernel", "Copy" (on a track of its route)
@@ -182,7 +183,7 @@ class TimelineData(TypedDict):
 
 
 class CostData(TypedDict):
-    """The median cost of a node in one run. `shared`: the number of nodes it was run with as one; each has an equal part."""
+    """The median cost of a node in one run. `shared` is the number of nodes that ran as one, each with an equal share."""
 
     microseconds: float
     share: float  # of the run, 0 to 1

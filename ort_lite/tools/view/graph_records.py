@@ -21,10 +21,10 @@ _LONG = 200
 
 
 class GraphNames:
-    """Names of the nodes, and keys of the values, of a graph and its bodies (see `ort_lite.tools.view.document`).
+    """Names of the nodes and keys of the values of a graph and its bodies (see `ort_lite.tools.view.document`).
 
-    Of a copy of nodes `path` says which graph they are in, `known` which values they have in common with it, and `prefix` what new ones
-    are called after.
+    For a copy of nodes, `path` is the path of their graph, `known` maps the values that it shares with the original, and `prefix`
+    begins the keys of new ones.
     """
 
     def __init__(self, graph: Graph, path: str = "", known: Mapping[Value, str] | None = None, prefix: str = "") -> None:
@@ -56,7 +56,7 @@ class GraphNames:
         return [self.values[value] for value in values]
 
     def node(self, node: Node) -> page.NodeData:
-        """Return the key of a node of these graphs. O(inputs and outputs), and the size of its bodies."""
+        """Return the record of a node of these graphs. O(inputs and outputs), plus the size of its bodies."""
         assert node.graph is not None
         made: page.NodeData = {
             "name": node.name,
@@ -73,7 +73,7 @@ class GraphNames:
 
 
 def _bodies(node: Node) -> Iterator[tuple[str, Graph]]:
-    """Bodies of a control-flow node with their paths: "If_0.then_branch"."""
+    """Yield the bodies of a control-flow node with their paths, such as "If_0.then_branch"."""
     for name, attribute in node.attributes.items():
         if attribute.type == "GRAPH":
             yield f"{node.name}.{name}", attribute.value
@@ -113,7 +113,7 @@ def value_of(value: Value) -> page.ValueData:
 
 
 def in_short(constant: Any) -> str:
-    """Its elements where they are few, else what they are between; of a large one, or one that was given up, how many there are."""
+    """Summarize a constant: its elements if there are few, otherwise their range; for a large or dropped one, their number."""
     many = f"{constant.size:,} elements"
     if constant.nbytes > _MANY or (isinstance(constant, DroppedConstant) and constant.restore is None):
         return many

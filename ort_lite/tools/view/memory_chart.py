@@ -1,4 +1,4 @@
-"""Memory plans as rectangles: when each tensor lives, and where."""
+"""Memory plans as rectangles that show when and where each tensor lives."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from ort_lite.tools.view.keys import key_of
 
 
 def arenas_of(plans: Mapping[str, Any], document: page.Document) -> list[page.ArenaData]:
-    """Return the arenas of each partition that states a MemoryPlan, without empty ones. O(tensors + steps)."""
+    """Return the non-empty arenas of each partition that has a MemoryPlan. O(tensors + steps)."""
     known = {found["name"]: found for found in document["partitions"]}
     nodes = document["placements"].keys()
     return [
@@ -34,7 +34,7 @@ def _arenas(plan: MemoryPlan, partition: page.PartitionData, nodes: Collection[s
 
 
 def _slots(plan: MemoryPlan, role: ArenaRole, memory: MemoryType) -> list[TensorAllocation]:
-    """Return the slots of tensors with bytes of their own; an alias has the slot of its tensor."""
+    """Return the slots of tensors that own bytes. An alias has the slot of its tensor."""
     return [
         slot
         for tensor, slot in plan.tensor_allocs.items()
@@ -68,7 +68,7 @@ def _arena(
 
 
 def _tensor(plan: MemoryPlan, slot: TensorAllocation, steps: Sequence[str], key: Callable[[str], str]) -> page.TensorData:
-    """One without a lifetime is there all the time."""
+    """Return a tensor's rectangle. A tensor without a lifetime spans all steps."""
     lifetime = plan.tensor_lifetimes.get(slot.tensor_id)
     first, last = (0, len(steps) - 1) if lifetime is None else (lifetime.start_op, lifetime.end_op)
     made: page.TensorData = {
@@ -85,7 +85,7 @@ def _tensor(plan: MemoryPlan, slot: TensorAllocation, steps: Sequence[str], key:
 
 
 def _live(tensors: Iterable[page.TensorData], count: int) -> list[int]:
-    """Bytes alive at each step."""
+    """Return the bytes in use at each step."""
     change = [0] * (count + 1)
     for tensor in tensors:
         change[tensor["first"]] += tensor["size"]

@@ -1,7 +1,7 @@
-"""A document as Model Explorer reads it (https://github.com/google-ai-edge/model-explorer): JSON of a graph collection.
+"""A document in the JSON format of Model Explorer (https://github.com/google-ai-edge/model-explorer): a graph collection.
 
-Keys are those of `model_explorer.graph_builder`. A partition is a layer, a body a graph that its node leads to; inputs and outputs of a
-graph are nodes with the labels that Model Explorer knows them by.
+The keys are those of `model_explorer.graph_builder`. A partition is a layer, and a body is a subgraph of its node. Inputs and
+outputs of a graph are nodes with Model Explorer's labels for them.
 """
 
 import json
@@ -23,7 +23,7 @@ def model_explorer_json(document: Document) -> str:
 
 
 def _last(document: Document) -> Mapping[str, Any]:
-    """The nodes of the stage "partitioned" are those that have a place."""
+    """Return the placements, whose keys are the nodes of the stage "partitioned"."""
     return document["placements"]
 
 

@@ -1,4 +1,4 @@
-"""A model's file with what became of each node in its metadata, where Netron and other tools show it."""
+"""A model file with the outcome for each node in its metadata, which Netron and other tools show."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -12,7 +12,9 @@ _IR_VERSION = 10
 
 
 def annotate_model(model: Model, document: Document) -> pb.ModelProto:
-    """The model, before any transform, as a ModelProto. Keys begin with "ort_lite." Raises what writing a model raises."""
+    """Return the model, before any transform, as a ModelProto whose metadata keys begin with "ort_lite.". Raises what writing a
+    model raises.
+    """
     proto = to_proto(model)
     proto.ir_version = max(proto.ir_version, _IR_VERSION)
     gone = _removals(document)

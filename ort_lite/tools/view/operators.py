@@ -1,4 +1,4 @@
-"""ONNX's documentation of a model's operators: since which opset they are so, what they do, where that is written."""
+"""ONNX's documentation of the operators in a model: the opset of their version, what they do, and a link."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ _PAGES = {
 
 
 def operators_of(nodes: Mapping[str, Node], rules: ShapeRules) -> dict[str, page.OperatorData]:
-    """Return the operators by name; `nodes`: one of each. Imports onnx, for the texts."""
+    """Return the documentation by operator. `nodes` has one node of each. Imports onnx for the texts."""
     return {name: _operator(node, rules) for name, node in nodes.items()}
 
 
@@ -36,7 +36,7 @@ def _operator(node: Node, rules: ShapeRules) -> page.OperatorData:
 
 
 def _text(op_type: str, version: int, domain: str) -> str:
-    """The first paragraph of its documentation; "" where onnx does not know the operator."""
+    """Return the first paragraph of the documentation, or "" if onnx does not know the operator."""
     from onnx import defs
 
     if not defs.has(op_type, domain):

@@ -1,4 +1,4 @@
-"""One HTML file from a document, which needs no network: styles, scripts, libraries and the document are inside."""
+"""A document as one HTML file that needs no network: styles, scripts, libraries and data are inside."""
 
 import base64
 import gzip
@@ -55,8 +55,9 @@ _EXPORT = re.compile(r"^export (?=(async )?function |const |class )", re.MULTILI
 
 
 def page_of(document: Document | None, script: str = "", style: str = "") -> str:
-    """The page, 1.2 MB and what the document takes. Without a document it shows none, until a script of it does: `script`, of
-    modules behind the page's own, whose style is `style`.
+    """Return the page: 1.2 MB plus the document. Without a document it is empty until a script shows one.
+
+    `script` is loaded after the page's own modules, and `style` belongs to it.
     """
     parts = {
         "<!--title-->": escape("" if document is None else document["title"]),
@@ -68,13 +69,13 @@ def page_of(document: Document | None, script: str = "", style: str = "") -> str
 
 
 def embed(document: Document | None) -> str:
-    """Return JSON without a "<", which could end the script or begin another."""
+    """Return the document as JSON without "<", which could end the script or start another."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 @cache
 def _template() -> str:
-    """All but the document, the same for every model."""
+    """Return the page without the document, which is the same for every model."""
     folder = files("ort_lite.tools.view")
     parts = {
         "<!--style-->": "\n".join(_styles(folder.joinpath("page"))),
@@ -91,7 +92,7 @@ def _template() -> str:
 
 
 def _read_library(folder: Traversable, name: str) -> bytes:
-    """Return a file of a library, unpacked. 10 ms for d3."""
+    """Return the unpacked file of a library. 10 ms for d3."""
     data = folder.joinpath("vendor", name).read_bytes()
     return lzma.decompress(data) if name.endswith(".xz") else data
 

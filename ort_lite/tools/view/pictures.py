@@ -1,6 +1,6 @@
-"""Pictures of a graph while transforms are at work: which nodes it had, each in the form that it had then.
+"""Snapshots of a graph while transforms run: the nodes it has, and the form of each.
 
-Passes have a picture each. Rules take turns from node to node, so what they do between two passes is one picture.
+Each pass has its own snapshot. Rules alternate from node to node, so their work between two passes is one snapshot.
 """
 
 import operator
@@ -22,7 +22,7 @@ Form = tuple[str, int]
 
 
 class Forms:
-    """All records that nodes had, by name; and the first node of each operator."""
+    """All records that nodes had, by name, and the first node of each operator."""
 
     def __init__(self) -> None:
         self.operators: dict[str, Node] = {}
@@ -38,7 +38,7 @@ class Forms:
         return record["name"], known.index(record)
 
     def keys(self, kept: Iterable[Form]) -> dict[Form, str]:
-        """A key for each form: those in `kept`, and otherwise the last ones, have their names; others "NAME~1" and so on."""
+        """Return a key for each form. Forms in `kept`, or otherwise the last ones, have the node's name; others "NAME~1" and so on."""
         plain = {name: len(records) - 1 for name, records in self._records.items()} | dict(kept)
         keys: dict[Form, str] = {}
         for name, records in self._records.items():
@@ -53,7 +53,7 @@ class Forms:
 
 
 class Picture(Record):
-    """The state of a graph: the form of each node, by name, and the reports of transforms. `turn`: whose it is."""
+    """The state of a graph: the form of each node by name, and the changes by transforms. `turn` names the transform."""
 
     turn: str
     forms: Mapping[str, Form]
@@ -64,9 +64,9 @@ class Picture(Record):
 
 
 class Film(Subscriber):
-    """Takes a picture when another transform begins, if the one before changed something. Reads the events of transforms.
+    """A subscriber to events of transforms that takes a picture when another transform begins, if the last one changed something.
 
-    `passes`: the names of the passes. O(nodes) a picture.
+    `passes` are the names of the passes. O(nodes) per picture.
     """
 
     def __init__(self, graph: Graph, forms: Forms, passes: Collection[str]) -> None:
@@ -98,19 +98,19 @@ class Film(Subscriber):
         return name if name in self._passes else RULES
 
     def end(self, changes: Sequence[Change]) -> list[Picture]:
-        """The pictures. `changes`: what was done in all, an entry for each time that a transform fired."""
+        """Return the pictures. `changes` has one entry for each time that a transform fired."""
         self._take()
         return [picture.replace(changes=tuple(changes[picture.first : picture.last])) for picture in self.pictures]
 
     def _take(self) -> None:
-        """One in which nothing changed is none."""
+        """Take a picture if something changed."""
         turn, first = self._turn, self._shown
         self._turn, self._shown = "", self._fired
         if turn and (forms := self._find_forms()) != self.pictures[-1].forms:
             self.pictures.append(Picture(turn, forms, first, self._fired))
 
     def _find_forms(self) -> dict[str, Form]:
-        """The form of each node. What looks as it did before is not written down again."""
+        """Return the form of each node. Records of unchanged nodes are reused."""
         names: GraphNames | None = None
         known, self._known = self._known, {}
         for node in self._graph.all_nodes():
@@ -124,7 +124,7 @@ class Film(Subscriber):
         return {node.name: form for node, (_, form) in self._known.items()}
 
     def _look_at_values(self, names: GraphNames) -> None:
-        """Values are as they were seen first with a type."""
+        """Record values as they are when they first have a type."""
         for value, key in names.values.items():
             known = self.values.get(key)
             if known is None or (known["type"] == "unknown" and value.type is not None):
@@ -134,7 +134,7 @@ class Film(Subscriber):
 
 
 class _Look:
-    """Equal where the record of a node is the same. Attributes are never written to: the same ones are equal."""
+    """A cheap description of a node, equal if its record is equal. Attributes are never written to, so identity is enough."""
 
     __slots__ = ("attributes", "operands")
 

@@ -1,4 +1,4 @@
-"""The stages of a document: what each transform did, what partitioning put in, what compilation made one node of."""
+"""The stages of a document: each transform, partitioning, and the fusions of compilation."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ Keys = Mapping[Form, str]
 
 
 class Story(Record):
-    """All stages and the nodes of all of them by key. `values` and `bodies` are those of graphs before the last one.
+    """All stages and their nodes by key. `values` and `bodies` belong to graphs before the last stage.
 
-    `compiled`: keys of the nodes of the last stage, by name. `operators`: a node of each.
+    `compiled` maps the names of the last stage's nodes to keys. `operators` has one node of each operator.
     """
 
     stages: list[page.StageData]
@@ -47,7 +47,8 @@ def story_of(
     names: GraphNames,
     fused: Mapping[str, Fused],
 ) -> Story:
-    """`loaded`: the model as it was before the transforms, which are run over it again; None: stages begin with the assignment.
+    """Return the stages. `loaded` is the model before the transforms, which run again; without it, the stages begin with the
+    assignment.
 
     Raises what the transforms raise.
     """
@@ -108,7 +109,7 @@ def _compile_stage(before: Moment, after: Moment, keys: Keys, fused: Mapping[str
 
 
 class _Joined:
-    """Changes of which each goes on with what another one made. Sets that are ordered."""
+    """Changes that build on each other, as ordered sets."""
 
     def __init__(self) -> None:
         self.rules: dict[str, None] = {}
@@ -128,7 +129,7 @@ class StageStep(Record):
     keys: Keys
 
     def changes(self, made: Iterable[Change]) -> list[page.ChangeData]:
-        """Return the reported changes of transforms. A node that came and went meanwhile is in no stage: both changes are one."""
+        """Return the changes by transforms. If one change removes what another added, the two are one."""
         joined: dict[str, _Joined] = {}  # by the name of a node that came
         every: dict[_Joined, None] = {}
         for change in made:
@@ -169,5 +170,5 @@ def _stage(
 
 
 def _about(transform: Transform) -> str:
-    """The first paragraph of what its file says."""
+    """Return the first paragraph of the docstring of a transform's module."""
     return first_paragraph(getattr(sys.modules.get(transform.function.__module__), "__doc__", None) or "")

@@ -1,4 +1,4 @@
-"""One run out of a trace, as tracks with events and what flows between them."""
+"""One run of a trace, as tracks of events and the flows between them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ _DETAILS = ("op_name", "kernel", "shapes", "parts", "route")
 
 
 def timeline_of(trace: Trace, document: page.Document) -> page.TimelineData | None:
-    """The run that took the least time, which was disturbed least; None where there is none. O(events log events)."""
+    """Return the fastest run, which was disturbed least, or None if there is none. O(events log events)."""
     runs = trace.runs
     if not runs:
         return None
@@ -38,7 +38,7 @@ def _duration(event: Event) -> int:
 
 
 def _longest(events: Sequence[Event]) -> list[Event]:
-    """Return the longest ones, in their order."""
+    """Return the longest events in their original order."""
     ranked = sorted(range(len(events)), key=lambda k: -_duration(events[k]))
     return [events[k] for k in sorted(ranked[:MOST])]
 
@@ -53,7 +53,7 @@ def _events(events: Sequence[Event], start: int, tracks: Mapping[int, int], docu
 def _event(
     event: Event, start: int, tracks: Mapping[int, int], owners: Mapping[str, str], key: Callable[[str], str]
 ) -> page.EventData:
-    """A copy says who reads it, a partition or the "output" of the graph: it is that partition's provider's."""
+    """Return an event. A copy belongs to the provider of the partition that reads it, or to the "output" of the graph."""
     name, said = event.name.removesuffix(STEP), str(event.args.get("provider", ""))
     made: page.EventData = {
         "name": name,
@@ -87,7 +87,7 @@ def _flow(flow: Flow, start: int, tracks: Mapping[int, int]) -> page.FlowData:
 
 
 def trace_of(timeline: page.TimelineData) -> Trace:
-    """The run that is shown, to be written for Perfetto."""
+    """Return the timeline as a trace for Perfetto."""
     events = [
         Event(event["name"], *_span(event), _args(event), event["track"], event["category"]) for event in timeline["events"]
     ]

@@ -1,4 +1,4 @@
-"""The answer of `InferenceSession.view()`: a document that can be saved as a page, and shows itself in a notebook."""
+"""The result of `InferenceSession.view()`: a document that can be saved as a page and displays itself in a notebook."""
 
 import json
 import os
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class View(Record):
-    """A document, and the page that shows it."""
+    """A document and the page that shows it."""
 
     document: Document
 
     def beside(self, other: "View") -> "View":
-        """This one with another one to compare it with; values that are equal in both are in this one alone."""
+        """Return this view with another one to compare it with. Values that are equal in both are stored once."""
         known = self.document["values"]
         theirs: Document = {**other.document}
         theirs["values"] = {key: value for key, value in theirs["values"].items() if known.get(key) != value}
@@ -30,17 +30,17 @@ class View(Record):
 
     @property
     def html(self) -> str:
-        """One file that needs no network, 1.2 MB and what the document takes."""
+        """Return the page as one file that needs no network: 1.2 MB plus the document."""
         return page_of(self.document)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the page. Raises OSError where that is not possible."""
+        """Write the page. Raises OSError if that fails."""
         file = Path(path)
         file.write_text(self.html, encoding="utf-8")
         return file
 
     def save_model_explorer(self, path: str | os.PathLike[str]) -> Path:
-        """Writes JSON that Model Explorer opens. Raises OSError where that is not possible."""
+        """Write JSON that Model Explorer opens. Raises OSError if that fails."""
         from ort_lite.tools.view.model_explorer import model_explorer_json
 
         file = Path(path)
@@ -48,7 +48,7 @@ class View(Record):
         return file
 
     def save_trace(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the run of the timeline for Perfetto. Raises InvalidArgument where nothing was recorded, and OSError."""
+        """Write the run of the timeline for Perfetto. Raises InvalidArgument if no run was recorded, and OSError."""
         from ort_lite.errors import InvalidArgument
         from ort_lite.tools.view.timeline import trace_of
 
@@ -60,9 +60,10 @@ class View(Record):
         return trace_of(timeline).save(path)
 
     def annotate(self, model: "ModelSource | Model", path: str | os.PathLike[str]) -> Path:
-        """Writes the model with who runs each node and why, as metadata that Netron shows. `model`: the one that this is a view of.
+        """Write the model with the provider of each node and the reasons, as metadata that Netron shows.
 
-        Weights are inside, whatever file they were in. Raises what loading it raises, InvalidProtobuf above 2 GiB, and OSError.
+        `model` is the one that this view shows. Weights are stored inside, even if they were in other files. Raises what loading
+        the model raises, InvalidProtobuf above 2 GiB, and OSError.
         """
         from ort_lite.load.load import load
         from ort_lite.load.proto import serialize
@@ -77,6 +78,6 @@ class View(Record):
         return json.dumps(self.document, indent=indent, allow_nan=False)
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, so that its styles and scripts meet nobody else's."""
+        """Return the page in its own frame, so that its styles and scripts do not affect the notebook."""
         frame = 'style="width: 100%; height: 640px; border: 1px solid #8888" sandbox="allow-scripts"'
         return f'<iframe srcdoc="{escape(self.html)}" title="{escape(self.document["title"])}" {frame}></iframe>'

@@ -1,4 +1,4 @@
-"""The assembly of `InferenceSession.view()`'s document."""
+"""The assembly of the document for `InferenceSession.view()`."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from ort_lite.tools.view.view_result import View
 
 
 class Origin(Record):
-    """The source that a session was created from, as far as it kept it."""
+    """The source that a session was created from, as far as the session kept it."""
 
     source: ModelSource | Model | None
     given: Arguments
@@ -29,14 +29,16 @@ class Origin(Record):
 
     @property
     def missing(self) -> str:
-        """Why the model cannot be loaded from it again; "" where it can."""
+        """Explain why the model cannot be loaded again, or return "" if it can."""
         if self.own_params:
             return "it has parameters that are not the model's file's"
         return "it was made from a large buffer or a file object, which it has not kept" if self.source is None else ""
 
 
 def view_of(session: Session, feeds: Mapping[str, Any] | None, profile: "str | os.PathLike[str] | None") -> View:
-    """Loads the model again where it is still there, for the stages that a session keeps nothing of. See `Session.view`."""
+    """Return the view of a session. It loads the model again, if possible, for stages that a session does not keep. See
+    `Session.view`.
+    """
     state: SessionState = session._state
     origin = Origin(session._kept, session._arguments, session._own_params)
     explanation, graph = state.explain(), state.explain().assignment.graph
@@ -69,7 +71,7 @@ def _title(origin: Origin, state: SessionState) -> str:
 
 
 def _reload(state: SessionState, origin: Origin) -> tuple[Model | None, str]:
-    """The model before the transforms, or why it is not there."""
+    """Return the model before the transforms, or the reason why it is not available."""
     why = origin.missing
     if not why and origin.source is not None:
         try:
