@@ -113,11 +113,11 @@ class _Joined:
 
     def __init__(self) -> None:
         self.rules: dict[str, None] = {}
-        self.removals: dict[str, None] = {}
-        self.additions: dict[str, None] = {}
+        self.removed: dict[str, None] = {}
+        self.added: dict[str, None] = {}
 
     def take(self, rules: Iterable[str], removed: Iterable[str], added: Iterable[str]) -> None:
-        for own, new in ((self.rules, rules), (self.removals, removed), (self.additions, added)):
+        for own, new in ((self.rules, rules), (self.removed, removed), (self.added, added)):
             own.update(dict.fromkeys(new))
 
 
