@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Checks(pytest.Collector):
-    """The checks as tests, behind whatever else was collected."""
+    """The checks as tests, after all other tests."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield one test for each check of the kit."""

@@ -1,4 +1,4 @@
-"""Runs the checks and says what they found: as text, as JSON, as a score."""
+"""Runs the checks and reports their findings as text, JSON and a score."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,8 +24,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType({check.__name__: check for check 
 
 
 class Report(Record):
-    """The findings of each check; `claimed` and `generated` count the node tests of ONNX, and the kit's own models, of which
-    the provider claims a node.
+    """The findings of each check. `claimed` and `generated` count the node tests and generated models of which the provider claims
+    a node.
     """
 
     provider: str
@@ -41,7 +41,7 @@ class Report(Record):
 
     @property
     def score(self) -> float:
-        """The share of checks that found nothing, 0 to 1."""
+        """Return the share of checks without findings, 0 to 1."""
         return sum(not found for found in self.findings.values()) / max(len(self.findings), 1)
 
     def as_dict(self) -> dict[str, Any]:
@@ -78,12 +78,12 @@ def check_provider(
     save: str | Path | None = None,
     **options: Any,
 ) -> Report:
-    """Every check, or those in `only`, on `provider(**options)`; minutes for a provider that takes most operators.
+    """Run every check, or those in `only`, on `provider(**options)`. It takes minutes if the provider claims most operators.
 
-    `operators` limits the node tests to those of these operators; `rtol` and `atol` allow larger differences than a node test
-    does (see Kit). `case` is the name of the one generated model to look at, `speed` adds times, and `save` is a folder for
-    generated models that fail. Options of the provider that have such a name go into a `functools.partial`. Raises
-    InvalidArgument for a check or a case that there is not.
+    `operators` limits the node tests to those of these operators. `rtol` and `atol` allow larger differences than a node test does
+    (see Kit). `case` limits the check to the generated model of that name, `speed` adds times, and `save` is a folder for generated
+    models that fail. Provider options with one of these names need a `functools.partial`. Raises InvalidArgument for an unknown
+    check or case.
     """
     for name in only or ():
         if name not in CHECKS:
@@ -118,7 +118,7 @@ def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool
 
 
 def run(check: Check, kit: Kit) -> list[Finding]:
-    """Run a check and return its findings; an exception that the provider let out is a finding too."""
+    """Run a check and return its findings. An exception that the provider raises is a finding too."""
     try:
         return check(kit)
     except Exception as error:  # noqa: BLE001  # whatever the provider lets out
@@ -126,7 +126,7 @@ def run(check: Check, kit: Kit) -> list[Finding]:
 
 
 def load_class(text: str) -> Any:
-    """The class that "my_package.module:MyExecutionProvider" means. Raises InvalidArgument."""
+    """Return the class named "my_package.module:MyExecutionProvider". Raises InvalidArgument."""
     module, colon, attribute = text.partition(":")
     if not colon:
         raise InvalidArgument(f"{text!r}: expected MODULE:CLASS")

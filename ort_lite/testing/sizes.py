@@ -1,4 +1,4 @@
-"""Runs of several sizes in one session: a case with other sizes along two of its axes."""
+"""Cases whose runs have several sizes along two axes in one session."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
@@ -21,9 +21,9 @@ RESIZINGS = 2
 
 
 def resize_case(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase | None:
-    """The case with runs of other sizes, of empty ones too, and of the first one again. Returns None where no size may change.
+    """Return the case with runs of other sizes, empty ones included, and of the first one again, or None if no size may change.
 
-    `session(model)` makes a session that says which sizes are valid.
+    `session(model)` creates a session that decides which sizes are valid.
     """
     (feed,) = case.feeds
     if any(array.size == 0 for array in feed.values()):  # nothing says then whether other sizes are valid
@@ -48,7 +48,7 @@ def resize_case(case: GeneratedCase, session: Callable[[Any], Any]) -> Generated
 
 
 def _groups(feed: Feed, rng: Random) -> Iterator[Axes]:
-    """Each axis alone, and all axes of its size; but those of vectors of integers, which are shapes and axes."""
+    """Return each axis alone, and all axes of its size, but not axes of integer vectors, which are shapes and axes."""
     tensors = {name: array for name, array in feed.items() if array.ndim > 1 or array.dtype.kind not in "iu"}
     every = [(name, axis) for name, array in tensors.items() for axis in range(array.ndim)]
     rng.shuffle(every)
@@ -60,7 +60,7 @@ def _groups(feed: Feed, rng: Random) -> Iterator[Axes]:
 
 
 def _variants(feed: Feed, axes: Axes) -> Iterator[Feed]:
-    """The feed with other sizes along the axes: its elements again, from another one on."""
+    """Yield the feed with other sizes along the axes. Its elements repeat, from another one on."""
     name, axis = axes[0]
     size = feed[name].shape[axis]
     for shift, other in enumerate((1, size + 3, size + 1, 0), 1):
@@ -83,7 +83,7 @@ def _fits(model: Any, feed: Feed) -> bool:
 
 
 def _runs(session: Any, feed: Feed) -> bool:
-    """Return True if the CPU provider runs these sizes. NaN of an empty mean is left open by ONNX."""
+    """Return True if the CPU provider can run these sizes. ONNX leaves the NaN of an empty mean open."""
     try:
         with np.errstate(all="ignore"):
             results = session.run(None, dict(feed))
@@ -94,12 +94,12 @@ def _runs(session: Any, feed: Feed) -> bool:
 
 
 def _dims(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Sizes that change are named after all of theirs: those that change alike are equal."""
+    """Return names for sizes that change. Sizes that always change together share a name."""
     return [each[0] if len(set(each)) == 1 else "n" + "_".join(map(str, each)) for each in zip(*shapes, strict=True)]
 
 
 def _declare(model: Any, dims: Mapping[str, Sequence[Any]]) -> Any:
-    """The model with other declarations of its inputs' sizes."""
+    """Return the model with other declared sizes of its inputs."""
     declared = type(model)()
     declared.CopyFrom(model)
     for value in declared.graph.input:

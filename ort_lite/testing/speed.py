@@ -1,4 +1,4 @@
-"""A provider's time compared with the CPU provider's, operator by operator: a look, no benchmark."""
+"""A rough comparison of a provider's time with the CPU provider's, per operator. It is not a benchmark."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,7 +15,7 @@ RUNS = 5
 
 
 class Speed(Record):
-    """Seconds of a run, the median of a few."""
+    """The median seconds per run of a few runs."""
 
     subject: str
     seconds: float
@@ -23,12 +23,12 @@ class Speed(Record):
 
     @property
     def ratio(self) -> float:
-        """The provider's time over the CPU provider's: less than 1 is faster."""
+        """Return the provider's time divided by the CPU provider's: below 1, the provider is faster."""
         return self.seconds / self.cpu
 
 
 def speeds(kit: Kit) -> tuple[Speed, ...]:
-    """Time the largest generated model of each operator that the provider claims alone, if both run it; "all" sums them up."""
+    """Time the largest generated model of each operator that the provider claims alone. "all" sums them up."""
     found = [speed for name, case in _largest(kit).items() for speed in _time(kit, name, case)]
     if not found:
         return ()
@@ -57,7 +57,7 @@ def _seconds(session: Any, case: GeneratedCase) -> float:
 
 
 def table(found: tuple[Speed, ...]) -> list[str]:
-    """Lines: operator, microseconds here and on the CPU provider, their ratio."""
+    """Return lines with the operator, the microseconds of both providers, and their ratio."""
     rows = [(one.subject, f"{one.seconds * 1e6:.0f}", f"{one.cpu * 1e6:.0f}", f"{one.ratio:.2f}") for one in found]
     rows.insert(0, ("speed", "µs", "CPU µs", "ratio"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

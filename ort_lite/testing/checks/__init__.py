@@ -1,6 +1,6 @@
-"""The checks of the kit. Each takes a Kit and returns what it found; its docstring says what a provider must keep.
+"""The checks of the kit. Each takes a Kit and returns its findings; its docstring says what a provider must keep.
 
-They share one habit: a provider is tried through sessions, as users try it, and judged beside the CPU provider.
+All checks use a provider through sessions, as users do, and compare it with the CPU provider.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Checks of a compiled partition's conduct: towards its inputs and outputs, other threads, other instances, failed runs."""
+"""Checks of how a compiled partition treats its inputs and outputs, other threads, other instances and failed runs."""
 
 import sys
 import threading
@@ -25,7 +25,7 @@ PATIENCE = 120.0
 
 
 def inputs_untouched(kit: Kit) -> list[Finding]:
-    """It writes neither to what the caller feeds, nor to the model's constants, and takes arrays that cannot be written to."""
+    """Check that the provider writes neither to the caller's inputs nor to the model's constants, and accepts read-only arrays."""
     found = []
     for case, session in sessions(kit):
         feed = copy_feed(case.feed)
@@ -54,8 +54,8 @@ def _check_constants(kit: Kit, case: Case) -> list[Finding]:
 
 
 def outputs_owned(kit: Kit) -> list[Finding]:
-    """Each result is the caller's: it shares no memory with an input, a constant, another output or a later result, and can
-    be written to.
+    """Check that each result belongs to the caller: it is writable, and shares no memory with an input, a constant, another output
+    or a later result.
     """
     found = []
     for case, session in sessions(kit):
@@ -78,7 +78,7 @@ def outputs_owned(kit: Kit) -> list[Finding]:
 
 
 def statelessness(kit: Kit) -> list[Finding]:
-    """A run leaves the compiled partition as it was: no attribute is set, no array in it changes. Caches by shape may grow.
+    """Check that a run does not change the compiled partition: neither its attributes nor its arrays. Caches by shape may grow.
 
     Runs are repeatable: the same inputs give the same bits, whatever ran in between.
     """
@@ -102,9 +102,9 @@ def statelessness(kit: Kit) -> list[Finding]:
 
 
 def threads(kit: Kit) -> list[Finding]:
-    """Many threads in one session, each with inputs of its own, get what one alone gets, bit by bit.
+    """Check that many threads in one session, each with its own inputs, get the bits that a single thread gets.
 
-    Twice: as fast as they can, and with pauses between lines of the provider's own Python, where another thread comes in.
+    The check runs twice: at full speed, and with pauses between lines of the provider's Python code, where other threads can run.
     """
     found = []
     for case, session in sessions(kit):
@@ -121,7 +121,7 @@ def threads(kit: Kit) -> list[Finding]:
 
 
 def _hammer(session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, paused: bool = False) -> list[str]:
-    """Run from many threads at once, and return what went wrong."""
+    """Run from many threads at once and return the problems."""
     problems: list[str] = []
     start, over = threading.Barrier(len(feeds)), threading.Event()
 
@@ -151,7 +151,7 @@ def _hammer(session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any]
 
 @contextmanager
 def _pauses() -> Iterator[None]:
-    """This thread gives way before each line of Python that is the provider's, unless somebody traces it already."""
+    """Yield to other threads before each line of the provider's Python code, unless a tracer is already installed."""
     if sys.gettrace() is not None:
         yield
         return
@@ -172,7 +172,7 @@ def _pauses() -> Iterator[None]:
 
 @contextmanager
 def _fast_switches() -> Iterator[None]:
-    """Python changes threads more often: what may go wrong does so sooner."""
+    """Make Python switch threads more often, so that races show up sooner."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -182,7 +182,7 @@ def _fast_switches() -> Iterator[None]:
 
 
 def _scale(case: Case, k: int) -> dict[str, Any]:
-    """Floats times 1 + k / 8, all else as it is."""
+    """Multiply floats by 1 + k / 8 and keep all else."""
     with np.errstate(all="ignore"):  # the largest numbers
         return {
             name: (array * array.dtype.type(1 + k / 8)).astype(array.dtype) if array.dtype.kind == "f" else array
@@ -191,7 +191,9 @@ def _scale(case: Case, k: int) -> dict[str, Any]:
 
 
 def instances(kit: Kit) -> list[Finding]:
-    """Instances are apart: with sessions of two instances over two models in turn, each gives its own model's results."""
+    """Check that instances are independent: sessions of two instances over two models, used in turn, each give their own model's
+    results.
+    """
     found = []
     several = kit.some[:8]
     for case, other in zip(several, (*several[1:], *several[:1]), strict=True):
@@ -207,7 +209,7 @@ def instances(kit: Kit) -> list[Finding]:
 
 
 def errors(kit: Kit) -> list[Finding]:
-    """A run that fails, or runs with other sizes, leave the session as it was: the next one gives what the first gave."""
+    """Check that a failed run, or a run with other sizes, does not affect the next run of the session."""
     found: list[Finding] = []
     for case in kit.some:
         session = call_for(partial(kit.session, cases.with_open_dimensions(case)))

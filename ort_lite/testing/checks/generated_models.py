@@ -1,4 +1,4 @@
-"""Generated models, run by the provider and by the CPU provider: the smallest failure of each operator is shown."""
+"""Checks with generated models, compared with the CPU provider. The smallest failure of each operator is reported."""
 
 import warnings
 from collections import defaultdict
@@ -17,22 +17,22 @@ NAMED = 2
 
 
 def attributes(kit: Kit) -> list[Finding]:
-    """Each operator with every attribute varied: the result is that of the CPU provider, type and shape included."""
+    """Check each operator with every attribute varied: results match the CPU provider's, including type and shape."""
     return _of_kind(kit, "attributes")
 
 
 def numbers(kit: Kit) -> list[Finding]:
-    """NaN, infinities, zeros, denormals and large numbers come out as they do of the CPU provider."""
+    """Check that NaN, infinities, zeros, denormals and large numbers give the CPU provider's results."""
     return _of_kind(kit, "numbers")
 
 
 def graphs(kit: Kit) -> list[Finding]:
-    """A few nodes that a device may fuse or lay out anew: with other readers in the middle, values read twice, constants."""
+    """Check small graphs that a device may fuse or lay out differently, with extra readers, repeated operands and constants."""
     return _of_kind(kit, "graphs")
 
 
 def sizes(kit: Kit) -> list[Finding]:
-    """One session serves other sizes in each run, of any dimension, and those that it had before."""
+    """Check that one session supports other sizes of any dimension in each run, and then the earlier ones again."""
     return _of_kind(kit, "sizes")
 
 
@@ -76,7 +76,7 @@ def _difference(
 
 
 def _find_stale_deviations(kit: Kit, kind: str, deviated: Collection[str]) -> Iterator[Finding]:
-    """Known deviations that no model shows. A kit that looks at one model, or at other operators, cannot tell."""
+    """Report known deviations that no model shows. A kit limited to one model or to other operators cannot tell."""
     if kit.models.case:
         return
     for operator, known in kit.known.get(kind, {}).items():

@@ -1,4 +1,4 @@
-"""Compiled partitions called as the executor calls them: what they do to values that stay in the device's memory."""
+"""Checks of compiled partitions called as the executor calls them, with values that stay in the device's memory."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -13,8 +13,8 @@ from ort_lite.testing.kit import Finding, Kit
 
 
 def handles(kit: Kit) -> list[Finding]:
-    """Values of a device belong to their readers: a call writes to no input, what it returned stays as it is in later calls and
-    when its inputs are gone, and each of two states is its own.
+    """Check values in device memory: a call changes no input, results outlive later calls and their inputs, and each of two states
+    is independent.
     """
     found = []
     for name, session, feed in _sessions(kit):
@@ -38,7 +38,7 @@ def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:
-    """Partitions on a device, all of whose inputs are the model's own."""
+    """Return the partitions on a device whose inputs are all inputs of the model."""
     provider, prepared = kit.provider_of(session), session._prepared
     if provider.device == CPU:
         return
@@ -98,7 +98,7 @@ class _Calls:
                 return
 
     def _inside(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The arrays on the device, each in memory of its own where the two can."""
+        """Return the arrays on the device, each in its own allocation if the provider supports it."""
         allocator = self._partition.provider.allocator()
         if allocator is None or not hasattr(self._way, "copy_into"):
             return [self._way.copy(array, CPU, self._device) for array in arrays], []

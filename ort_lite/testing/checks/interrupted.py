@@ -1,4 +1,4 @@
-"""Runs that end early: by an error in the middle, or because somebody wanted them to."""
+"""Checks of runs that end early, because of an error or because they were terminated."""
 
 import gc
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ FAILURES, CASES = 3, 24
 
 
 def interrupted(kit: Kit) -> list[Finding]:
-    """A run that fails or is terminated leaves nothing behind: the next one gives what the first gave, and no memory is lost."""
+    """Check that a failed or terminated run leaves nothing behind: the next run gives the same results, and no memory is lost."""
     with short_collections():
         return [Finding("interrupted", case.name, text) for case in kit.some[:CASES] for text in _spoilt(kit, case)]
 
@@ -62,7 +62,7 @@ def _in_use(books: Ledger | None) -> int:
 
 
 def _unfitting(case: Case) -> Iterator[dict[str, Any]]:
-    """Each input in turn with one element more along its last axis: what does not fit together any more."""
+    """Yield feeds in which one input has one more element along its last axis, so that shapes no longer match."""
     for name, array in case.feed.items():
         if array.ndim and array.size:
             longer = np.concatenate([array, array[..., :1]], axis=-1)

@@ -1,4 +1,4 @@
-"""Checks of results: what a provider claims gives what ONNX expects."""
+"""Checks of results: nodes that a provider claims give what ONNX expects."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from ort_lite.testing.kit import Finding, Kit, reference
 
 
 def claims(kit: Kit) -> list[Finding]:
-    """Check that it can compile and run what it claims, with the results that ONNX expects. It claims something."""
+    """Check that the provider compiles and runs what it claims, with the results that ONNX expects. It must claim something."""
     if not kit.claimed:
         return [Finding("claims", "", "it takes no node of the node tests: there is nothing to check")]
     found = []
@@ -26,7 +26,7 @@ def claims(kit: Kit) -> list[Finding]:
 
 
 def constants(kit: Kit) -> list[Finding]:
-    """Inputs may be constants of the model: with all but the first as initialisers, twice, it gives what it gave before."""
+    """Check that inputs may be constants: with all but the first as initializers, two runs give the same results as before."""
     found = []
     for case in kit.some:
         given = session_with_constants(kit, case)
@@ -43,9 +43,10 @@ def constants(kit: Kit) -> list[Finding]:
 
 
 def shapes(kit: Kit) -> list[Finding]:
-    """Check open dimensions with other sizes, of one and empty ones too, and numbers (0-d), against the CPU provider.
+    """Check open dimensions with other sizes, including 1 and 0, and scalars (0-d), against the CPU provider.
 
-    A size that the CPU provider refuses is no size of the operator's; where it makes NaN of nothing, ONNX leaves the result open.
+    Sizes that the CPU provider rejects are not valid for the operator. If it returns NaN for no elements, ONNX leaves the result
+    open.
     """
     found = []
     for case in kit.some:
@@ -71,7 +72,7 @@ def _has_nan(array: Any) -> bool:
 
 
 def _numbers(kit: Kit, case: Case) -> list[Finding]:
-    """The operator on 0-d inputs, where all of them may be."""
+    """Return the operator on 0-d inputs, if all of them may be 0-d."""
     feed = cases.scalars(case)
     if feed is None or len(set(case.operators)) > 1:
         return []
@@ -82,9 +83,10 @@ def _numbers(kit: Kit, case: Case) -> list[Finding]:
 
 
 def groups(kit: Kit) -> list[Finding]:
-    """Partitions of several nodes: a value in the middle is an output too, a foreign node is in between, bodies capture.
+    """Check partitions of several nodes: an inner value that is also an output, a foreign node in between, and bodies with
+    captures.
 
-    Where a node gets what its function is not defined for, the result is not looked at.
+    Results outside the domain of a function are ignored.
     """
     found = []
     for label, model, feed in cases.of_several_nodes(kit.unary):
@@ -96,7 +98,7 @@ def groups(kit: Kit) -> list[Finding]:
 
 
 def _mask_nan(got: Any, wanted: Sequence[Any]) -> Any:
-    """NaN where it is expected: functions of it are not the same everywhere."""
+    """Replace elements by NaN where NaN is expected, because functions of NaN differ between devices."""
     if isinstance(got, Exception) or [y.shape for y in got] != [y.shape for y in wanted]:
         return got
     return [np.where(np.isnan(theirs), theirs, mine) for mine, theirs in zip(got, wanted, strict=True)]

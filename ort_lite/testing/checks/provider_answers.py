@@ -1,4 +1,4 @@
-"""Checks of a provider's answers before anything runs: its contract, and what it claims."""
+"""Checks of a provider's answers before anything runs: its contract and its claims."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Answers = Sequence[Capability | Rejection]
 
 
 def contract(kit: Kit) -> list[Finding]:
-    """It has a name and an API version that this ort_lite serves, gives its options as a dict, and refuses unknown ones."""
+    """Check that the provider has a name and a supported API version, returns its options as a dict and rejects unknown ones."""
     provider = kit.make()
     found = []
     if not provider.name:
@@ -36,9 +36,9 @@ def contract(kit: Kit) -> list[Finding]:
 
 
 def capability(kit: Kit) -> list[Finding]:
-    """`get_capability` answers for each node that it is shown, twice the same, with a reason where it declines.
+    """Check that `get_capability` answers for each node that it is shown, the same twice, with a reason for each node it declines.
 
-    It claims no node that the view does not hold, be it that others claimed it before, and changes nothing.
+    It must not claim nodes that the view does not hold, for example because others claimed them, and must not change anything.
     """
     found = []
     for case in (*kit.some, *kit.negative_cases):

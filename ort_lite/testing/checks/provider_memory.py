@@ -1,4 +1,4 @@
-"""Memory: the way to the device and back, what is given back and when, and what a run leaves behind."""
+"""Checks of memory: copies to the device and back, what is released and when, and what a run leaves behind."""
 
 import gc
 import sys
@@ -55,7 +55,7 @@ def _layout(array: Any) -> str:
 
 
 def _side_by_side(provider: ExecutionProvider, way: Any) -> str | None:
-    """Several values at once, in memory that was given one after the other: each keeps its own elements."""
+    """Check that several values in consecutive allocations each keep their own elements."""
     memory = provider.allocator()
     if memory is None or not hasattr(way, "copy_into"):
         return None
@@ -81,7 +81,9 @@ def _ways_in(provider: ExecutionProvider, way: Any) -> dict[str, Callable[[Any],
 
 
 def _samples(kit: Kit) -> Iterator[Any]:
-    """Return samples of each type that enters or leaves an operator which it claims alone: a matrix, nothing, a number."""
+    """Yield samples of each element type that a claimed single-node case reads or returns: matrices, an empty one, a scalar and
+    views.
+    """
     whole = [case for case in kit.claimed if len(case.model.graph.node) == 1]
     arrays = [np.asarray(a) for case in whole for a in (*case.feed.values(), *case.expected)]
     for dtype in dict.fromkeys(array.dtype for array in arrays):
@@ -114,7 +116,7 @@ def release(kit: Kit) -> list[Finding]:
 
 @contextmanager
 def short_collections() -> Iterator[None]:
-    """`gc.collect` looks at what is made from here on alone: a process full of tests has millions of objects besides."""
+    """Limit `gc.collect` to objects created inside the block. A test process has millions of other objects."""
     if gc.get_freeze_count():  # somebody else's freeze stays as it is
         yield
         return
@@ -139,7 +141,7 @@ def _check_release(kit: Kit, case: Case, session: Any) -> Iterator[Finding]:
 
 
 def _check_leak(session: Any, feed: Mapping[str, Any]) -> str | None:
-    """Python's own books (tracemalloc) over stretches of equal runs: what grows in all of them is kept."""
+    """Describe a leak: memory, as tracemalloc counts it, that grows in every stretch of equal runs. None: there is none."""
     with _tracing():
         least, size = sys.maxsize, _size_after_runs(session, feed)
         for _ in range(STRETCHES):
@@ -151,10 +153,10 @@ def _check_leak(session: Any, feed: Mapping[str, Any]) -> str | None:
 
 
 def caches(kit: Kit) -> list[Finding]:
-    """Check that caches by shape have a limit: with ever new shapes memory stops growing, on the device too.
+    """Check that caches by shape are bounded: with ever new shapes, memory on the host and on the device stops growing.
 
-    Of cases that it takes whole; the CPU provider's nodes would keep something of their own. Of small ones, where there are some:
-    large images cost minutes and keep no more.
+    Only cases that the provider claims completely are used, because nodes of the CPU provider keep memory of their own. Small ones
+    come first: large images take minutes and keep no more.
     """
     whole = [case for case in kit.some if set(case.operators) <= set(kit.operators_by_case[case])]
     whole = [case for case in whole if _largest(case) <= ROW] or whole
@@ -163,14 +165,14 @@ def caches(kit: Kit) -> list[Finding]:
 
 
 def _largest(case: Case) -> int:
-    """Bytes that one more along the first dimension costs."""
+    """Return the most bytes that one more element along the first dimension costs."""
     return max((array.nbytes // max(array.shape[0], 1) for array in case.feed.values() if array.ndim), default=0)
 
 
 def _check_shape_cache(kit: Kit, case: Case) -> str | None:
-    """Stretches of runs, each of a shape that was not there before; the first stretch that keeps nothing is an answer.
+    """Describe an unbounded cache, after stretches of runs with new shapes. None: one stretch kept nothing.
 
-    The largest comes first: what only grew because a larger one came is no cache.
+    The largest shape comes first, so that growth with the size alone does not count.
     """
     provider = kit.make()
     session = call_for(partial(kit.session, with_open_dimensions(case), provider))
@@ -190,14 +192,14 @@ def _check_shape_cache(kit: Kit, case: Case) -> str | None:
 
 
 def _memory_in_use(provider: ExecutionProvider) -> tuple[int, int]:
-    """Bytes of Python's, and of the device's where its allocator says so: a ledger would keep what it notes."""
+    """Return the bytes allocated by Python, and by the device if its allocator counts them."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0], getattr(provider.allocator(), "bytes_in_use", 0)
 
 
 @contextmanager
 def _tracing() -> Iterator[None]:
-    """Python's own books, as far as nobody has opened them."""
+    """Trace Python's allocations, unless tracemalloc is already on."""
     running = tracemalloc.is_tracing()
     if not running:
         tracemalloc.start()
@@ -223,7 +225,9 @@ def _reference(partition: Any) -> "weakref.ref[Any] | None":
 
 
 def allocator(kit: Kit) -> list[Finding]:
-    """The ledger: what is allocated is freed, once, at addresses that are multiples of 64, and runs leave nothing behind."""
+    """Check that the allocator frees each allocation exactly once, aligns addresses to 64 bytes, and that runs leave nothing
+    behind.
+    """
     provider = kit.new_provider()
     memory = provider.allocator()
     if memory is None:
@@ -239,7 +243,7 @@ def allocator(kit: Kit) -> list[Finding]:
 
 
 def _books(kit: Kit, case: Case) -> list[str]:
-    """Return the allocation log of a new instance after five runs and the end of the session."""
+    """Return the problems in the allocation log of a new instance, after five runs and the end of the session."""
     provider = kit.make()
     memory = provider.allocator()
     if memory is None:

@@ -1,4 +1,4 @@
-"""Options of a provider, and which device they mean."""
+"""Checks of a provider's options, and of the device that they select."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -33,7 +33,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _other_types(value: Any) -> Iterator[Any]:
-    """Return values that are no number for a number, and neither yes nor no for a switch."""
+    """Return values of the wrong type: no number for a number, and no bool for a switch."""
     if _is_number(value) or isinstance(value, bool):
         yield from ("neither a number nor yes or no", [value])
 
@@ -49,7 +49,7 @@ def _check_option(kit: Kit, name: str, value: Any) -> Iterator[str]:
 
 
 def devices(kit: Kit) -> list[Finding]:
-    """Its option for a device is the device: values, memory and results are there, beside those of another instance."""
+    """Check that the device option selects the device of values, memory and results, next to another instance's."""
     found = []
     for name in [name for name, value in _options(kit).items() if name in IDS and _is_number(value)]:
         others = [call_for(partial(kit.make, **{name: k})) for k in (0, 1)]

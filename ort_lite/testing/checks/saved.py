@@ -1,4 +1,4 @@
-"""Compiled models: what is saved runs in another instance, and what does not fit is refused."""
+"""Checks of saved compiled models: they run in another instance, or are rejected if they do not fit."""
 
 import re
 from collections import defaultdict
@@ -20,8 +20,9 @@ LARGEST, EACH = 16, 4
 
 
 def saved(kit: Kit) -> list[Finding]:
-    """A saved model gives in another instance what it gave, and on another device too, or it is refused there; so are other versions,
-    and bytes that are not whole.
+    """Check that a saved model gives the same results in another instance, and on another device or is rejected there.
+
+    Models of other versions and damaged data must be rejected.
     """
     found: list[Finding] = []
     with TemporaryDirectory() as folder:
@@ -39,7 +40,7 @@ def saved(kit: Kit) -> list[Finding]:
 
 
 def _with_most(kit: Kit) -> list[GeneratedCase]:
-    """Return the models, claimed whole, with most constants, attributes and nodes, a few for each first operator."""
+    """Return the completely claimed models with the most constants, attributes and nodes, a few for each first operator."""
     found: defaultdict[str, list[GeneratedCase]] = defaultdict(list)
     for case in sorted(kit.generator_cases, key=lambda one: (-len(one.constants), -one.size[1], -len(one.nodes))):
         first = found[case.operators[0]]
@@ -78,7 +79,7 @@ def _same(kit: Kit, case: GeneratedCase, session: Any, wanted: list[Any], when: 
 
 
 def _check_corruption(kit: Kit, session: Any) -> Iterator[str]:
-    """Half of the bytes, none of them, others: none is a program."""
+    """Check that half of the bytes, no bytes and other bytes are rejected."""
     for partition in session._prepared.assignment.partitions:
         (node,) = partition.nodes if len(partition.nodes) == 1 else (None,)
         if node is None or not is_context(node):
@@ -91,7 +92,7 @@ def _check_corruption(kit: Kit, session: Any) -> Iterator[str]:
 
 
 def _versions(kit: Kit) -> Iterator[str]:
-    """Check partitions that another version saved, and ones that somebody else wrote."""
+    """Check partitions that another version, or another program, saved."""
     provider = kit.new_provider()
     mine = provider.compatibility()
     if provider.check_compatibility(mine) is not None:

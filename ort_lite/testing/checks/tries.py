@@ -1,4 +1,4 @@
-"""Sessions and runs whose exceptions are data: checks decide what they mean."""
+"""Sessions and runs whose exceptions are returned, so that checks can decide what they mean."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -25,7 +25,7 @@ def call_for(make: Callable[[], Any]) -> Any:
 
 
 def run_copy(session: Any, feed: Mapping[str, Any]) -> Any:
-    """The outputs for a copy of the feed, or the exception."""
+    """Return the outputs for a copy of the feed, or the exception."""
     return call_for(lambda: session.run(None, copy_feed(feed)))
 
 
@@ -52,9 +52,9 @@ def _place(error: BaseException) -> str:
 
 
 def sessions(kit: Kit) -> Iterator[tuple[Case, Any]]:
-    """A session for each operator's case, the same in all checks: compiling may take long.
+    """Yield a session for each operator's case. All checks share them, because compiling may be slow.
 
-    Those that cannot be made or run are findings of `claims`.
+    Cases that cannot be compiled or run are findings of `claims`.
     """
     for case in kit.some:
         session = kit.memoize(("session", case), partial(call_for, partial(_running, kit, case)))
@@ -63,7 +63,7 @@ def sessions(kit: Kit) -> Iterator[tuple[Case, Any]]:
 
 
 def new_sessions(kit: Kit, most: int) -> Iterator[tuple[Case, Any]]:
-    """Return a few new sessions, the caller's own."""
+    """Yield up to `most` new sessions, which the caller may close."""
     for case in kit.some[:most]:
         session = call_for(partial(_running, kit, case))
         if not isinstance(session, Exception):
@@ -71,9 +71,9 @@ def new_sessions(kit: Kit, most: int) -> Iterator[tuple[Case, Any]]:
 
 
 def session_with_constants(kit: Kit, case: Case) -> tuple[Any, Mapping[str, Any]] | None:
-    """A session of the case with all inputs but the first as initialisers, or the exception, and its feed.
+    """Return a session of the case with all inputs but the first as initializers, or the exception, and its feed.
 
-    None where there is one input, or one of a type that ONNX cannot store.
+    Returns None if there is one input, or one of a type that ONNX cannot store.
     """
     given = call_for(partial(with_constants, case))
     if given is None or isinstance(given, Exception):
@@ -88,6 +88,6 @@ def _running(kit: Kit, case: Case) -> Any:
 
 
 def constants_of(session: Any) -> list[Any]:
-    """Values of the session's partitions whose arrays the model's bytes are."""
+    """Return the values of the session's partitions whose arrays are the model's own bytes."""
     held = [v for p in session._prepared.assignment.partitions for v in p.constants]
     return [v for v in dict.fromkeys(held) if isinstance(v.constant, np.ndarray) and v.constant.dtype != object]

@@ -1,7 +1,7 @@
 """Random valid models, generated from operator schemas and shape rules.
 
-A `Generator` adds node after node to a `Draft`. The recipe of an operator (`recipes/`) draws attributes and operands, the shape
-rules say what comes out, and `Coverage` says which operator version and element type is due next.
+A `ModelGenerator` adds node after node to a `Draft`. The recipe of an operator (`recipes/`) draws attributes and operands, the
+shape rules compute the outputs, and `Coverage` chooses the operator version and element type that is due next.
 """
 
 from ort_lite.testing.generator.coverage import Coverage

@@ -10,7 +10,7 @@ from ort_lite.testing.generator.targets import GenerationTarget
 
 
 class Coverage:
-    """Counts models by target, and by operator version, attribute and class of its value."""
+    """Counts of models by target, and by operator version, attribute and class of its value."""
 
     def __init__(self, targets: Iterable[GenerationTarget]) -> None:
         self.targets: tuple[GenerationTarget, ...] = tuple(targets)

@@ -1,4 +1,4 @@
-"""A draft as a ModelProto. Inputs declare their sizes as numbers, by names, or not at all."""
+"""A draft as a ModelProto, whose inputs declare their sizes as numbers, by names, or not at all."""
 
 from collections.abc import Mapping
 from random import Random
@@ -17,7 +17,7 @@ DECLARATIONS = ("fixed", "fixed", "shared", "own", "unnamed", "unranked")
 
 
 def model_proto(draft: Draft, rng: Random, style: str | None = None) -> Any:
-    """Write the draft as a ModelProto. How each input declares its sizes is drawn, or the one of DECLARATIONS that `style` names."""
+    """Return the draft as a ModelProto. `style`, one of DECLARATIONS or drawn at random, is how inputs declare their sizes."""
     from onnx import helper
 
     imports = [helper.make_opsetid(domain, version) for domain, version in draft.opsets.items()]
@@ -50,7 +50,7 @@ def parse_graph(text: str, constants: Mapping[str, Array]) -> Any:
 
 
 def _input(known: Known, style: str) -> Any:
-    """Sizes that recipes rely on, those of vectors of integers, are always declared as numbers: axes and shapes have them."""
+    """Declare an input. Vectors of integers always have numeric sizes, because axes and shapes depend on them."""
     from onnx import helper
 
     if known.shape is None or style == "unranked":
@@ -68,7 +68,7 @@ def _input(known: Known, style: str) -> Any:
 
 
 def type_proto(type_: Type, dims: Any) -> Any:
-    """A TypeProto. `dims` are a tensor's declared sizes, None leaves out their number."""
+    """Return a TypeProto. `dims` are a tensor's declared sizes; None leaves the rank open."""
     from onnx import helper
 
     match type_:
@@ -110,7 +110,7 @@ def _attribute(name: str, value: Any, rng: Random) -> Any:
 
 
 def _sparse(array: Array, rng: Random) -> Any:
-    """A SparseTensorProto of the array. Its indices are positions in the flattened array, or coordinates."""
+    """Return a SparseTensorProto of the array. Its indices are flat positions or coordinates."""
     from onnx import helper, numpy_helper
 
     flat = np.flatnonzero(array)

@@ -1,4 +1,4 @@
-"""The generator: model number n, steered at what earlier models lack."""
+"""The generator of models, which favors what earlier models do not cover."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -39,7 +39,7 @@ LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 
 
 class GeneratedModel(Record, eq=False):
-    """A valid model with one set of inputs. `target` is what it was steered at, `covered` the operator versions in it."""
+    """A valid model with one set of inputs. `target` is what it was generated for, `covered` the operator versions in it."""
 
     number: int
     target: GenerationTarget
@@ -50,10 +50,10 @@ class GeneratedModel(Record, eq=False):
 
 
 class ModelGenerator:
-    """Generates models of `targets`, whose operators need recipes. The same seed and the same calls give the same models.
+    """Generates models of `targets`, whose operators need recipes. The same seed and calls give the same models.
 
-    Some nodes come as the patterns of `transforms` have them.
-    `rejections` counts proposals of recipes that the schemas or shape rules refused, by target and reason.
+    Some nodes follow the patterns of `transforms`. `rejections` counts the proposals that schemas or shape rules rejected, by
+    target and reason.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class ModelGenerator:
     def model(
         self, number: int, operators: Collection[str] | None = None, transforms: Collection[str] | None = None
     ) -> GeneratedModel | None:
-        """Generate model `number`. With `operators` it has one of them, and their company is simple.
+        """Generate model `number`. With `operators`, it has one of them among simple nodes.
 
-        With `transforms` it has the nodes of a pattern of one of them. Returns None where the recipe of its target failed.
+        With `transforms`, it has the nodes of a pattern of one of them. Returns None if the recipe of its target failed.
         """
         rng = Random(f"{self.seed}/{number}")
         patterns = [one for name in (transforms or self.patterns) for one in self.patterns[name]]
@@ -113,14 +113,14 @@ class ModelGenerator:
     def _candidates(
         self, operators: Collection[str] | None, patterns: Collection[Pattern | Writer]
     ) -> list[GenerationTarget] | None:
-        """The targets of the operators, or of those that the patterns end in; None for all."""
+        """Return the targets of the operators, or of the last operators of the patterns, or None for all."""
         names = {*(operators or ()), *(name for one in patterns if isinstance(one, Pattern) for name in one.op_types)}
         return [one for one in self.coverage.targets if one.operator in names] or None
 
     def _extend(
         self, draft: Draft, target: GenerationTarget, rng: Random, covered: list[tuple[GenerationTarget, Mapping[str, Any]]]
     ) -> list[NodeDraft]:
-        """Add a node of the target, with what its operands need; nothing where the recipe fails."""
+        """Append a node of the target and what its operands need, or nothing if the recipe fails."""
         for _ in range(ATTEMPTS):
             mark = draft.mark()
             try:
@@ -140,7 +140,7 @@ class ModelGenerator:
         covered: list[tuple[GenerationTarget, Mapping[str, Any]]],
         operands: Mapping[int, str] | None = None,
     ) -> None:
-        """Add a node of the target as its recipe draws it, with `operands` at their positions. Raises Rejected."""
+        """Append a node of the target by its recipe, with `operands` at their positions. Raises Rejected."""
         self._take(self._draw(draft, target, rng, operands), covered)
 
     def _draw(self, draft: Draft, target: GenerationTarget, rng: Random, operands: Mapping[int, str] | None = None) -> Draw:
@@ -167,7 +167,7 @@ class ModelGenerator:
     def add_pattern(
         self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[GenerationTarget, Mapping[str, Any]]]
     ) -> bool:
-        """Add the nodes of a pattern or chain; nothing where its recipes take other operands each time."""
+        """Append the nodes of a pattern or chain, or nothing if its recipes choose other operands each time."""
 
         def draws(domain: str, op_type: str, operands: Mapping[int, str]) -> list[Draw]:
             alive = self._of_opset(domain, draft.opsets.get(domain, 0), False)
@@ -204,7 +204,7 @@ class ModelGenerator:
         return target if target in alive and rng.random() < 0.5 else rng.choice(alive)
 
     def _companion(self, draft: Draft, rng: Random) -> GenerationTarget:
-        """Another target of the draft's opsets: the rarest of a few. Raises Rejected."""
+        """Return another target of the draft's opsets, the rarest of a few. Raises Rejected."""
         domain = "" if rng.random() < 0.8 else rng.choice(sorted(draft.opsets))
         flat = draft.depth >= DEEPEST or rng.random() < 0.5
         alive = self._of_opset(domain, draft.opsets[domain], flat) or self._of_opset("", draft.opsets[""], flat)
@@ -214,7 +214,7 @@ class ModelGenerator:
         return self.coverage.next(rng, few)
 
     def _of_opset(self, domain: str, opset: int, flat: bool) -> list[GenerationTarget]:
-        """The targets of an opset; `flat`: without those of operators that have bodies."""
+        """Return the targets of an opset. `flat` leaves out operators that have bodies."""
         key = (domain, opset, flat)
         if key not in self._alive:
             alive = [one for one in self.coverage.targets if one.domain == domain and one.since <= opset < one.until]
@@ -242,8 +242,9 @@ class ModelGenerator:
         return target.domain != "" or target.until > self.oldest
 
     def _outputs(self, draft: Draft, target: GenerationTarget, rng: Random) -> list[str]:
-        """All results that no node reads, and in a third of the models a few of the others. At times one that is left out makes
-        nodes without use, but not the target.
+        """Return all results that no node reads, and in a third of the models a few others.
+
+        Sometimes one is left out, which makes nodes dead, but not the target.
         """
         leaves, share = draft.leaves(), rng.choice((0.0, 0.0, 0.1))
         results = [name for node in draft.nodes for name in node.outputs if name and name not in leaves]

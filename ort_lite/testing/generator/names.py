@@ -1,4 +1,4 @@
-"""Names of generated models, which say what a model is."""
+"""Descriptive names of generated models."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def _operand(draft: Draft, name: str) -> str:
 
 
 def _array(array: Array) -> str:
-    """The shape, and the element type unless it is float32: "2x3", "bool 4", "0-d"; the numbers of a few integers."""
+    """Describe an array: "2x3", "bool 4", "0-d", or the elements of a few integers. float32 is not named."""
     if array.dtype == np.int64 and array.ndim == 1 and array.size <= 8:
         return str(array.tolist())
     shape = "x".join(map(str, array.shape)) or "0-d"

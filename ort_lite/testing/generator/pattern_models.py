@@ -1,7 +1,7 @@
-"""Nodes as the patterns of transforms have them, so that models have what transforms rewrite.
+"""Models with the nodes that patterns of transforms match.
 
-Inner nodes come first. The recipe of a node is told which operands it has to take; where it takes others, the pattern is rejected.
-Nodes without attributes are added as the pattern has them.
+Inner nodes come first. The recipe of a node gets the operands that it must use; if it uses others, the pattern is rejected. Nodes
+without attributes are added as in the pattern.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,10 +30,10 @@ Propose = Callable[[Draw], None]
 
 
 def patterns_of(transforms: Iterable[Transform], of_provider: bool = False) -> dict[str, tuple[Pattern, ...]]:
-    """The patterns of each transform that has some with operators of public domains.
+    """Return the patterns of each transform that has some with operators of public domains.
 
-    `of_provider`: the transforms are a provider's fusions. Patterns of channels-last operators have ONNX's own instead, and what
-    the fusions make is in turn what they match.
+    With `of_provider`, the transforms are a provider's fusions. Their patterns have ONNX's operators in place of channels-last
+    ones, and the results of fusions are expanded to what they match.
     """
     rules = {one.name: one.patterns for one in transforms if isinstance(one, LocalRule)}
     if of_provider:
@@ -45,7 +45,7 @@ def patterns_of(transforms: Iterable[Transform], of_provider: bool = False) -> d
 
 
 def operators_of(pattern: Pattern) -> set[str]:
-    """The operators of a pattern's nodes."""
+    """Return the operators of a pattern's nodes."""
     inner = [operators_of(operand) for operand in pattern.operands if isinstance(operand, Pattern)]
     return set(pattern.op_types).union(*inner)
 
@@ -56,7 +56,7 @@ def _without_layout(pattern: Pattern) -> Pattern:
 
 
 def _expand(pattern: Pattern, matched: Iterable[Pattern]) -> list[Pattern]:
-    """The pattern, with each of the matched ones where it has an operator of a provider's own: any of them may become it."""
+    """Return the pattern with each matched one in place of an operator of the provider's own, which any of them may become."""
     if _is_public(pattern) or not _is_public_node(pattern):
         return [pattern]
 
@@ -67,7 +67,7 @@ def _expand(pattern: Pattern, matched: Iterable[Pattern]) -> list[Pattern]:
 
 
 def _with_inner(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
-    """The pattern with other inner ones."""
+    """Return the pattern with its inner ones replaced."""
 
     def change_all(operands: Sequence[Operand]) -> tuple[Operand, ...]:
         return tuple(change(one) if isinstance(one, Pattern) else one for one in operands)
@@ -94,7 +94,7 @@ class PatternDraft:
         self._dtype = "float32" if rng.random() < 0.7 else rng.choice(["float64", "float16", "int32"])
 
     def add(self, pattern: Pattern) -> Known:
-        """Add the nodes and return the first output of the root. Raises Rejected."""
+        """Append the nodes and return the first output of the root. Raises Rejected."""
         op_type = self._rng.choice(sorted(pattern.op_types))
         opset = self._draft.opsets.get(pattern.domain, 0)
         if not pattern.since <= opset < pattern.until:
@@ -141,7 +141,7 @@ class PatternDraft:
         return self._draft.lookup(next(name for name in node.outputs if name))
 
     def _draw(self, op_type: str, domain: str, inner: dict[int, str]) -> Draw:
-        """A Draw of a target that takes the operands; mostly of one with float32."""
+        """Return a Draw of a target that supports the operands, usually with float32."""
         draws = self._draws(domain, op_type, inner)
         self._rng.shuffle(draws)
         if self._rng.random() < 0.8:
@@ -153,13 +153,13 @@ class PatternDraft:
         raise Rejected(f"{op_type} does not take the operands of the pattern")
 
     def _scale(self, name: str) -> str:
-        """The scale itself where it is one constant number that a DequantizeLinear can have too, else ""."""
+        """Return the scale if it is one constant number that DequantizeLinear supports, otherwise ""."""
         known = self._draft.lookup(name)
         single = known.array is not None and known.array.size == 1
         return name if known.kind == "float32" and single and name in self._draft.constants else ""
 
     def _dequantize(self, name: str, domain: str, scale: str = "") -> str:
-        """A DequantizeLinear with a result of the type and shape that a value has, with a scale of its own unless it is given one."""
+        """Append a DequantizeLinear whose result has the type and shape of a value, with its own scale unless one is given."""
         known = self._draft.lookup(name)
         if known.kind != "float32" or known.shape is None:
             raise Rejected("only float32 is dequantized")
@@ -172,7 +172,7 @@ class PatternDraft:
         return self._draft.append("DequantizeLinear", [x.name, scale, zero.name], domain=domain)[0].name
 
     def _mean(self, inner: dict[int, str], operands: Sequence[Operand]) -> Known:
-        """The mean over the last axis, which is kept."""
+        """Append the mean over the last axis, which is kept."""
         x = inner.get(0) or self._free(operands[0], None)
         if self._draft.opsets[""] < 18:
             return self._draft.append("ReduceMean", [x], {"axes": [-1], "keepdims": 1})[0]
@@ -198,7 +198,7 @@ class PatternDraft:
         return self._draft.append(op_type, names, attributes, domain=domain)[0]
 
     def _free(self, operand: Operand, base: Known | None) -> str:
-        """An operand that the pattern leaves open, or a number that it names, beside another operand."""
+        """Return an operand that the pattern leaves open, or a number that it names, next to another operand."""
         dtype = self._dtype if base is None else base.kind
         start = tuple(self._rng.randint(1, 4) for _ in range(self._rng.randint(1, 4)))
         shape = start if base is None else base.shape
@@ -223,7 +223,7 @@ class PatternDraft:
         return self._draft.constant(cast(np.full(shape, number), dtype)).name
 
     def _beside(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """A shape that broadcasts to `shape`: the same, one number, one for each channel, or one for each of the last axis."""
+        """Return a shape that broadcasts to `shape`: the same, a scalar, one per channel or one per element of the last axis."""
         forms = [shape, (), shape[-1:]]
         if len(shape) > 1:
             forms.append((shape[1], *(1,) * (len(shape) - 2)))

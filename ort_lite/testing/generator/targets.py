@@ -1,4 +1,4 @@
-"""Targets, which models are steered at: a version of an operator with an element type for each of its type variables."""
+"""Targets of generated models: an operator version with an element type for each type variable."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -15,7 +15,7 @@ USUAL = ("float32", "int64")
 
 
 class GenerationTarget(Record):
-    """A version of an operator. `types` binds each type variable of its schema to a kind: ("T", "float32")."""
+    """An operator version. `types` binds each type variable of its schema to a kind, such as ("T", "float32")."""
 
     domain: str
     op_type: str
@@ -36,7 +36,7 @@ class GenerationTarget(Record):
 def targets(
     schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Callable[[Node], bool]
 ) -> Iterator[GenerationTarget]:
-    """List the combinations of the operators (domain, name) that a provider `claims`, deprecated versions left out.
+    """Yield the combinations of the operators (domain, name) that a provider `claims`, without deprecated versions.
 
     The types of one variable vary while the others have a usual one.
     """
@@ -52,9 +52,9 @@ def targets(
 
 
 def combinations(schema: OpSchema) -> Iterator[Mapping[str, str]]:
-    """Bind the type variables of a schema: all to usual types, then each to each of its other types.
+    """Yield bindings of a schema's type variables: all to usual types, then each to each of its other types.
 
-    A variable that follows from another one (`FOLLOWS`) has the type that fits, and the two of BitCast have one width.
+    A variable that follows another one (`FOLLOWS`) has the type that fits, and the two of BitCast have the same width.
     """
     if schema.op_type == "BitCast":
         yield from _of_one_width(schema)
@@ -83,7 +83,7 @@ def _of_one_width(schema: OpSchema) -> Iterator[Mapping[str, str]]:
 
 
 def width(dtype: str) -> int:
-    """Bits an element of the type has."""
+    """Return the number of bits of an element."""
     return BITS.get(dtype, 8 * itemsize(dtype))
 
 
@@ -111,7 +111,7 @@ FOLLOWS: Mapping[tuple[str, str], tuple[str, str, Callable[[str], str]]] = {
 
 
 def question(schema: OpSchema, types: Mapping[str, str]) -> Node:
-    """The node that a provider is asked about: all its inputs and outputs are there, of no known shape."""
+    """Return a node with all inputs and outputs and no known shapes, to ask a provider about."""
     inputs = [Value(one.name, type_of(types.get(one.type, one.type))) for one in schema.inputs.formal]
     outputs = [Value(f"{one.name} out", type_of(types.get(one.type, one.type))) for one in schema.outputs.formal]
     node = Node(schema.op_type, inputs, outputs, domain=schema.domain, version=schema.since, name="node")

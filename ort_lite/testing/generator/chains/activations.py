@@ -4,7 +4,7 @@ from ort_lite.testing.generator.chain import ChainDraft, chain_for
 
 
 def hard_clip(chain: ChainDraft, x: str) -> str:
-    """Clip(x + 3, 0, 6)."""
+    """Append Clip(x + 3, 0, 6)."""
     moved = chain.either_way("Add", x, chain.scalar(3))
     if chain.opset < 11:
         return chain.node("Clip", moved, min=0.0, max=6.0)
@@ -41,7 +41,7 @@ def hard_swish_gate(chain: ChainDraft) -> None:
 
 
 def mean(chain: ChainDraft, x: str, axes: list[int]) -> str:
-    """ReduceMean, whose axes are an input from opset 18 on."""
+    """Append ReduceMean, whose axes are an input from opset 18 on."""
     if chain.opset >= 18:
         return chain.node("ReduceMean", x, chain.ints(*axes))
     return chain.node("ReduceMean", x, axes=axes)
@@ -49,7 +49,7 @@ def mean(chain: ChainDraft, x: str, axes: list[int]) -> str:
 
 @chain_for("compose_layer_norm", "fuse_layer_norm_bias")
 def layer_norm(chain: ChainDraft) -> None:
-    """(x - mean) / sqrt(variance + epsilon) * scale, and mostly a bias."""
+    """Append (x - mean) / sqrt(variance + epsilon) * scale and usually a bias."""
     x = chain.value(1, least=1)
     shape = chain.shape(x)
     first = chain.draw.integer(1, min(2, len(shape)))

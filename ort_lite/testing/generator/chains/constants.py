@@ -1,4 +1,4 @@
-"""Constants, nodes that can be computed before the run, and nodes that are there twice."""
+"""Constants, nodes that can be computed before the run, and duplicate nodes."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def constant_node(chain: ChainDraft) -> None:
 
 @chain_for("fold_constants")
 def constant_nodes(chain: ChainDraft) -> None:
-    """Nodes of constants, whose result something computed meets."""
+    """Append nodes of constants, whose result is combined with a computed value."""
     x = chain.value(1)
     shape = chain.draw.broadcastable(chain.shape(x), wider=False)
     total = chain.node(chain.rng.choice(("Add", "Mul", "Sub")), chain.constant(shape), chain.constant(shape))
@@ -54,7 +54,7 @@ def shape_of_value(chain: ChainDraft) -> None:
 
 @chain_for("fold_known_contents")
 def shape_arithmetic(chain: ChainDraft) -> None:
-    """Shape, Gather of some sizes, Concat, Reshape."""
+    """Append Shape, Gather of some sizes, Concat and Reshape."""
     x = chain.value(1, least=1)
     sizes = chain.node("Shape", x)
     first = chain.node("Gather", sizes, chain.ints(0))
@@ -63,7 +63,7 @@ def shape_arithmetic(chain: ChainDraft) -> None:
 
 @chain_for("gather_before_computing")
 def gather_of_product(chain: ChainDraft) -> None:
-    """Rows of a table of bytes that becomes floats, too many of them to be folded."""
+    """Gather rows of a byte table that is cast to float and scaled, and is too large to be folded."""
     rows, columns = FOLD_LIMIT // (4 * 64) + 1, 64
     table = chain.array(numbers(chain.rng, (rows, columns), "int8"))
     wide = chain.node("Cast", table, to=1)
@@ -73,7 +73,7 @@ def gather_of_product(chain: ChainDraft) -> None:
 
 
 def branch(chain: ChainDraft, x: str, op_type: str) -> Draft:
-    """A body without inputs that reads x."""
+    """Return a body without inputs that reads x."""
     body = Draft(chain.draft.opsets, chain.rng, chain.draft.rules, chain.draft)
     body.outputs = [one.name for one in body.append(op_type, [x])]
     return body
@@ -81,7 +81,7 @@ def branch(chain: ChainDraft, x: str, op_type: str) -> Draft:
 
 @chain_for("inline_known_if")
 def constant_if(chain: ChainDraft) -> None:
-    """An If with a constant condition."""
+    """Append an If with a constant condition."""
     x = chain.value(1)
     condition = chain.array(np.array(chain.chance(0.5)))
     attributes = {"then_branch": branch(chain, x, "Relu"), "else_branch": branch(chain, x, "Neg")}
@@ -91,7 +91,7 @@ def constant_if(chain: ChainDraft) -> None:
 
 @chain_for("hoist_loop_invariants")
 def loop_invariants(chain: ChainDraft) -> None:
-    """A Loop that adds a value to its state which it computes anew in each turn, at times from the state itself."""
+    """Append a Loop that computes a value in each iteration, sometimes from its state, and adds it to the state."""
     x = chain.value(1)
     known = chain.lookup(x)
     body = Draft(chain.draft.opsets, chain.rng, chain.draft.rules, chain.draft)

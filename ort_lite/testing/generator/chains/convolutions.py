@@ -1,4 +1,4 @@
-"""Convolutions and products with what becomes part of them: normalization, constants per channel, sums, activations."""
+"""Convolutions and products with the nodes that can be folded into them: normalization, channel constants, sums and activations."""
 
 from ort_lite.testing.generator.arrays import positive
 from ort_lite.testing.generator.chain import ChainDraft, chain_for
@@ -8,7 +8,7 @@ CONV_ACTIVATIONS = (*GEMM_ACTIVATIONS, "Clip", "HardSwish")
 
 
 def activation(chain: ChainDraft, x: str, op_types: tuple[str, ...]) -> str:
-    """One of the activations, with parameters at times."""
+    """Append one of the activations, sometimes with parameters."""
     op_type = chain.rng.choice(op_types)
     if op_type == "HardSwish" and chain.opset < 14:
         op_type = "Relu"
@@ -24,7 +24,7 @@ def activation(chain: ChainDraft, x: str, op_types: tuple[str, ...]) -> str:
 
 
 def batch_norm(chain: ChainDraft, x: str) -> str:
-    """Normalize with constant statistics."""
+    """Append BatchNormalization with constant statistics."""
     channels = chain.shape(x)[1:2]
     operands = [chain.constant(channels) for _ in range(3)]
     variance = chain.array(positive(chain.rng, channels, "float32"))
@@ -78,7 +78,7 @@ def conv_bias(chain: ChainDraft) -> None:
 
 @chain_for("fuse_norm_affine")
 def norm_affine(chain: ChainDraft) -> None:
-    """A normalization without a convolution in front, scaled and shifted."""
+    """Append a normalization without a convolution before it, then a scale and a shift."""
     y = batch_norm(chain, chain.value(3, 4, least=1))
     for op_type in chain.rng.choice((("Mul",), ("Add",), ("Mul", "Add"))):
         y = chain.either_way(op_type, y, chain.constant(chain.channel_shape(y)))
@@ -86,7 +86,7 @@ def norm_affine(chain: ChainDraft) -> None:
 
 @chain_for("fuse_conv_sum")
 def conv_sum(chain: ChainDraft) -> None:
-    """A convolution, what is added to it, and perhaps an activation of both."""
+    """Append a convolution, an addition to its result and sometimes an activation."""
     y = chain.by_recipe("Conv")
     total = chain.either_way("Add", y, chain.draw.tensor_of("float32", chain.shape(y), constant=False))
     if chain.chance(0.6):
@@ -111,7 +111,7 @@ def matmul_bias(chain: ChainDraft) -> None:
 
 @chain_for("fuse_gemm_bias")
 def gemm_bias(chain: ChainDraft) -> None:
-    """An Add behind a Gemm without a bias, or with a constant one."""
+    """Append an Add after a Gemm without a bias or with a constant one."""
     a = chain.value(2, 2)
     columns = chain.draw.integer(1, 6)
     b = chain.fresh((chain.shape(a)[1], columns))

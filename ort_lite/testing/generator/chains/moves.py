@@ -1,4 +1,4 @@
-"""Transposes, reshapes and casts in a row, and nodes that hand their input on."""
+"""Consecutive transposes, reshapes and casts, and nodes that return their input."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def permutation(chain: ChainDraft, x: str) -> list[int]:
 
 @chain_for("merge_transposes")
 def transposes(chain: ChainDraft) -> None:
-    """Two in a row, of which the second undoes the first at times."""
+    """Append two transposes, of which the second sometimes undoes the first."""
     x = chain.value(2)
     first = permutation(chain, x)
     y = chain.node("Transpose", x, perm=first)
@@ -28,7 +28,7 @@ def transposes(chain: ChainDraft) -> None:
 
 @chain_for("sink_transpose_below_unary")
 def transpose_unary(chain: ChainDraft) -> None:
-    """A Transpose, activations, and mostly a Transpose back."""
+    """Append a Transpose, activations and usually a Transpose back."""
     x = chain.value(2)
     perm = permutation(chain, x)
     y = chain.node(chain.rng.choice(UNARY), chain.node("Transpose", x, perm=perm))
@@ -37,7 +37,7 @@ def transpose_unary(chain: ChainDraft) -> None:
 
 
 def comparable(chain: ChainDraft) -> str:
-    """A binary operator that takes float32 at this opset."""
+    """Return a binary operator that supports float32 at this opset."""
     return chain.rng.choice(BINARY if chain.opset >= 11 else BINARY[:4])
 
 
@@ -62,7 +62,7 @@ def transpose_constant(chain: ChainDraft) -> None:
 
 @chain_for("merge_reshapes")
 def reshapes(chain: ChainDraft) -> None:
-    """A change of shape, and a Reshape to another one, which copies a dimension at times."""
+    """Append a change of shape and a Reshape to another one, which sometimes copies a dimension."""
     x = chain.value(1, least=1)
     shape = chain.shape(x)
     kind = chain.rng.choice(("Reshape", "Flatten", "Unsqueeze"))
@@ -77,7 +77,7 @@ def reshapes(chain: ChainDraft) -> None:
 
 @chain_for("merge_casts")
 def casts(chain: ChainDraft) -> None:
-    """A Cast to a type that is wider, or that loses digits, and one from there."""
+    """Append a Cast to a wider type, or one that loses digits, and a Cast from there."""
     kind, middle = chain.rng.choice(
         (
             ("float32", "float64"),
@@ -103,7 +103,7 @@ def casts(chain: ChainDraft) -> None:
 
 @chain_for("remove_no_op")
 def no_op(chain: ChainDraft) -> None:
-    """Between two others, since a graph keeps the names of its inputs and outputs."""
+    """Append a node without effect between two others, because a graph keeps the names of its inputs and outputs."""
     x = chain.node("Relu", chain.value(1))
     kind = chain.rng.choice(("Identity", "Dropout", "Cast", "Transpose"))
     if kind == "Cast":
@@ -138,7 +138,7 @@ def same_shape(chain: ChainDraft) -> None:
 
 @chain_for("remove_neutral_operand")
 def neutral(chain: ChainDraft) -> None:
-    """Draft a neutral operand; at times it adds an axis to the result, or is on the side where it is not neutral."""
+    """Append an operation with a neutral operand. Sometimes it adds an axis, or is on the side where it is not neutral."""
     x = chain.node("Relu", chain.value(1))
     op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
     wide = (1,) * (len(chain.shape(x)) + 1)

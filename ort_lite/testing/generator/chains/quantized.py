@@ -9,7 +9,7 @@ from ort_lite.testing.generator.chain import ChainDraft, chain_for
 
 
 class Scale:
-    """A scale and a zero point of bytes, both constant."""
+    """A constant scale and zero point of an 8-bit type."""
 
     def __init__(self, chain: ChainDraft, kind: str, count: int | None = None) -> None:
         self.chain, self.kind = chain, kind
@@ -47,7 +47,7 @@ def bytes_of(chain: ChainDraft, shape: tuple[int, ...], kind: str) -> str:
 
 @chain_for("keep_integers")
 def there_and_back(chain: ChainDraft) -> None:
-    """Quantized as it was before it was dequantized, perhaps with a move in between, or with another zero point."""
+    """Quantize a dequantized tensor again, sometimes moved in between or with another zero point."""
     own = scale(chain)
     x = own.dequantize(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
     if chain.chance(0.2):
@@ -83,7 +83,7 @@ def concatenation(chain: ChainDraft) -> None:
 
 @chain_for("saturate_once")
 def redundant_relu(chain: ChainDraft) -> None:
-    """A limit that the zero point has already, or one above it."""
+    """Append a Relu whose limit the zero point implies, or one above it."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
     limit = chain.node("Relu", chain.value(1))
@@ -94,7 +94,7 @@ def redundant_relu(chain: ChainDraft) -> None:
 
 @chain_for("multiply_integers")
 def product(chain: ChainDraft) -> None:
-    """MatMul, Gemm or Conv of dequantized bytes, with a QuantizeLinear behind it or without."""
+    """Append a MatMul, Gemm or Conv of dequantized bytes, with or without a QuantizeLinear after it."""
     left = scale(chain)
     kind = chain.rng.choice(("MatMul", "Gemm", "Conv"))
     depth, columns = chain.draw.integer(1, 6), chain.draw.integer(1, 5)
