@@ -1,4 +1,4 @@
-"""Elementwise operators of several tensors, which broadcast."""
+"""Elementwise operators of several tensors that broadcast."""
 
 import numpy as np
 
@@ -25,7 +25,9 @@ def binary(draw: Draw) -> NodeProposal:
 
 
 def _one_way(draw: Draw, first: Known) -> NodeProposal:
-    """Until version 7 the second operand broadcasts, if an attribute says so: its axes are the first one's from `axis` on."""
+    """Draw operands before version 7, where the second one broadcasts only with `broadcast=1`: its axes are the first one's from
+    `axis` on.
+    """
     start = draw.integer(0, first.rank)
     other = first.sizes[start : draw.integer(start, first.rank)]
     if draw.chance(0.4) or not other:
@@ -36,14 +38,16 @@ def _one_way(draw: Draw, first: Known) -> NodeProposal:
 
 @recipe("SwiGLU")
 def swiglu(draw: Draw) -> NodeProposal:
-    """The gate and the value have the same shape."""
+    """Draw a gate and a value of the same shape."""
     gate = draw.value(0, high=4)
     return call([gate.name, draw.tensor(1, gate.sizes)], alpha=draw.maybe(draw.number()))
 
 
 @recipe("Div", "Mod")
 def division(draw: Draw) -> NodeProposal:
-    """Integers are not divided by 0, nor the least one by -1. The remainder of floats is C's fmod until version 28."""
+    """Draw two operands. Integers are not divided by 0, nor the least one by -1. Before version 28 the remainder of floats is C's
+    fmod.
+    """
     shape = draw.shape()
     other = draw.broadcastable(shape)
     if draw.chance(0.5):
@@ -63,7 +67,9 @@ def division(draw: Draw) -> NodeProposal:
 
 @recipe("Pow")
 def power(draw: Draw) -> NodeProposal:
-    """Powers of integers are integers in their range: none of 0 to a negative power, or of a negative one to half."""
+    """Draw a base and exponents whose powers are defined: integer powers stay in range, and no negative number has a fractional
+    exponent.
+    """
     shape = draw.shape()
     other = draw.broadcastable(shape)
     if draw.chance(0.5):
@@ -82,7 +88,7 @@ def power(draw: Draw) -> NodeProposal:
 
 @recipe("Max", "Min", "Mean", "Sum")
 def variadic(draw: Draw) -> NodeProposal:
-    """All inputs have the same shape until version 8, when broadcasting came."""
+    """Draw up to five operands, of one shape before version 8, which introduced broadcasting."""
     first = draw.value(0, high=4)
     shape, operands = first.sizes, [first.name]
     for _ in range(draw.integer(0, 4)):
@@ -95,7 +101,7 @@ def variadic(draw: Draw) -> NodeProposal:
 
 @recipe("PRelu")
 def prelu(draw: Draw) -> NodeProposal:
-    """The slope broadcasts to the input, which keeps its shape."""
+    """Draw an input and a slope that broadcasts to it."""
     first = draw.value(0, high=4)
     return call([first.name, draw.tensor(1, draw.broadcastable(first.sizes, wider=False))])
 
@@ -114,7 +120,7 @@ def where(draw: Draw) -> NodeProposal:
 
 @recipe("BitShift")
 def bit_shift(draw: Draw) -> NodeProposal:
-    """Version 28 defines shifts by any number, and those of signed integers."""
+    """Draw a value and numbers of bits. From version 28 on the shifts of any number, and of signed integers, are defined."""
     first = draw.value(0, high=4)
     bits = 8 * itemsize(draw.kind(0))
     by = between(-2, bits + 2) if draw.version >= 28 and draw.chance(0.4) else between(0, bits - 1)

@@ -36,7 +36,7 @@ def _round_mode(draw: Draw) -> str | None:
 
 
 def _castable(draw: Draw, target: str) -> str:
-    """An operand whose elements the target type holds, roughly at least: ONNX leaves open what other ones become."""
+    """Return an operand whose elements the target type can hold at least roughly, because ONNX leaves others undefined."""
     source = draw.kind(0)
     contents = cast_contents(source, target, draw.draft.special)
     if contents is None:
@@ -45,7 +45,7 @@ def _castable(draw: Draw, target: str) -> str:
 
 
 def cast_contents(source: str, target: str, special: bool) -> Contents | None:
-    """Contents of the source type that a Cast to the target type is defined for; None: all are."""
+    """Return contents of the source type for which a Cast to the target type is defined, or None if all are."""
     if source == "string":
         return None if target == "string" else numerals(target, special)
     if target == "string":
@@ -63,7 +63,7 @@ def cast_contents(source: str, target: str, special: bool) -> Contents | None:
 
 
 def numerals(target: str, special: bool) -> Contents:
-    """Texts of numbers: "-7", and for floats "2.5", "1e2", as special ones "NaN"."""
+    """Return contents that are texts of numbers: "-7" and, for floats, "2.5", "1e2" or, if `special`, "NaN"."""
     least = limits(target)[0] if is_integer(target) else -8
     most = limits(target)[1] if is_integer(target) else 8
     texts = [str(n) for n in range(max(least, -8), min(most, 8) + 1)]

@@ -1,4 +1,4 @@
-"""Recipes of If, Loop and Scan. Their bodies are drafts that the generator extends by a few nodes."""
+"""Recipes of If, Loop and Scan. Their bodies are drafts that the generator extends with a few nodes."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def if_(draw: Draw) -> NodeProposal:
 
 
 def _either(first: Known, second: Known) -> Type:
-    """The type of an output: its shape is known where both branches give the same one."""
+    """Return the type of an output. Its shape is known if both branches have the same one."""
     if not isinstance(first.type, TensorType):
         return first.type
     return TensorType(first.type.dtype, first.shape if first.shape == second.shape else None)
@@ -44,7 +44,7 @@ def _either(first: Known, second: Known) -> Type:
 
 @recipe("Loop")
 def loop(draw: Draw) -> NodeProposal:
-    """The number of turns is known: by the trip count, the first condition, and how the body computes the next one."""
+    """Draw states and a body. The number of iterations follows from the trip count, the first condition and the body's condition."""
     count = draw.maybe(draw.integer(0, MOST_TURNS), 0.8)
     goes_on = draw.maybe(draw.chance(0.85), 0.7)
     states = [draw.value_of(draw.types["V"], open_shape=True), *_tensors(draw, more_kinds(draw, 2))]
@@ -73,7 +73,7 @@ def _tensors(draw: Draw, kinds: Sequence[str]) -> list[Known]:
 
 
 def _next_condition(inner: Draw, turn: Known, condition: Known, count: int | None, starts: bool) -> int:
-    """Add the first output of a loop's body; returns the number of turns."""
+    """Add the condition output of a loop's body and return the number of iterations."""
     body = inner.draft
     most = 1 << 30 if count is None else count
     how = "until" if count is None and starts else inner.choice(["same", "same", "fixed", "until"])
@@ -92,7 +92,7 @@ def _next_condition(inner: Draw, turn: Known, condition: Known, count: int | Non
 
 
 def _growing(inner: Draw, known: Known, state: Known, turns: int) -> Type:
-    """Add a state to which each turn adds rows; returns its last type."""
+    """Add a state that each iteration extends by rows, and return its final type."""
     axis = inner.axis(state.rank) if inner.draft.opsets[""] >= 11 else inner.integer(0, state.rank - 1)
     sizes = list(state.sizes)
     sizes[axis] = inner.integer(1, 2)
@@ -105,8 +105,9 @@ def _growing(inner: Draw, known: Known, state: Known, turns: int) -> Type:
 
 @recipe("Scan")
 def scan(draw: Draw) -> NodeProposal:
-    """States keep their shapes; every scan input is as long as the others along its axis. Without a turn axes are 0: a process
-    of onnxruntime ends there otherwise.
+    """Draw states, which keep their shapes, and scan inputs of equal length along their axes.
+
+    Without iterations, axes are 0, because onnxruntime aborts the process otherwise.
     """
     length = 0 if draw.chance(0.03) else draw.integer(1, 4)
     kinds = [draw.types["V"], *more_kinds(draw, 2)]
@@ -124,7 +125,7 @@ def scan(draw: Draw) -> NodeProposal:
 
 
 class _Operands(Record, eq=False):
-    """Types of the states of a Scan, of the slices of its inputs, and of the rows of its outputs; `length`: how many there are."""
+    """The types of a Scan's states, of the slices of its inputs and of the rows of its outputs, and the number of slices, `length`."""
 
     length: int
     states: Sequence[TensorType]
@@ -137,7 +138,7 @@ def _tensor(draw: Draw, type_: TensorType, *sizes: int) -> str:
 
 
 def _old_scan(draw: Draw, own: _Operands, body: Draft) -> NodeProposal:
-    """Version 8: all operands have a batch axis in front, scan inputs and outputs have the length next."""
+    """Draw Scan-8, whose operands have a leading batch axis; in scan inputs and outputs the sequence axis follows."""
     batch, length = draw.integer(1, 2), own.length
     operands = [_tensor(draw, one, batch) for one in own.states] + [_tensor(draw, one, batch, length) for one in own.slices]
     lengths = draw.ints(*(draw.integer(min(1, length), length) for _ in range(batch))) if draw.chance(0.5) else ""
@@ -173,7 +174,7 @@ def _new_scan(draw: Draw, own: _Operands, body: Draft) -> NodeProposal:
 
 
 def _stack(draw: Draw, one: TensorType, length: int) -> tuple[int, TensorType]:
-    """An axis, and the type of as many tensors stacked along it."""
+    """Draw an axis, and return it with the type of the tensors stacked along it."""
     sizes = list(sizes_of(one) or ())
     rank = len(sizes) + 1
     axis = _axis(draw, rank, draw.version >= 11) if length else 0

@@ -13,14 +13,14 @@ OFFSETS = between(-1.5, 1.5)
 
 
 def groups(draw: Draw, channels: int) -> int:
-    """A number of groups that the channels can be shared out to: often 1, at times one for each channel."""
+    """Return a number of groups that divides the channels: often 1, sometimes one per channel."""
     if draw.chance(0.5):
         return 1
     return channels if draw.chance(0.4) else draw.choice([n for n in range(1, channels + 1) if channels % n == 0])
 
 
 class Convolution:
-    """The choices that all convolutions share: an image, groups, a window, and the shape of the weights."""
+    """The choices that all convolutions share: an image, groups, a window, and the shape of the weight."""
 
     def __init__(self, draw: Draw, x: Known, automatic: bool = True) -> None:
         self.draw, self.x, self.sizes = draw, x, x.sizes[2:]
@@ -86,7 +86,7 @@ def qlinear_conv(draw: Draw) -> NodeProposal:
 
 
 def zero_point(draw: Draw, index: int, shape: tuple[int, ...] = ()) -> str:
-    """A zero point, small or any; mostly a constant."""
+    """Return a zero point, small or of the whole range, usually constant."""
     least, most = limits(draw.kind(index))
     return weight(draw, index, shape, between(-4, 4) if draw.chance(0.6) else between(least, most))
 
@@ -103,7 +103,7 @@ def conv_transpose(draw: Draw) -> NodeProposal:
 
 
 def _spread(draw: Draw, own: Convolution) -> dict[str, Any]:
-    """Attributes of a transposed window. The result, which pads cut, has a size of at least 1."""
+    """Return attributes of a transposed convolution whose output has a size of at least 1 after padding."""
     at, rank = own.window, own.window.rank
     more = [0] * rank
     if draw.chance(0.3):

@@ -1,4 +1,4 @@
-"""Operators that give elements another shape or another place: Reshape, Transpose, Concat, Split, Slice and their like."""
+"""Operators that change shapes or move elements: Reshape, Transpose, Concat, Split, Slice and similar ones."""
 
 from math import prod
 
@@ -28,7 +28,7 @@ def reshape(draw: Draw) -> NodeProposal:
 
 
 def regroup(draw: Draw, shape: Shape) -> list[int]:
-    """Sizes with the same product: the same ones in any order, some of them multiplied, some 1 among them."""
+    """Return sizes with the same product: reordered, some of them merged, with some 1 added."""
     sizes = [n for n in shape if n != 1]
     if draw.chance(0.6):
         draw.rng.shuffle(sizes)

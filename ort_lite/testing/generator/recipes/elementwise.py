@@ -33,12 +33,12 @@ def unary(draw: Draw) -> NodeProposal:
 
 @recipe(*DOMAINS)
 def in_domain(draw: Draw) -> NodeProposal:
-    """One in three operands is any value, of which the function may not be defined: the result is NaN."""
+    """Draw an operand. One in three may be outside the function's domain, where the result is NaN."""
     return call([within(draw, DOMAINS[draw.op_type])])
 
 
 def within(draw: Draw, contents: Contents) -> str:
-    """A fresh first operand with these contents; at times, and in a model with special numbers, any value."""
+    """Return a new first operand with these contents, or sometimes, and with special numbers, with any."""
     if draw.draft.special or draw.chance(0.35):
         return draw.value(0, open_shape=True).name
     return draw.tensor(0, draw.shape(), contents)
@@ -52,7 +52,7 @@ def slope(draw: Draw) -> NodeProposal:
 
 @recipe("Celu")
 def celu(draw: Draw) -> NodeProposal:
-    """The operator divides by alpha."""
+    """Draw an operand and an `alpha` that is not 0, because the operator divides by it."""
     return call([draw.value(0, open_shape=True).name], alpha=draw.maybe(draw.number() or 2.0, 0.8))
 
 
@@ -86,7 +86,7 @@ def is_inf(draw: Draw) -> NodeProposal:
 
 @recipe("Shrink")
 def shrink(draw: Draw) -> NodeProposal:
-    """The numbers of integers are whole, and of unsigned ones not negative: nothing says how others are rounded."""
+    """Draw an operand and attributes that are whole numbers for integers, and not negative for unsigned ones."""
     value = draw.value(0, open_shape=True)
     bias, lambd = draw.number(), abs(draw.number())
     if is_integer(draw.kind(0)):
@@ -96,7 +96,9 @@ def shrink(draw: Draw) -> NodeProposal:
 
 @recipe("Clip")
 def clip(draw: Draw) -> NodeProposal:
-    """The bounds are attributes until version 11. Until version 13 the least must not exceed the most."""
+    """Draw an operand and bounds, which are attributes before version 11. Before version 13 the minimum must not exceed the
+    maximum.
+    """
     value = draw.value(0, open_shape=True)
     dtype = draw.kind(0)
     least, most = (-8, 8) if is_float(dtype) else (max(limits(dtype)[0], -8), 8)
@@ -111,7 +113,7 @@ def clip(draw: Draw) -> NodeProposal:
 
 @recipe("Dropout")
 def dropout(draw: Draw) -> NodeProposal:
-    """Inference, or training that drops nothing. The mask has no defined contents before version 12."""
+    """Draw inference, or training that drops nothing. Before version 12 the mask has no defined contents."""
     value = draw.value(0, open_shape=True)
     ratio = draw.integer(0, 15) / 16
     if draw.has_attribute("ratio"):

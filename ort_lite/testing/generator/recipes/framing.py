@@ -1,4 +1,4 @@
-"""Operators that work on planes and borders: Pad, CenterCropPad, Trilu, DepthToSpace, SpaceToDepth, ReverseSequence."""
+"""Operators on planes and borders: Pad, CenterCropPad, Trilu, DepthToSpace, SpaceToDepth, ReverseSequence."""
 
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draw import Draw, Shape
@@ -28,7 +28,7 @@ def pad(draw: Draw) -> NodeProposal:
 
 
 def borders(draw: Draw, mode: str, size: int) -> tuple[int, int]:
-    """The number of elements before and after an axis; negative ones cut."""
+    """Return the number of elements to add before and after an axis. Negative numbers remove elements."""
     most = min(3, size - 1) if mode == "reflect" else 3
     least = -1 if draw.chance(0.3) else 0
     begin, end = draw.integer(least, most), draw.integer(least, most)
@@ -56,7 +56,7 @@ def trilu(draw: Draw) -> NodeProposal:
 
 
 def plane(draw: Draw, multiple: int, channels: int) -> Shape:
-    """An image (N, C, H, W): C is a multiple of `channels`, H and W are multiples of `multiple`."""
+    """Return the shape of an image `(N, C, H, W)`, with C a multiple of `channels`, and H and W multiples of `multiple`."""
     return (draw.size(2), channels * draw.size(3), multiple * draw.size(3), multiple * draw.size(3))
 
 

@@ -1,4 +1,4 @@
-"""Operators that read and write at indices or by conditions."""
+"""Operators that read and write at indices, or select by conditions."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def gather(draw: Draw) -> NodeProposal:
 
 
 def within(draw: Draw, shape: Shape, axis: int) -> Shape:
-    """A shape of indices: no larger than `shape` except along the axis, which may be empty."""
+    """Return a shape of indices that is no larger than `shape` except along the axis. That axis may be empty."""
     sizes = [n if draw.chance(0.6) else min(n, draw.size()) for n in shape]
     sizes[axis] = draw.size(4) if shape[axis] else 0
     return tuple(sizes)
@@ -40,7 +40,7 @@ def gather_elements(draw: Draw) -> NodeProposal:
 
 
 def distinct(draw: Draw, shape: Shape, axis: int, size: int, negative: bool) -> Array:
-    """Indices of which no two along the axis name the same place."""
+    """Return indices of which no two along the axis are equal."""
     lines = np.empty(shape, np.int64)
     for line in np.ndindex(*shape[:axis], *shape[axis + 1 :]):
         chosen = draw.rng.sample(range(size), shape[axis])
@@ -49,7 +49,7 @@ def distinct(draw: Draw, shape: Shape, axis: int, size: int, negative: bool) -> 
 
 
 def reduction(draw: Draw) -> str | None:
-    """Draw how an update is combined with the data. max and min come with version 18; strings and bools have no arithmetic."""
+    """Draw how an update is combined with the data. max and min exist from version 18 on; strings and bools have no arithmetic."""
     if not draw.has_attribute("reduction"):
         return None
     kind = draw.kind(0)
@@ -59,7 +59,7 @@ def reduction(draw: Draw) -> str | None:
 
 
 def scatter_data(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
-    """The data, and contents of the updates. Maxima and minima of special numbers have NaN on either side, which they must keep."""
+    """Return the data and contents for the updates. With special numbers, max and min have NaN on both sides, which must survive."""
     if how in ("max", "min") and is_float(draw.kind(0)) and draw.draft.special:
         return draw.draft.lookup(draw.tensor(0, draw.shape(1, least=1), with_nan)), with_nan
     return draw.value(0, low=1), None
@@ -156,7 +156,7 @@ def one_hot(draw: Draw) -> NodeProposal:
 
 
 def whole(draw: Draw, array: Array, dtype: str) -> Array:
-    """Whole numbers in a type of any kind; an unsigned one has no negative numbers."""
+    """Return whole numbers in a type of any kind, not negative in an unsigned one."""
     if dtype.startswith("u"):
         array = np.clip(array, *limits("uint8"))
     return np.asarray(array).astype(to_numpy(dtype))

@@ -1,4 +1,4 @@
-"""Losses of a classification."""
+"""Classification losses."""
 
 from collections.abc import Sequence
 from random import Random
@@ -14,7 +14,7 @@ from ort_lite.testing.generator.recipes.windows import weight
 
 
 def labels(classes: int, ignored: int | None) -> Contents:
-    """Classes, at times the one that is ignored, which need not be a class."""
+    """Return contents that are classes, sometimes the ignored one, which need not be a class."""
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
         generator = numpy_random(rng)

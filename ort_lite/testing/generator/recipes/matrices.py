@@ -1,4 +1,4 @@
-"""Products of matrices, and sums of products."""
+"""Matrix products and sums of products."""
 
 from ort_lite.testing.generator.arrays import is_float
 from ort_lite.testing.generator.draw import Draw, Shape, check_size
@@ -8,7 +8,7 @@ from ort_lite.testing.generator.recipes.windows import weight
 
 @recipe("MatMul")
 def matmul(draw: Draw) -> NodeProposal:
-    """A weight behind (mostly) or a batch of matrices; vectors on either side at times."""
+    """Draw a weight on the right (usually) or a batch of matrices, sometimes with vectors on either side."""
     a = draw.value(0, low=1, high=4)
     depth = a.sizes[-1]
     if draw.chance(0.1):
@@ -22,7 +22,7 @@ def matmul(draw: Draw) -> NodeProposal:
 
 
 def _turn(draw: Draw, a: str, shape: Shape, b: str) -> NodeProposal:
-    """The product, or that of a constant with the value."""
+    """Return the product of the operands, or sometimes of a constant with the first one."""
     if len(shape) >= 2 and draw.chance(0.15):
         return call([weight(draw, 0, (draw.size(5), shape[-2])), a])
     return call([a, b])
@@ -45,7 +45,7 @@ def gemm(draw: Draw) -> NodeProposal:
 
 @recipe("Einsum")
 def einsum(draw: Draw) -> NodeProposal:
-    """Letters with sizes; each operand has some of them, a repeated one takes the diagonal, "..." broadcasts."""
+    """Draw an equation. Repeated letters of an operand take the diagonal, and "..." broadcasts."""
     letters = draw.rng.sample("abcdefghijkXYZ", draw.integer(1, 5))
     sizes = {letter: draw.size(4) for letter in letters}
     wide: Shape = draw.shape(0, 2, most=3) if draw.chance(0.25) else ()
@@ -68,7 +68,7 @@ def einsum(draw: Draw) -> NodeProposal:
 
 
 def _equation(draw: Draw, terms: list[str], dots: bool, sizes: dict[str, int], wide: Shape) -> str:
-    """The operands, and mostly the result: some of their letters in any order."""
+    """Return the operands' letters and usually the result's: some of them in any order."""
     blank = draw.choice(["", "", " "])
     left = f"{blank},{blank}".join(terms)
     if draw.chance(0.25):

@@ -1,4 +1,4 @@
-"""Normalizations and activations of com.microsoft, and operators that move, count or cut."""
+"""Normalizations and activations of com.microsoft, and operators that move, count or remove elements."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def gelu(draw: Draw) -> NodeProposal:
 
 @recipe("BiasGelu", "FastGelu", domain=MICROSOFT)
 def gelu_with_bias(draw: Draw) -> NodeProposal:
-    """The bias is as long as the last axis; FastGelu may have none."""
+    """Draw a bias as long as the last axis, which FastGelu may omit."""
     x = draw.value(0, low=1)
     bias = draw.op_type == "BiasGelu" or draw.chance(0.6)
     return call([x.name, draw.tensor(1, x.sizes[-1:]) if bias else ""])
@@ -29,7 +29,7 @@ def gelu_with_bias(draw: Draw) -> NodeProposal:
 
 @recipe("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(draw: Draw) -> NodeProposal:
-    """(B, S, H) or (S, H); the skip may lack the batch, or have 1 there. Rows of one number have no deviation."""
+    """Draw inputs `(B, S, H)` or `(S, H)`. The skip may lack the batch or have 1 there, and rows have more than one number."""
     shape = (*draw.shape(1, 2, most=4, least=1), draw.integer(2, 8))
     skip = draw.choice((shape, shape[1:], (1, *shape[1:]))) if len(shape) == 3 else shape
     width = shape[-1:]
@@ -42,7 +42,7 @@ def skip_layer_normalization(draw: Draw) -> NodeProposal:
 
 @recipe("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(draw: Draw) -> NodeProposal:
-    """Segments come with their table. Positions are those of each sequence, or of all."""
+    """Draw segments with their table, and positions per sequence or for all."""
     batch, steps, width = draw.integer(1, 3), draw.integer(1, 4), draw.integer(2, 8)
     words, places, kinds = draw.integer(1, 9), steps + draw.integer(0, 3), draw.integer(1, 3)
     segmented = draw.chance(0.6)
@@ -71,7 +71,7 @@ def expand_dims(draw: Draw) -> NodeProposal:
 
 @recipe("GatherND", domain=MICROSOFT)
 def gather_nd(draw: Draw) -> NodeProposal:
-    """Each row of the indices names an element, or a part with the axes behind those that it counts."""
+    """Draw indices whose rows name an element, or a slice of the remaining axes."""
     x = draw.value(0, low=1, high=4, least=1)
     depth = draw.integer(1, x.rank)
     shape = (*draw.shape(0, 2, most=4), depth)
@@ -81,7 +81,7 @@ def gather_nd(draw: Draw) -> NodeProposal:
 
 @recipe("Pad", domain=MICROSOFT)
 def pad(draw: Draw) -> NodeProposal:
-    """Negative pads cut; mirrored axes are longer than their pads."""
+    """Draw pads. Negative ones remove elements; reflected axes are longer than their pads."""
     x = draw.value(0, low=1, high=4, least=1)
     mode = draw.choice(("constant", "constant", "reflect", "edge"))
     most = [n - 1 if mode == "reflect" else 2 for n in x.sizes]
@@ -93,7 +93,7 @@ def pad(draw: Draw) -> NodeProposal:
 
 @recipe("Range", domain=MICROSOFT)
 def range_(draw: Draw) -> NodeProposal:
-    """Without a step it is 1."""
+    """Draw a range, whose step may be omitted and is then 1."""
     kind = draw.kind(0)
     step = draw.choice((1, 2, -1, -3) if is_integer(kind) else (1, 0.5, -0.25, 2))
     start = draw.integer(-6, 6)
@@ -134,7 +134,7 @@ _EXPRESSIONS = (".", "[a-z]+", r"\w+", "a|b", "[^ ]+", "..")
 
 @recipe("Tokenizer", domain=MICROSOFT)
 def tokenizer(draw: Draw) -> NodeProposal:
-    """Separators or an expression say what a token is; [""] and "." make each character one."""
+    """Draw separators or an expression for tokens. [""] and "." make each character a token."""
     x = draw.value(0, low=1, high=2)
     attributes: dict[str, Any] = {"separators": list(draw.choice(_SEPARATORS))}
     if draw.chance(0.4):

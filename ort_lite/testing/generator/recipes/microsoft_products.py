@@ -1,4 +1,4 @@
-"""Matrix products and convolutions of com.microsoft with what is fused to them; distances and inverses."""
+"""Matrix products and convolutions of com.microsoft with fused operations, distances and inverses."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _PRODUCT_PARAMETERS = {
 
 
 class FittingWindow(Record, eq=False):
-    """Spatial sizes of an input, a kernel that fits into it, and their attributes."""
+    """The spatial sizes of an input, a kernel that fits into it, and their attributes."""
 
     sizes: tuple[int, ...]
     kernel: tuple[int, ...]
@@ -36,7 +36,7 @@ class FittingWindow(Record, eq=False):
 
 
 def window(draw: Draw, rank: int, pools: bool = False) -> FittingWindow:
-    """Pads of a pool are smaller than its kernel. With auto_pad there are none."""
+    """Return a window. Pads of a pool are smaller than its kernel, and with auto_pad there are none."""
     kernel = tuple(draw.integer(1, 3) for _ in range(rank))
     strides = [draw.integer(1, 2) for _ in range(rank)] if draw.chance(0.5) else [1] * rank
     auto = draw.choice(("NOTSET", "NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
@@ -65,7 +65,7 @@ def window(draw: Draw, rank: int, pools: bool = False) -> FittingWindow:
 
 @recipe("FusedConv", domain=MICROSOFT)
 def fused_conv(draw: Draw) -> NodeProposal:
-    """activation(Conv + Z)."""
+    """Draw activation(Conv + Z)."""
     x = window(draw, draw.integer(1, 3))
     groups = draw.choice((1, 1, 2))
     batch, channels, outputs = draw.integer(1, 2), groups * draw.integer(1, 3), groups * draw.integer(1, 3)
@@ -115,7 +115,7 @@ def fused_gemm(draw: Draw) -> NodeProposal:
 
 @recipe("FusedMatMul", domain=MICROSOFT)
 def fused_matmul(draw: Draw) -> NodeProposal:
-    """transBatchA and transBatchB take the first axis for the rows; both operands have one rank then."""
+    """Draw a product. transBatchA and transBatchB use the first axis as rows, and then both operands have the same rank."""
     m, n, k = (draw.size() for _ in range(3))
     batch = draw.shape(0, 2, most=3, least=1)
     swaps = (bool(batch) and draw.chance(0.3), bool(batch) and draw.chance(0.3))
@@ -147,7 +147,7 @@ def c_dist(draw: Draw) -> NodeProposal:
 
 @recipe("Inverse", domain=MICROSOFT)
 def inverse(draw: Draw) -> NodeProposal:
-    """Rows with a large number on the diagonal: the matrices are far from those that have no inverse."""
+    """Draw matrices with a large diagonal, which are far from singular."""
     size = draw.integer(1, 5)
     shape = (*draw.shape(0, 2, most=3), size, size)
     array: Array = cast(numbers(draw.rng, shape, "float64") / 2 + 8 * np.eye(size), draw.kind(0))

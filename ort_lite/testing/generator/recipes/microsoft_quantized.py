@@ -15,7 +15,7 @@ WHOLE: Contents = between(-(1 << 31), (1 << 31) - 1)
 
 
 def level(draw: Draw, index: int, shape: Shape = (), optional: bool = False) -> list[str]:
-    """Scale and zero point in inputs `index` and `index` + 1."""
+    """Return the scale and zero point for inputs `index` and `index` + 1."""
     zero = "" if optional and draw.chance(0.2) else draw.tensor(index + 1, shape, WHOLE)
     return [draw.tensor(index, shape, SCALES), zero]
 
@@ -42,7 +42,7 @@ def q_linear_binary(draw: Draw) -> NodeProposal:
 
 @recipe("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
 def q_linear_unary(draw: Draw) -> NodeProposal:
-    """The last zero point, where it is left out, is an empty name: onnxruntime looks for it without counting the inputs."""
+    """Draw an operand. An omitted last zero point is an empty name, because onnxruntime reads it without counting the inputs."""
     operands = [integer_operand(draw, 0, draw.shape(0, 4)), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
     alpha = draw.number()
     return NodeProposal(
@@ -52,7 +52,7 @@ def q_linear_unary(draw: Draw) -> NodeProposal:
 
 @recipe("QLinearSoftmax", domain=MICROSOFT)
 def q_linear_softmax(draw: Draw) -> NodeProposal:
-    """Before opset 13 all that lies from the axis on is one row."""
+    """Draw an operand. Before opset 13 everything from the axis on is one row."""
     shape = draw.shape(1, 4)
     operands = [integer_operand(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3)]
     return call(operands, axis=draw.maybe(draw.axis(len(shape)), 0.8), opset=draw.integer(7, 22))
@@ -60,7 +60,7 @@ def q_linear_softmax(draw: Draw) -> NodeProposal:
 
 @recipe("QLinearConcat", domain=MICROSOFT)
 def q_linear_concat(draw: Draw) -> NodeProposal:
-    """The inputs may be of other types than the result, whose type the target binds, or else theirs."""
+    """Draw inputs whose types may differ from the result's. The target binds either."""
     own = draw.types["T8"]
     first = draw.types["TV"]
     if first not in (own, "float32"):
@@ -113,7 +113,7 @@ def nhwc_max_pool(draw: Draw) -> NodeProposal:
 
 @recipe("QLinearConv", domain=MICROSOFT)
 def q_linear_conv(draw: Draw) -> NodeProposal:
-    """Scale and zero point of the weight are one, or one for each output channel."""
+    """Draw a convolution with one scale and zero point of the weight, or one per output channel."""
     x = window(draw, draw.integer(1, 2))
     last, groups = draw.chance(0.5), draw.choice((1, 1, 2))
     channels, outputs = groups * draw.integer(1, 3), groups * draw.integer(1, 3)
@@ -139,7 +139,7 @@ def q_linear_conv(draw: Draw) -> NodeProposal:
 # --- Products
 @recipe("QGemm", domain=MICROSOFT)
 def q_gemm(draw: Draw) -> NodeProposal:
-    """float32 unless the result has a scale and a zero point, whose type it has."""
+    """Draw a product whose result is float32 unless it has a scale and a zero point, whose type it then has."""
     result = draw.types["TY"] if draw.types["TY"] != "float32" else draw.types["TYZ"]
     as_float = draw.types["TY"] == "float32" and draw.types["TYZ"] == min(draw.schema.types["TYZ"]) and draw.chance(0.7)
     draw.types.update({"TYZ": result, "TY": "float32" if as_float else result})
@@ -199,7 +199,7 @@ def dynamic_quantize_matmul(draw: Draw) -> NodeProposal:
 
 @recipe("MatMulNBits", domain=MICROSOFT)
 def matmul_n_bits(draw: Draw) -> NodeProposal:
-    """Weights of some bits, each block of them with a scale and a zero point, which is packed or of the type of the scales."""
+    """Draw packed weights of a few bits. Each block has a scale and a zero point, packed or of the scales' type."""
     zeros = draw.types["T3"]
     if zeros not in ("uint8", "float32"):
         draw.types["T1"] = zeros
@@ -248,7 +248,7 @@ def dequantize_linear(draw: Draw) -> NodeProposal:
 
 
 def _convert(draw: Draw, x: str, typed_by: int) -> NodeProposal:
-    """One scale and zero point, or one for each place along an axis. What a zero point alone gives a type needs it."""
+    """Draw one scale and zero point, or one per index of an axis. A zero point that determines a type is present."""
     shape = draw.draft.lookup(x).sizes
     axis = draw.axis(len(shape))
     along = draw.chance(0.4)
@@ -262,7 +262,7 @@ def _convert(draw: Draw, x: str, typed_by: int) -> NodeProposal:
 
 @recipe("DynamicQuantizeLSTM", domain=MICROSOFT)
 def dynamic_quantize_lstm(draw: Draw) -> NodeProposal:
-    """Weights, their scales and zero points are constants."""
+    """Draw an LSTM whose weights, with their scales and zero points, are constant."""
     steps, batch, width, size = (draw.integer(1, 4) for _ in range(4))
     direction = draw.choice(("forward", "reverse", "bidirectional"))
     both = 2 if direction == "bidirectional" else 1

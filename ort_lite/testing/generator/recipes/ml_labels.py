@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml that look keys up, and those on maps."""
+"""Operators of ai.onnx.ml that look up keys, and operators on maps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _INTEGER_KEYS = (-4, 12)
 
 
 def _column(draw: Draw, dtype: str, count: int) -> list[Any]:
-    """Different values of a type."""
+    """Return distinct values of a type."""
     if dtype == "string":
         return draw.rng.sample(WORDS, count)
     if dtype.startswith("float"):
@@ -31,7 +31,7 @@ def _tensor(values: list[Any], dtype: str) -> Array:
 
 
 def _look_up(draw: Draw, dtype: str, keys: list[Any]) -> str:
-    """An operand of which about half of the elements are keys."""
+    """Return an operand of which about half of the elements are keys."""
     if draw.chance(0.3):
         return draw.value(0, high=4, open_shape=True).name
     shape = draw.shape(0, 3)
@@ -65,7 +65,7 @@ def label_encoder(draw: Draw) -> NodeProposal:
 
 
 def _number_words(draw: Draw, source: str, target: str) -> NodeProposal:
-    """Version 1: strings, numbered from 0."""
+    """Draw LabelEncoder-1, which numbers strings from 0."""
     if source == target:
         raise Rejected(f"LabelEncoder-1 encodes strings as integers or back, not {source} as {target}")
     words = draw.rng.sample(WORDS, draw.integer(1, 5))
@@ -109,7 +109,7 @@ def _value_of(draw: Draw, dtype: str) -> Any:
 
 
 def _map_kind(draw: Draw, usual: str, kinds: list[str]) -> str:
-    """The kind of the map. The target varies it, or the type of the result, which has to be that of the values."""
+    """Return the kind of the map. The target varies it, or the type of the result, which is that of the map's values."""
     own, result = draw.kind(0), draw.output_kind(0)
     if own != usual or own.endswith(f",{result})"):
         return own
@@ -130,7 +130,7 @@ def dict_vectorizer(draw: Draw) -> NodeProposal:
 
 @recipe("CastMap", domain=ML)
 def cast_map(draw: Draw) -> NodeProposal:
-    """Keys of a sparse map are places; texts that become numbers spell numbers."""
+    """Draw a map. Keys of a sparse one are positions; texts that are cast to numbers spell numbers."""
     kind, result = draw.kind(0), draw.output_kind(0)
     sparse, width = draw.chance(0.5), draw.integer(1, 8)
     keys = draw.rng.sample(range(0 if sparse else -4, 12), draw.integer(1, 5))

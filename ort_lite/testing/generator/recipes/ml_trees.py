@@ -1,4 +1,4 @@
-"""Tree ensembles of ai.onnx.ml, of both generations."""
+"""Tree ensembles of ai.onnx.ml, both the old and the new operators."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MEMBER = len(MODES)
 
 
 class Branch(Record, eq=False):
-    """An inner node. Its children are branches or leaves."""
+    """An inner node, whose children are branches or leaves."""
 
     feature: int
     mode: int
@@ -29,13 +29,13 @@ class Branch(Record, eq=False):
 
 
 class Leaf(Record, eq=False):
-    """Weights by target or class."""
+    """The weights of a leaf by target or class."""
 
     weights: dict[int, float]
 
 
 class _Forest:
-    """Draws trees over `width` features for `outputs` targets or classes. Thresholds are few, so that rows hit them."""
+    """Draws trees over `width` features for `outputs` targets or classes. Thresholds are few, so that rows hit them exactly."""
 
     def __init__(self, draw: Draw, width: int, outputs: int, modes: int, single: bool) -> None:
         self.draw, self.width, self.outputs, self.single = draw, width, outputs, single
@@ -57,7 +57,9 @@ class _Forest:
 
 
 def _by_id(draw: Draw, trees: list[Branch], prefix: str) -> dict[str, Any]:
-    """Attributes of TreeEnsembleClassifier ("class") and TreeEnsembleRegressor ("target"). Numbers of trees and nodes are any."""
+    """Return the attributes of TreeEnsembleClassifier ("class") or TreeEnsembleRegressor ("target"), with arbitrary tree and node
+    ids.
+    """
     nodes: list[dict[str, Any]] = []
     weights: list[tuple[int, int, int, float]] = []
 
@@ -113,7 +115,7 @@ def tree_ensemble_regressor(draw: Draw) -> NodeProposal:
 
 @recipe("TreeEnsembleClassifier", domain=ML)
 def tree_ensemble_classifier(draw: Draw) -> NodeProposal:
-    """One of two classes may have all the weights; PROBIT makes no sense of its score."""
+    """Draw rows and a forest. One of two classes may have all the weights, without PROBIT."""
     x, classes = rows(draw), draw.integer(2, 4)
     outputs = 1 if classes == 2 and draw.chance(0.5) else classes
     forest = _Forest(draw, features(x), outputs, len(MODES), single=draw.chance(0.3))
@@ -125,7 +127,7 @@ def tree_ensemble_classifier(draw: Draw) -> NodeProposal:
 
 @recipe("TreeEnsemble", domain=ML)
 def tree_ensemble(draw: Draw) -> NodeProposal:
-    """Children are positions among nodes or leaves, each of which has one weight."""
+    """Draw rows and a forest whose children are positions among nodes or leaves. Each leaf has one weight."""
     x, targets = rows(draw), draw.integer(1, 3)
     forest = _Forest(draw, features(x), targets, len(MODES) + 1, single=True)
     return call(

@@ -18,7 +18,7 @@ def epsilon(draw: Draw) -> float | None:
 
 @recipe("BatchNormalization")
 def batch_normalization(draw: Draw) -> NodeProposal:
-    """Before version 14 more than one output means training, which inference leaves out."""
+    """Draw an image and statistics. Before version 14 more than one output means training, which is not drawn."""
     x = image(draw, low=2)
     attributes: dict[str, Any] = {"epsilon": epsilon(draw), "momentum": draw.maybe(draw.choice([0.0, 0.5, 0.875, 1.0]), 0.3)}
     shape, outputs = x.sizes[1:2], 1
@@ -43,7 +43,7 @@ def instance_normalization(draw: Draw) -> NodeProposal:
 
 
 def over_last_axes(draw: Draw) -> tuple[Known, int | None, tuple[int, ...]]:
-    """An operand, the first axis (None: the last one), and the shape from there on."""
+    """Return an operand, its first normalized axis (None: the last one) and the shape from there on."""
     x = draw.value(0, low=1, least=1)
     axis = draw.maybe(draw.axis(x.rank), 0.7)
     return x, axis, x.sizes[-1 if axis is None else axis :]
@@ -69,7 +69,7 @@ def layer_normalization(draw: Draw) -> NodeProposal:
 
 @recipe("GroupNormalization")
 def group_normalization(draw: Draw) -> NodeProposal:
-    """Version 18 scales each group, later ones each channel."""
+    """Draw an image and groups. Version 18 scales each group, later versions each channel."""
     x = image(draw)
     channels = x.sizes[1]
     count = draw.choice([n for n in range(1, channels + 1) if channels % n == 0])
@@ -86,7 +86,7 @@ def lp_normalization(draw: Draw) -> NodeProposal:
 
 @recipe("LRN")
 def lrn(draw: Draw) -> NodeProposal:
-    """The base of the power is positive: bias is, and alpha is not negative."""
+    """Draw an image and attributes with a positive base of the power: a positive bias and a non-negative alpha."""
     return call(
         [image(draw).name],
         size=draw.integer(1, 6),
@@ -98,7 +98,7 @@ def lrn(draw: Draw) -> NodeProposal:
 
 @recipe("MeanVarianceNormalization")
 def mean_variance_normalization(draw: Draw) -> NodeProposal:
-    """The default axes are those of an image with four."""
+    """Draw an operand and axes. The default axes are those of an image `(N, C, H, W)`."""
     if draw.chance(0.4):
         return call([image(draw, low=4, high=4).name])
     x = draw.value(0, low=1, least=1)

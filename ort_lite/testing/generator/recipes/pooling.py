@@ -1,4 +1,4 @@
-"""Pools, over windows, over everything and over regions."""
+"""Pools over windows, over whole images and over regions."""
 
 from collections.abc import Sequence
 from math import prod
@@ -42,7 +42,7 @@ def global_pool(draw: Draw) -> NodeProposal:
 
 @recipe("MaxUnpool")
 def max_unpool(draw: Draw) -> NodeProposal:
-    """The positions are different ones of the result without `output_shape`, which only adds to its end."""
+    """Draw distinct positions in the result without `output_shape`, which only adds elements at the end."""
     shape = image(draw).sizes
     kernel = [draw.integer(1, 3) for _ in shape[2:]]
     strides = [draw.integer(1, 3) for _ in shape[2:]]
@@ -67,7 +67,7 @@ def max_unpool(draw: Draw) -> NodeProposal:
 
 
 def regions(draw: Draw, space: Sequence[int], count: int) -> Array:
-    """Boxes (left, top, right, bottom), some of which reach beyond the image."""
+    """Return boxes (left, top, right, bottom), some of which extend beyond the image."""
     height, width = space
     left, top = ([draw.integer(-4, 4 * n - 1) / 4 for _ in range(count)] for n in (width, height))
     right = [x + draw.integer(0, 4 * width) / 4 for x in left]

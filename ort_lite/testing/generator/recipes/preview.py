@@ -1,4 +1,4 @@
-"""FlexAttention of ai.onnx.preview, whose scores and probabilities bodies may change."""
+"""FlexAttention of ai.onnx.preview, whose bodies may modify scores and probabilities."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _BFLOAT16 = 14
 
 @recipe("FlexAttention", domain="ai.onnx.preview")
 def flex_attention(draw: Draw) -> NodeProposal:
-    """Heads of queries share those of keys and values. Bodies see float32 unless something else is asked for, or computed."""
+    """Draw queries that share heads of keys and values. Bodies see float32 unless another precision is requested or computed."""
     kind = draw.kind(0)
     batch, shared, rows, length, size, width = (draw.integer(1, most) for most in (2, 2, 4, 5, 5, 5))
     heads = shared * draw.integer(1, 2)
@@ -39,7 +39,7 @@ def flex_attention(draw: Draw) -> NodeProposal:
 
 
 def _body(draw: Draw, scores: TensorType, operators: tuple[str, ...]) -> Any:
-    """A body of one node, from the scores to as many."""
+    """Return a body with one node that maps scores to scores."""
     body = Draft(draw.draft.opsets, draw.rng, draw.draft.rules, draw.draft)
     x = body.formal(scores)
     op_type = draw.choice(operators)

@@ -1,4 +1,4 @@
-"""Reductions, running sums and products, TopK, and what normalizes along an axis."""
+"""Reductions, running sums and products, TopK, and normalizations along an axis."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ EXTREMES = ("ReduceMax", "ReduceMin")
 
 @recipe(*SUMS, *LOGARITHMS, *EXTREMES, "ReduceMean")
 def reduce(draw: Draw) -> NodeProposal:
-    """Axes are an attribute or, in later versions, an input."""
+    """Draw an operand and axes, which are an attribute or, in later versions, an input."""
     value = _operand(draw)
     several = draw.op_type == "ReduceLogSumExp" and is_integer(draw.kind(0))
     keepdims = draw.maybe(draw.integer(0, 1), 0.7)
@@ -26,9 +26,9 @@ def reduce(draw: Draw) -> NodeProposal:
 
 
 def _operand(draw: Draw) -> Known:
-    """Integers are moderate: sums beyond the type have no meaning, nor have logarithms and roots of negative ones.
+    """Return an operand of moderate integers, because overflowing sums, and logarithms and roots of negative ones, are undefined.
 
-    The logarithm of a sum of exponentials of one integer is that integer, or rounded down the one before: it has several.
+    The logarithm of a sum of exponentials of one integer may be rounded down, so it has two possible results.
     """
     kind = draw.kind(0)
     if is_integer(kind):
@@ -45,7 +45,7 @@ def _operand(draw: Draw) -> Known:
 
 
 def _least(draw: Draw) -> int:
-    """The least size of an axis: nothing defines the mean of no elements, nor before version 20 their extremes."""
+    """Return the least size of an axis. A mean needs elements, and so do extremes before version 20."""
     return int(draw.op_type == "ReduceMean" or (draw.op_type in EXTREMES and draw.version < 20))
 
 
@@ -64,7 +64,7 @@ def extreme_index(draw: Draw) -> NodeProposal:
 
 
 def _order(draw: Draw, chance: float) -> Known:
-    """An operand without NaN, which no order holds for: any value by this chance, where numbers are not special."""
+    """Return an operand without NaN, which has no order. With the given probability it is any value, unless numbers are special."""
     if draw.chance(chance) and not draw.draft.special:
         return draw.value(0, low=1, least=1)
     return _new_operand(draw, draw.shape(1, 4, least=1), numbers)
@@ -72,7 +72,7 @@ def _order(draw: Draw, chance: float) -> Known:
 
 @recipe("TopK")
 def top_k(draw: Draw) -> NodeProposal:
-    """More than one result is sorted: else their order is open."""
+    """Draw an operand and k. More than one result is sorted, because the order is undefined otherwise."""
     value = _order(draw, 0.3)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(-1, value.rank - 1)
     k = draw.integer(0 if draw.chance(0.1) else 1, value.sizes[axis])
@@ -94,7 +94,7 @@ def cumulative(draw: Draw) -> NodeProposal:
 
 @recipe("Softmax", "LogSoftmax", "Hardmax")
 def along_axis(draw: Draw) -> NodeProposal:
-    """The default axis is 1 until version 13, then -1. Negative ones came with version 11."""
+    """Draw an operand and an axis. The default is 1 before version 13, then -1. Negative axes exist from version 11 on."""
     value = _order(draw, 0.5) if draw.op_type == "Hardmax" else draw.value(0, low=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     optional = draw.version >= 13 or value.rank > 1

@@ -1,4 +1,4 @@
-"""Operators of random numbers, with parameters that leave nothing to chance: a result that is not known compares with nothing."""
+"""Random operators with parameters that leave nothing to chance, because random results cannot be compared."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def random_like(draw: Draw) -> NodeProposal:
 
 
 def _range(draw: Draw) -> dict[str, Any]:
-    """A scale that rounding leaves nothing of, or a range of one number. onnxruntime aborts where the scale is 0."""
+    """Return a scale that rounds away, or a range of one number. onnxruntime aborts if the scale is 0."""
     number = draw.number()
     if "Normal" in draw.op_type:
         return {"mean": number or 2.0, "scale": 2.0**-100}
@@ -42,7 +42,7 @@ def _range(draw: Draw) -> dict[str, Any]:
 
 @recipe("Bernoulli")
 def bernoulli(draw: Draw) -> NodeProposal:
-    """Probabilities of 0 and 1."""
+    """Draw probabilities of 0 and 1."""
     certain = draw.tensor(0, draw.shape(), among(0, 1))
     same = draw.output_kind(0) == draw.kind(0)
     dtype = None if same and draw.chance(0.3) else to_onnx(draw.output_kind(0))
@@ -51,7 +51,7 @@ def bernoulli(draw: Draw) -> NodeProposal:
 
 @recipe("Multinomial")
 def multinomial(draw: Draw) -> NodeProposal:
-    """One class of each row has the whole probability. The operands are logarithms of it."""
+    """Draw logarithms of probabilities in which one class per row has the whole probability."""
     rows, classes = draw.integer(1, 4), draw.integer(1, 6)
     logits = np.full((rows, classes), -20000.0)
     for row in range(rows):

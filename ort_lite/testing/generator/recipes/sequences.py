@@ -11,7 +11,7 @@ from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 def shapes(draw: Draw, least: int = 0) -> list[Shape]:
-    """The shapes of the elements of a sequence: often one for all."""
+    """Return the shapes of a sequence's elements, which are often equal."""
     first = draw.shape(0, 3, most=4)
     alike = draw.chance(0.6)
     return [first if alike else draw.shape(0, 3, most=4) for _ in range(draw.integer(least, 3))]
@@ -110,7 +110,7 @@ def concat_from_sequence(draw: Draw) -> NodeProposal:
 
 @recipe("SequenceMap")
 def sequence_map(draw: Draw) -> NodeProposal:
-    """The body reads an element of each sequence, and additional tensors as they are."""
+    """Draw sequences, of which the body reads one element each, and additional tensors, which it reads whole."""
     sizes = shapes(draw)
     operands = [fresh_sequence(draw, element_of(draw.kind(0)), sizes).name]
     inputs: list[Type] = [_element_type(element_of(draw.kind(0)), sizes)]

@@ -1,4 +1,4 @@
-"""Fourier transforms and windows."""
+"""Fourier transforms and window functions."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from ort_lite.testing.generator.recipes.windows import weight
 
 
 def number(draw: Draw, index: int, value: Any) -> str:
-    """A scalar operand, mostly constant."""
+    """Return a scalar operand, usually constant."""
     return draw.scalar(value, draw.kind(index), draw.chance(0.8))
 
 
 @recipe("DFT")
 def dft(draw: Draw) -> NodeProposal:
-    """Real numbers, or complex ones as pairs. One side is enough for real results: of a transform, or back to them."""
+    """Draw real numbers, or complex ones as pairs. A real signal has a one-sided spectrum, in either direction."""
     parts, sides = draw.choice([1, 2]), draw.choice([None, 0, 0, 1])
     inverse = draw.choice([None, 0, 1])
     if sides == 1:
@@ -38,7 +38,7 @@ def dft(draw: Draw) -> NodeProposal:
 
 @recipe("STFT")
 def stft(draw: Draw) -> NodeProposal:
-    """Frames fit into the signal. The window or a number says how long they are."""
+    """Draw a signal and frames that fit into it. The window or a number determines their length."""
     parts, samples = draw.choice([1, 1, 2]), draw.integer(2, 24)
     frame = draw.integer(1, min(samples, 10))
     windowed = draw.chance(0.7)
@@ -53,7 +53,7 @@ def stft(draw: Draw) -> NodeProposal:
 
 @recipe("HannWindow", "HammingWindow", "BlackmanWindow")
 def window(draw: Draw) -> NodeProposal:
-    """A symmetric window has at least two elements."""
+    """Draw the size of a window. A symmetric one has at least two elements."""
     periodic = draw.choice([None, 0, 1])
     size = draw.integer(2 if periodic == 0 else 1, 12)
     return call([number(draw, 0, size)], periodic=periodic, output_datatype=_type(draw))
@@ -66,7 +66,7 @@ def _type(draw: Draw) -> int | None:
 
 @recipe("MelWeightMatrix")
 def mel_weight_matrix(draw: Draw) -> NodeProposal:
-    """Frequencies from `low` to `high`, which is at most half of the sample rate."""
+    """Draw frequencies from `low` to `high`, which is at most half of the sample rate."""
     rate = draw.choice([16, 64, 8192, 16000])
     low, high = draw.choice([(0, rate // 2), (0, rate // 4), (rate // 8, rate // 2)])
     operands = [

@@ -1,4 +1,4 @@
-"""Operators that make tensors of numbers, attributes or shapes: Constant, ConstantOfShape, EyeLike, Range, Shape, Size."""
+"""Operators that create tensors from numbers, attributes or shapes: Constant, ConstantOfShape, EyeLike, Range, Shape, Size."""
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def eye_like(draw: Draw) -> NodeProposal:
 
 @recipe("Range")
 def ranges(draw: Draw) -> NodeProposal:
-    """The numbers are eighths, which float32 and float16 hold exactly: the length does not depend on rounding."""
+    """Draw eighths, which float32 and float16 hold exactly, so that the length does not depend on rounding."""
     kind = draw.kind(0)
     scale = 8 if is_float(kind) else 1
     delta = draw.choice([1, 1, 2, 3, -1, -2, 5])

@@ -42,7 +42,7 @@ def regex_full_match(draw: Draw) -> NodeProposal:
 
 @recipe("TfIdfVectorizer")
 def tfidf(draw: Draw) -> NodeProposal:
-    """A pool of n-grams of 1 to `longest` elements; each output column belongs to one n-gram."""
+    """Draw a pool of n-grams of 1 to `longest` elements. Each output column belongs to one n-gram."""
     kind = draw.kind(0)
     longest = draw.integer(1, 3)
     alphabet: list[Any] = ["a", "b", "ab", "x-y", "zzz"] if kind == "string" else [*range(5)]
