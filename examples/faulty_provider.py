@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import ort_lite
 from ort_lite.graph import Node
 from ort_lite.provider.kernels import Kernel, KernelProvider, KernelRegistry
-from ort_lite.tools.verify.report import Report
+from ort_lite.tools.verify.verification_report import VerificationReport
 
 MODEL = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
 block (float[N, 8] x, float[8, 16] w1, float[16, 4] w2, float[16] scale) => (float[N, 4] y) {
@@ -64,7 +64,7 @@ class RepairedExecutionProvider(KernelProvider):
     kernels = normalisation(ddof=0)
 
 
-def verified(provider: type[KernelProvider]) -> Report:
+def verified(provider: type[KernelProvider]) -> VerificationReport:
     """What verification finds out about the provider, by one feed."""
     rng = np.random.default_rng(0)
     shapes = {"x": (5, 8), "w1": (8, 16), "w2": (16, 4), "scale": (16,)}

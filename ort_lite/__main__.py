@@ -19,8 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     a model. 130: Ctrl-C, as shells have it. `exec` has those of its command. What went wrong is printed, in one line where it is no
     list.
     """
-    arguments = command_parser().parsed(argv)
-    command = import_module(f"ort_lite.tools.cli.{arguments.command.replace('-', '_')}")
+    arguments = command_parser().parse(argv)
+    command = import_module(f"ort_lite.tools.cli.{arguments.command.replace('-', '_')}_command")
     if arguments.command == "exec":
         done: int = command.main(arguments)  # returns only if the command cannot run
         return done

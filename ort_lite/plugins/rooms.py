@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import Any
 
 HOOKS = {
-    "folded": "ort_lite.tools.view.tables:folded",  # (summary, columns, rows, numbers) -> HTML
+    "folded": "ort_lite.tools.view.tables:collapsible_table",  # (summary, columns, rows, numbers) -> HTML
     "load_tensor": "ort_lite.params.params:load_tensor",  # (source, no_copy) -> NDArray
     "node_events": "ort_lite.compat.node_events:node_events",  # (trace, assignment, since) -> events for a finished profile
     "notebook": "ort_lite.tools.view.notebook:html_of",  # (title, explanation, inputs, outputs) -> HTML
-    "noted": "ort_lite.tools.view.tables:noted",  # (what, lines) -> HTML
+    "noted": "ort_lite.tools.view.tables:collapsible_list",  # (what, lines) -> HTML
     "params": "ort_lite.params.params:load_params",  # bytes of a parameter file -> arrays by name
     "save_tensor": "ort_lite.params.params:save_tensor",  # (array, dtype, lanes, target) -> bytes
-    "verify": "ort_lite.tools.verify.watch:verified",  # (ready, options, verify, call, tell) -> outputs
+    "verify": "ort_lite.tools.verify.watch:verify_run",  # (ready, options, verify, call, tell) -> outputs
     "view": "ort_lite.tools.view.viewing:view_of",  # (session, feeds, profile) -> View
 }
 

@@ -211,7 +211,7 @@ class Session:
 
     @property
     def verification(self) -> Any:
-        """The `ort_lite.tools.verify.report.Report` of this thread's last `run(verify=...)`, or None."""
+        """The `ort_lite.tools.verify.VerificationReport` of this thread's last `run(verify=...)`, or None."""
         return getattr(self._told, "report", None)
 
     def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Models to try a provider on: the node tests of the onnx package, and variations of them."""
+"""Models for checks of a provider: the node tests of the onnx package, and variations of them."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ FEED.setflags(write=False)
 
 
 class Case(Record, eq=False):
-    """A model with inputs, and what it should compute within `rtol` and `atol`."""
+    """A model with inputs and its expected outputs, which may differ by `rtol` and `atol`."""
 
     name: str
     model: Any
@@ -28,16 +28,16 @@ class Case(Record, eq=False):
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The operators of the model, each once."""
+        """Return the operator types of the model's nodes, each once, in order."""
         return tuple(dict.fromkeys(node.op_type for node in self.model.graph.node))
 
 
 @cache
 def node_cases(operators: frozenset[str] | None = None) -> tuple[Case, ...]:
-    """ONNX's node tests whose inputs and outputs are tensors of numbers, by name, without random ones and those of `ROUNDED`.
+    """Return ONNX's node tests whose inputs and outputs are numeric tensors, by name, without random ones and those of `ROUNDED`.
 
-    `operators` limits them to tests of these operators, the operators written out as other nodes ("expanded") included. All
-    take 10 s, once a process: NumPy computes what they expect. A few operators take a fraction of it.
+    `operators` limits them to tests of these operators, including their expansions into other nodes. All of them take 10 s once per
+    process, because NumPy computes the expected outputs. A few operators take a fraction of that.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ONNX divides by zero while it makes its expectations
@@ -47,7 +47,7 @@ def node_cases(operators: frozenset[str] | None = None) -> tuple[Case, ...]:
 
 
 def _node_tests(operators: frozenset[str] | None) -> list[Any]:
-    """Load at least the tests of the operators. Each of ONNX's modules computes its tests when it is imported, and lists them."""
+    """Return the tests of these operators, perhaps with others. Each of ONNX's modules computes its tests when imported."""
     from onnx.backend.test.case import node
     from onnx.backend.test.loader import load_model_tests
 
@@ -63,7 +63,7 @@ def _node_tests(operators: frozenset[str] | None) -> list[Any]:
 
 
 def _subject(name: str, found: Mapping[str, Any]) -> str:
-    """The operator that a test is about; an expanded one is named after that which has it as one node."""
+    """Return the operator that a test is about. An expansion is named after the test that has the operator as one node."""
     model = found[name.split("_expanded")[0]].model if name.split("_expanded")[0] in found else found[name].model
     return str(model.graph.node[0].op_type)
 
@@ -95,7 +95,7 @@ def _array(given: Any) -> Any:
 
 
 def with_constants(case: Case) -> "tuple[Any, dict[str, Array]] | None":
-    """The model with all inputs but the first as initialisers, and its feed; None where it has one input."""
+    """Return the model with all inputs but the first as initializers, and its feed, or None if it has one input."""
     from onnx import numpy_helper
 
     if len(case.feed) < 2:
@@ -109,7 +109,7 @@ def with_constants(case: Case) -> "tuple[Any, dict[str, Array]] | None":
 
 
 def fixed_case(case: Case) -> Case | None:
-    """The case with all inputs but the first as initialisers; None where it has one input, or a type that ONNX cannot store."""
+    """Return the case with all inputs but the first as initializers, or None if there is one input or one that ONNX cannot store."""
     try:
         made = with_constants(case)
     except (TypeError, ValueError):
@@ -118,7 +118,7 @@ def fixed_case(case: Case) -> Case | None:
 
 
 def with_open_dimensions(case: Case) -> Any:
-    """The model with a name for the first dimension of each input that has one; equal sizes share a name."""
+    """Return the model with a name for the first dimension of each input. Equal sizes share a name."""
     model = _copy(case.model)
     for value in model.graph.input:
         dims = value.type.tensor_type.shape.dim
@@ -130,7 +130,7 @@ def with_open_dimensions(case: Case) -> Any:
 
 
 def with_any_sizes(case: Case) -> Any:
-    """The model with a name for each dimension of its inputs."""
+    """Return the model with a name for each dimension of its inputs."""
     model = _copy(case.model)
     for value in model.graph.input:
         for k, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -141,9 +141,9 @@ def with_any_sizes(case: Case) -> Any:
 
 
 def other_sizes(case: Case) -> Iterator[tuple[str, dict[str, Array]]]:
-    """Feeds with another first dimension for all inputs that share its size: three times as long, of one, empty.
+    """Return feeds with other sizes of the shared first dimension: three times as long, 1 and 0.
 
-    None where a node has a body: sizes that are said inside stay as they are.
+    There are none if a node has a body, because sizes inside a body stay as they are.
     """
     sizes = [array.shape[0] for array in case.feed.values() if array.ndim]
     if not sizes or any(attribute.HasField("g") for node in case.model.graph.node for attribute in node.attribute):
@@ -155,7 +155,7 @@ def other_sizes(case: Case) -> Iterator[tuple[str, dict[str, Array]]]:
 
 
 def of_size(case: Case, size: int) -> dict[str, Array]:
-    """The feed with `size` elements along the first dimension of all inputs that share its size; as it is where none has any."""
+    """Return the feed with `size` elements along the shared first dimension, or unchanged if no input has one."""
     sizes = [array.shape[0] for array in case.feed.values() if array.ndim and array.shape[0]]
     if not sizes:
         return dict(case.feed)
@@ -164,8 +164,9 @@ def of_size(case: Case, size: int) -> dict[str, Array]:
 
 
 def scalars(case: Case) -> dict[str, Array] | None:
-    """The first element of each input as a 0-d array; None where there is none, or a node names axes, which a number does not have:
-    the CPU provider ignores them in reductions, as onnxruntime does, and nobody else has to.
+    """Return the first element of each input as a 0-d array, or None if there is none or a node names axes.
+
+    A scalar has no axes. The CPU provider ignores them in reductions, as onnxruntime does, but other providers need not.
     """
     if not all(array.size for array in case.feed.values()) or any(map(_names_axes, case.model.graph.node)):
         return None
@@ -178,9 +179,9 @@ def _names_axes(node: Any) -> bool:
 
 
 def chain(operators: Sequence[Any], shape: Sequence[int]) -> Any:
-    """A model that applies nodes with one input one after the other; the value in the middle is an output too.
+    """Return a model that applies nodes with one input one after the other. The value in the middle is also an output.
 
-    `operators` are NodeProtos; float32 of `shape` in and out.
+    `operators` are NodeProtos. The input and output are float32 tensors of `shape`.
     """
     from onnx import TensorProto, helper
 
@@ -198,7 +199,7 @@ def chain(operators: Sequence[Any], shape: Sequence[int]) -> Any:
 
 
 def with_rank_0(case: Case) -> Any:
-    """The model with 0-d inputs, and outputs of any rank."""
+    """Return the model with 0-d inputs, and outputs of any rank."""
     model = _copy(case.model)
     for value in model.graph.input:
         del value.type.tensor_type.shape.dim[:]
@@ -208,14 +209,14 @@ def with_rank_0(case: Case) -> Any:
 
 
 def in_a_row(case: Case) -> Case:
-    """Three of a unary case's node, one after the other; nothing is expected yet."""
+    """Return a case with three nodes of a unary case in a row, without expected outputs."""
     node, version = case.model.graph.node[0], case.model.opset_import[0].version
     model = _model(chain([node] * 3, (3, 4)), version)
     return Case(f"three {node.op_type} in a row", model, {"v0": FEED}, (), case.rtol, case.atol)
 
 
 def of_several_nodes(unary: Sequence[Case]) -> Iterator[tuple[str, Any, dict[str, Array]]]:
-    """(label, model, feed) of operators that keep a float32 tensor's shape, put together: chains, a fork, an If."""
+    """Yield the label, model and feed of combined operators that keep a float32 tensor's shape: chains, a fork and an If."""
     feed = {"v0": FEED}
     for k in range(len(unary)):
         several = [unary[(k + j) % len(unary)] for j in range(3)]
@@ -225,11 +226,11 @@ def of_several_nodes(unary: Sequence[Case]) -> Iterator[tuple[str, Any, dict[str
     if unary:
         node, version = unary[0].model.graph.node[0], unary[0].model.opset_import[0].version
         yield f"{node.op_type} around a foreign node", _model(_around(node), version), feed
-        yield f"{node.op_type} captured by an If", _model(_captured(node), version), {**feed, "c": np.array(True)}
+        yield f"{node.op_type} captured by an If", _model(_outer_scope_if(node), version), {**feed, "c": np.array(True)}
 
 
 def keeps_shape(case: Case) -> bool:
-    """Return True for one node from a float32 tensor to one of the same shape, which appears to work element by element."""
+    """Return True for a single node from a float32 tensor to one of the same shape that appears to work elementwise."""
     node = case.model.graph.node
     array = next(iter(case.feed.values())) if len(case.feed) == 1 else None
     domains = {imported.domain for imported in case.model.opset_import} <= {"", "ai.onnx"}
@@ -268,7 +269,9 @@ def _rename(node: Any, source: str, to: str) -> Any:
 
 
 def _around(node: Any) -> Any:
-    """a = F(v0), b = CumSum(a), c = F(b) + a: joined, the two F would make a cycle through CumSum, which few accelerators take."""
+    """Return a = F(v0), b = CumSum(a), c = F(b) + a: merging the two F would make a cycle through CumSum, which few accelerators
+    support.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
     nodes = [
@@ -281,8 +284,8 @@ def _around(node: Any) -> Any:
     return helper.make_graph(nodes, "around", infos[:1], infos[1:], [numpy_helper.from_array(np.array(0), "axis")])
 
 
-def _captured(node: Any) -> Any:
-    """An If whose branches read what F computed outside, and F inside."""
+def _outer_scope_if(node: Any) -> Any:
+    """Return an If whose branches read the result of an outer F, and apply F inside."""
     from onnx import TensorProto, helper
 
     branches = [

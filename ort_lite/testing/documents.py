@@ -1,4 +1,4 @@
-"""Reports as files: HTML for people, JUnit's XML for build servers."""
+"""Reports as files: HTML for people, JUnit XML for build servers."""
 
 from html import escape
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -12,7 +12,7 @@ td.number { text-align: right } pre { background: #f4f4f4; padding: .5em; white-
 
 
 def html(report: Report) -> str:
-    """One page that needs nothing besides."""
+    """Return the report as one self-contained page."""
     checks = "".join(_check(name, found) for name, found in report.findings.items())
     passed = sum(not found for found in report.findings.values())
     claimed = f"{report.claimed} node tests and {report.generated} generated models claimed"
@@ -52,7 +52,7 @@ def _speeds(report: Report) -> str:
 
 
 def junit(report: Report) -> str:
-    """A test suite with a test for each check; what it found is one failure."""
+    """Return a JUnit test suite with one test per check. All findings of a check are one failure."""
     failed = sum(map(bool, report.findings.values()))
     suite = Element("testsuite", name=report.provider, tests=str(len(report.findings)), failures=str(failed), errors="0")
     for name, found in report.findings.items():
@@ -64,5 +64,5 @@ def junit(report: Report) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without the characters that XML has no form for."""
+    """Remove characters that XML cannot represent."""
     return "".join(c if c in "\n\t" or c.isprintable() else "?" for c in text)

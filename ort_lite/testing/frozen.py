@@ -1,4 +1,4 @@
-"""The state of a compiled partition as data that can be compared: attributes down to arrays, without caches by shape."""
+"""The state of a compiled partition as comparable data: attributes down to arrays, without caches by shape."""
 
 import hashlib
 from collections import deque
@@ -16,7 +16,7 @@ CONTRACT = ("ort_lite.graph", "ort_lite.provider", "ort_lite.inference")
 
 
 class One:
-    """The identity of an object. It holds the object, so that no other can take its address."""
+    """The identity of an object. It holds the object, so that no other object can take its address."""
 
     __slots__ = ("thing",)
 
@@ -34,16 +34,16 @@ Seen = str | One
 
 
 def snapshot(thing: Any, without: Collection[Any] = ()) -> dict[str, Seen]:
-    """Attribute path -> value, for plain values and arrays; of other objects which one it is.
+    """Return the values by attribute path: plain values and digests of arrays, and the identity of other objects.
 
-    Looks into functions, containers and objects of the package that `thing` is from: what others keep in theirs (a runtime its
-    handles, an array library its lazily made copies) is their own. Not into the objects of `without` either.
+    It follows functions, containers and objects of the package of `thing`, but neither other packages' objects, whose state is
+    their own (a runtime's handles, an array library's lazy copies), nor the objects in `without`.
     """
-    return dict(_Walk(_package(thing), {id(one) for one in without}).walk(thing, "partition", DEPTH))
+    return dict(_SnapshotWalk(_package(thing), {id(one) for one in without}).walk(thing, "partition", DEPTH))
 
 
 def changes(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> list[str]:
-    """Return the paths at which two states differ."""
+    """Return the sorted paths whose values differ between two snapshots, or that only one of them has."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
@@ -54,7 +54,7 @@ def _package(thing: Any) -> str:
     return module.partition(".")[0]
 
 
-class _Walk:
+class _SnapshotWalk:
     def __init__(self, package: str, without: set[int]) -> None:
         self._package, self._without = package, without
 

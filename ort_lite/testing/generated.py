@@ -1,4 +1,4 @@
-"""Generated models for the kit: operators alone, with special numbers, in company, and at several sizes in one session."""
+"""Generated models for the kit: single operators, special numbers, small graphs, and several sizes in one session."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ from ort_lite.graph.types import TensorType
 from ort_lite.plugins import shape_rules
 from ort_lite.provider.provider import GraphView
 from ort_lite.record import Record
-from ort_lite.testing.generator import Generator, Target, recipes, targets
+from ort_lite.testing.generator import GenerationTarget, ModelGenerator, recipes, targets
 from ort_lite.testing.generator.arrays import cast, numbers
 from ort_lite.testing.generator.draft import Draft, NodeDraft, Rejected
+from ort_lite.testing.generator.draft_proto import model_proto
 from ort_lite.testing.generator.names import describe
-from ort_lite.testing.generator.patterns import operators_of, patterns_of
-from ort_lite.testing.generator.proto import model_proto
+from ort_lite.testing.generator.pattern_models import operators_of, patterns_of
 from ort_lite.testing.generator.targets import combinations, question
 from ort_lite.transform.contract import Transform
 from ort_lite.transform.patterns import Pattern
@@ -33,7 +33,7 @@ ATTEMPTS = 4
 """How often a recipe is asked for a node before another one is taken."""
 FOLLOWERS = ("2", "1", "21", "21", "21", "12", "22", "11", "2*", "1*", "*", "***")
 """Nodes behind the first one in a model of kind "graphs": elementwise ones of one tensor or of two, or any."""
-Start = tuple[Target, int]
+Start = tuple[GenerationTarget, int]
 """The target and the number of a case of one operator."""
 READERS = ("Add", "Max", "Min", "Mul", "Sub")
 """Operators that read an inner result of a pattern again."""
@@ -60,7 +60,7 @@ ROLES = {"1": ELEMENTWISE - BROADCASTING - {"Clip"}, "2": BROADCASTING}
 
 
 class GeneratedCase(Record, eq=False):
-    """A model with the inputs of its runs, in one session. A size that differs between runs is open."""
+    """A model with the inputs of its runs in one session. Sizes that differ between runs are open."""
 
     name: str
     kind: str
@@ -71,26 +71,26 @@ class GeneratedCase(Record, eq=False):
 
     @property
     def nodes(self) -> Sequence[Any]:
-        """The nodes of the model."""
+        """Return the NodeProtos of the model's main graph, in order."""
         return list(self.model.graph.node)
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The operators of the model, each once."""
+        """Return the operator types of the nodes, each once, in order."""
         return tuple(dict.fromkeys(node.op_type for node in self.nodes))
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Nodes, attributes and elements: of two failures the smaller one tells more."""
+        """Return the numbers of nodes, attributes and elements. The smaller of two failures is easier to understand."""
         arrays = [*self.constants.values(), *(array for feed in self.feeds for array in feed.values())]
         return len(self.nodes), sum(len(node.attribute) for node in self.nodes), sum(array.size for array in arrays)
 
 
 class Cases:
-    """Draws cases. Each is a function of its kind, target and number, and is drawn once for all providers."""
+    """Generates cases. Each depends only on its kind, target and number, and is created once for all providers."""
 
     def __init__(self) -> None:
-        self._generator = Generator(shape_rules(), (), recipes(), oldest=1)
+        self._generator = ModelGenerator(shape_rules(), (), recipes(), oldest=1)
         self._drawn: dict[tuple[Any, ...], GeneratedCase | None] = {}
 
     @property
@@ -98,26 +98,26 @@ class Cases:
         """Return the operators with recipes, as (domain, name), except those that draw random numbers."""
         return tuple(one for one in self._generator.recipes if one[1] not in RANDOM)
 
-    def targets(self, domain: str, op_type: str) -> list[Target]:
-        """All versions and types of an operator: first all versions with the usual types, the newest first."""
+    def targets(self, domain: str, op_type: str) -> list[GenerationTarget]:
+        """Return all versions and types of an operator: first each version with the usual types, the newest first."""
         found = list(targets(self._generator.rules.schemas, [(domain, op_type)], lambda node: True))
         first = {one.since: one for one in reversed(found)}  # that of each version has the usual types
         return sorted(found, key=lambda one: (one is not first[one.since], -one.since))
 
-    def usual(self, domain: str, op_type: str) -> list[Target]:
-        """The versions of an operator with the usual types."""
+    def usual(self, domain: str, op_type: str) -> list[GenerationTarget]:
+        """Return the versions of an operator with the usual types."""
         found = self.targets(domain, op_type)
         return found[: len({one.since for one in found})]
 
-    def alone(self, kind: str, target: Target, number: int) -> GeneratedCase | None:
-        """A node with feeds and initializers. Returns None where its recipe fails."""
+    def alone(self, kind: str, target: GenerationTarget, number: int) -> GeneratedCase | None:
+        """Return a model of one node with feeds and initializers, or None if its recipe fails."""
         key = kind, target, number
         if key not in self._drawn:
             self._drawn[key] = self._alone(kind, (target, number))
         return self._drawn[key]
 
-    def company(self, start: Start, number: int, others: tuple[Target, ...]) -> GeneratedCase | None:
-        """The node of a case of one operator, and nodes of `others` that mostly read the last result."""
+    def company(self, start: Start, number: int, others: tuple[GenerationTarget, ...]) -> GeneratedCase | None:
+        """Return a model with the node of a single-operator case and nodes of `others`, most of which read the last result."""
         key = "graphs", start, number, others
         if key not in self._drawn:
             self._drawn[key] = self._company(start, number, others)
@@ -126,16 +126,17 @@ class Cases:
     def of_patterns(
         self, transforms: Iterable[Transform], readers: Sequence[str] = ()
     ) -> Iterator[Iterator[GeneratedCase | None]]:
-        """Return, for each pattern of the transforms, models of the nodes that it matches. None if the recipes fail.
+        """Return models of the nodes that each pattern of the transforms matches, None for those whose recipes fail.
 
-        In some an inner result is an output too, or one of `readers` reads it: elementwise operators of two tensors.
+        In some of them an inner result is an output too, or is read by one of `readers`, which are elementwise operators of two
+        tensors.
         """
         for name, several in patterns_of(transforms, of_provider=True).items():
             for k, pattern in enumerate(several):
-                yield (self._known_of_pattern(f"{name}/{k}", pattern, number, tuple(readers)) for number in range(PATTERNS))
+                yield (self._case_of_pattern(f"{name}/{k}", pattern, number, tuple(readers)) for number in range(PATTERNS))
 
     def view(self, domain: str, op_type: str) -> GraphView:
-        """A node of the newest version with the usual types, of which nothing else is known."""
+        """Return a view of one node of the newest version with the usual types and no known shapes."""
         schema = self._generator.rules.schemas.find(Node(op_type, [], [], domain=domain, version=NEWEST_OPSET))
         assert schema is not None, op_type
         node = question(schema, next(iter(combinations(schema))))
@@ -144,7 +145,7 @@ class Cases:
 
     # --- helpers
     def _draft(self, kind: str, start: Start) -> Draft | None:
-        """A node with feeds and initializers. The same for the same arguments."""
+        """Return a draft of one node with feeds and initializers. The same arguments give the same draft."""
         target, number = start
         rng = Random(f"{kind}/{target}/{number}")
         draft = Draft(self._generator.opsets(target, rng), rng, self._generator.rules)
@@ -162,7 +163,7 @@ class Cases:
         draft.outputs = draft.leaves()
         return _case(kind, draft, " of special numbers" * (kind == "numbers"))
 
-    def _company(self, start: Start, number: int, others: Sequence[Target]) -> GeneratedCase | None:
+    def _company(self, start: Start, number: int, others: Sequence[GenerationTarget]) -> GeneratedCase | None:
         draft = self._draft("attributes", start)
         if draft is None or (number % 4 and _is_thin(draft)):
             return None  # few of the first results
@@ -184,7 +185,7 @@ class Cases:
         ]
         return _case("graphs", draft)
 
-    def _known_of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
+    def _case_of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
         key = name, pattern, number, readers
         if key not in self._drawn:
             self._drawn[key] = self._of_pattern(*key)
@@ -193,7 +194,7 @@ class Cases:
     def _of_pattern(self, name: str, pattern: Pattern, number: int, readers: tuple[str, ...]) -> GeneratedCase | None:
         operators = operators_of(pattern)
         usual = [target for one in self.operators if one[1] in operators for target in self.usual(*one)]
-        generator = Generator(self._generator.rules, usual, self._generator.recipes, oldest=1)
+        generator = ModelGenerator(self._generator.rules, usual, self._generator.recipes, oldest=1)
         rng = Random(f"{name}/{number}")
         draft = Draft({"": PATTERN_OPSET, "com.microsoft": 1}, rng, generator.rules)
         draft.constants_only, draft.plain = number % 3 != 2, True
@@ -207,13 +208,13 @@ class Cases:
         return _case("graphs", draft)
 
     def _read_again(self, draft: Draft, name: str, reader: str) -> None:
-        """Add a node of the last result and another one, if it can."""
+        """Append a node that reads the last result and another one, if possible."""
         with suppress(Rejected):
             draft.append(reader, [draft.leaves()[0], name])
 
-    def _operands(self, draft: Draft, follower: Target, name: str, rng: Random) -> Mapping[int, str]:
-        """A value to read, and for operators of two tensors that broadcast another one, on either side."""
-        known = draft.known(name)
+    def _operands(self, draft: Draft, follower: GenerationTarget, name: str, rng: Random) -> Mapping[int, str]:
+        """Return a value to read and, for operators of two tensors that broadcast, another one on either side."""
+        known = draft.lookup(name)
         if follower.op_type not in BROADCASTING or known.shape is None or not isinstance(known.type, TensorType):
             return {0: name}
         alike = [one.name for one in draft.values.values() if one.type == known.type]
@@ -223,8 +224,8 @@ class Cases:
             other = (draft.feed(array) if rng.random() < 0.5 else draft.constant(array)).name
         return {0: name, 1: other} if rng.random() < 0.6 else {0: other, 1: name}
 
-    def _append(self, draft: Draft, target: Target, rng: Random, operands: Mapping[int, str]) -> bool:
-        """Add a node of the target with these operands, or with those that its recipe draws, if it can."""
+    def _append(self, draft: Draft, target: GenerationTarget, rng: Random, operands: Mapping[int, str]) -> bool:
+        """Append a node of the target with these operands, or with operands that its recipe draws, if possible."""
         for attempt in range(ATTEMPTS):
             mark = draft.mark()
             try:
@@ -239,29 +240,29 @@ class Cases:
 
 
 def _is_thin(draft: Draft) -> bool:
-    """Return True if the first result is empty, or has an axis of one element: it hides much of what may be wrong."""
-    return min(draft.known(draft.leaves()[0]).shape or (2,)) < 2
+    """Return True if the first result is empty or has an axis of one element, which hides many errors."""
+    return min(draft.lookup(draft.leaves()[0]).shape or (2,)) < 2
 
 
 def _cuts(node: NodeDraft) -> bool:
-    """Return True if a window has negative pads, which ONNX rules out and the CPU provider allows."""
+    """Return True if a window has negative pads, which ONNX forbids and the CPU provider allows."""
     return node.op_type != "Pad" and any(size < 0 for size in node.attributes.get("pads") or ())
 
 
 def _broadcast(shape: Sequence[int], rng: Random) -> tuple[int, ...]:
-    """The shape of another operand: the same, that of a channel, of a row, of a number, or a wider one."""
+    """Return the shape of another operand: the same shape, a channel, a row, a scalar or a wider one."""
     channel = (*shape[1:2], *[1] * (len(shape) - 2)) if len(shape) > 2 else tuple(shape[-1:])
     same, row = tuple(shape), tuple(shape[-1:])
     return rng.choice([same, same, same, same, channel, row, row, row, (), (2, *shape)])
 
 
-def _akin(target: Target, other: Target) -> bool:
-    """Return True if an element type is in both."""
+def _akin(target: GenerationTarget, other: GenerationTarget) -> bool:
+    """Return True if two targets share an element type."""
     return not {kind for _, kind in target.types}.isdisjoint(kind for _, kind in other.types)
 
 
 def special_numbers(op_type: str) -> Any:
-    """The contents of operands whose results are the same on all devices."""
+    """Return contents for operands whose results are the same on all devices."""
     special: tuple[float, ...] = LARGE if op_type in ALONG_AXES else SPECIAL
     if op_type in PERIODIC:
         special = tuple(x for x in special if not 100 < abs(x) < np.inf)
@@ -269,7 +270,6 @@ def special_numbers(op_type: str) -> Any:
         special += DENORMALS
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-        """All of the numbers in any order, as often as they fit."""
         count = int(np.prod(shape, dtype=np.int64))
         found = [x for _ in range(count // len(special) + 1) for x in rng.sample(special, len(special))]
         return cast(np.array(found[:count]).reshape(shape), dtype)
@@ -278,10 +278,10 @@ def special_numbers(op_type: str) -> Any:
 
 
 def _case(kind: str, draft: Draft, note: str = "") -> GeneratedCase | None:
-    """The draft as a case; None if an input or output is no tensor."""
+    """Return the draft as a case, or None if an input or output is not a tensor."""
     if not draft.feeds or any(not isinstance(array, np.ndarray) for array in draft.feeds.values()):
         return None
-    if not all(isinstance(draft.known(name).type, TensorType) for name in draft.outputs):
+    if not all(isinstance(draft.lookup(name).type, TensorType) for name in draft.outputs):
         return None
     model = model_proto(draft, draft.rng, "fixed")
     return GeneratedCase(describe(draft) + note, kind, model, (dict(draft.feeds),), dict(draft.constants))

@@ -1,4 +1,4 @@
-"""The tools of checks: the provider, sessions with it and without, and the cases of which it claims all nodes."""
+"""The tools of checks: the provider, sessions with and without it, and the cases that it claims."""
 
 import json
 import shlex
@@ -19,7 +19,7 @@ from ort_lite.record import Record
 from ort_lite.session.session import Session
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
 from ort_lite.testing.generated import KINDS, Cases, GeneratedCase
-from ort_lite.testing.sizes import resized
+from ort_lite.testing.sizes import resize_case
 from ort_lite.testing.steering import Steering
 
 CPU = "CPUExecutionProvider"
@@ -30,7 +30,7 @@ OTHERS = frozenset({"Concat", "CumSum", "Gather", "Hardmax", "If", "NonZero", "T
 
 
 class Finding(Record):
-    """Something that a provider does not keep: which check found it, on which case, and what happened."""
+    """A violation: the check that found it, the case, and what happened."""
 
     check: str
     case: str
@@ -44,9 +44,9 @@ class Finding(Record):
 
 
 class GeneratedModels:
-    """Generated models, and what the CPU provider computes: kits of several providers may share one.
+    """Generated models and the CPU provider's results, which kits of several providers may share.
 
-    `case` leaves the model of that name alone.
+    `case` limits them to the model of that name.
     """
 
     def __init__(self, case: str = "") -> None:
@@ -54,35 +54,35 @@ class GeneratedModels:
         self._expected: dict[GeneratedCase, list[list[Any]] | None] = {}
         self._resized: dict[GeneratedCase, GeneratedCase | None] = {}
 
-    def expected(self, case: GeneratedCase) -> list[list[Any]] | None:
-        """The outputs of each run; None where the CPU provider does not run it."""
+    def reference_outputs(self, case: GeneratedCase) -> list[list[Any]] | None:
+        """Return the CPU provider's outputs of each run, or None if it cannot run the model."""
         if case not in self._expected:
             try:
                 session = reference(case.model)
                 with np.errstate(all="ignore"):
-                    self._expected[case] = [session.run(None, copied(feed)) for feed in case.feeds]
+                    self._expected[case] = [session.run(None, copy_feed(feed)) for feed in case.feeds]
             except OrtLiteError:
                 self._expected[case] = None
         return self._expected[case]
 
-    def resized(self, case: GeneratedCase) -> GeneratedCase | None:
-        """The case with runs of other sizes; None where it has no others."""
+    def resize(self, case: GeneratedCase) -> GeneratedCase | None:
+        """Return the case with runs of other sizes, or None if it has no others."""
         if case not in self._resized:
-            self._resized[case] = resized(case, reference)
+            self._resized[case] = resize_case(case, reference)
         return self._resized[case]
 
 
 class Deviation(Record, eq=False):
-    """A known deviation of a device from ONNX: elements of a result that no check looks at.
+    """A known deviation of a device from ONNX, whose elements no check compares.
 
-    `where` takes the operands of a node and gives a mask that broadcasts to its outputs.
+    `where` takes the operands of a node and returns a mask that broadcasts to its outputs.
     """
 
     reason: str
     where: Callable[..., Any]
 
     def without(self, case: GeneratedCase, feed: Mapping[str, Any], got: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
-        """The results, with the expected ones at the elements where it may deviate. The case has one node."""
+        """Return the results with the expected ones at elements that may deviate. The case has one node."""
         (node,) = case.nodes
         operands = {**case.constants, **feed}
         mask = self.where(*(operands[name] for name in node.input if name))
@@ -90,13 +90,12 @@ class Deviation(Record, eq=False):
 
 
 class Kit:
-    """`make()` gives a new instance of the provider, `make(name=value)` one with another option besides.
+    """The provider under test and the cases for it. `make()` creates an instance, and `make(name=value)` one with another option.
 
-    `operators` limits ONNX's node tests to those of these operators. Results may differ by `rtol` and `atol` where that is more
-    than a node test allows (1e-3 and 1e-5): for devices that compute in fewer bits. Sessions are made with
-    `use_deterministic_compute`, so that a device with a faster, not repeatable way does not take it. `models` are those of
-    another kit, for whoever makes many. `known` has deviations by check (of generated models) and operator; one that does not
-    occur is a finding too, so that the list shrinks with what is mended.
+    `operators` limits ONNX's node tests to those of these operators. `rtol` and `atol` allow larger differences than a node test
+    does (1e-3 and 1e-5), for devices that compute with fewer bits. Sessions use `use_deterministic_compute`, so that a device
+    avoids faster, non-repeatable kernels. `models` are those of another kit, to be shared. `known` holds deviations by check (of
+    generated models) and operator; one that does not occur is a finding too, so that fixed ones are removed.
     """
 
     def __init__(
@@ -118,36 +117,36 @@ class Kit:
 
     @cached_property
     def claimed(self) -> tuple[Case, ...]:
-        """Cases of which the provider takes at least one node. It is asked about each, seconds in all."""
-        return tuple(self.taken)
+        """Return the cases of which the provider claims at least one node. Asking about each of them takes seconds in total."""
+        return tuple(self.operators_by_case)
 
     @cached_property
     def some(self) -> tuple[Case, ...]:
-        """One claimed case for each operator that it takes, that with the fewest nodes."""
+        """Return one claimed case for each operator that the provider claims, the one with the fewest nodes."""
         found: dict[str, Case] = {}
         for case in sorted(self.claimed, key=lambda case: len(case.model.graph.node)):
-            for operator in self.taken[case]:
+            for operator in self.operators_by_case[case]:
                 found.setdefault(operator, case)
         return tuple(dict.fromkeys(found.values()))
 
     @cached_property
-    def declined(self) -> tuple[Case, ...]:
-        """A few cases of which it takes nothing."""
+    def negative_cases(self) -> tuple[Case, ...]:
+        """Return a few cases of which the provider claims nothing."""
         others = node_cases() if self.operators is None else node_cases(OTHERS)
-        return tuple(islice((case for case in others if case not in self.taken), 0, 400, 40))
+        return tuple(islice((case for case in others if case not in self.operators_by_case), 0, 400, 40))
 
     @cached_property
     def unary(self) -> tuple[Case, ...]:
-        """One case for each operator with one input that keeps a float32 tensor's shape, if it takes it alone or in a chain."""
-        alone = {operator for operators in self.taken.values() for operator in operators}
-        return tuple(case for name, (case, row) in self._rows.items() if name in alone or row in self.taken)
+        """Return one case for each operator from one float32 tensor to another of the same shape, if claimed alone or in a chain."""
+        alone = {operator for operators in self.operators_by_case.values() for operator in operators}
+        return tuple(case for name, (case, row) in self._rows.items() if name in alone or row in self.operators_by_case)
 
     @cached_property
-    def taken(self) -> dict[Case, tuple[str, ...]]:
-        """The claimed cases with the operators of which it takes nodes.
+    def operators_by_case(self) -> dict[Case, tuple[str, ...]]:
+        """Return the claimed cases with the operators of their claimed nodes.
 
-        An operator that it takes where all inputs but the first are constants comes so, one that it takes in groups alone,
-        because of a minimum, as a chain of three.
+        An operator that is only claimed with constants has a case with all inputs but the first as constants. One that is only
+        claimed in groups, because of a minimum size, has a chain of three.
         """
         found = {case: taken for case in node_cases(self.operators) if (taken := self.takes(case))}
         alone = {operator for operators in found.values() for operator in operators}
@@ -159,80 +158,82 @@ class Kit:
 
     @cached_property
     def _rows(self) -> dict[str, tuple[Case, Case]]:
-        """Return, by operator, a case with one input that keeps its shape, and three of its nodes in a row, as the CPU
-        provider runs them.
+        """Return, by operator, a case with one input that keeps its shape, and three of its nodes in a row with the CPU provider's
+        results.
         """
         found: dict[str, tuple[Case, Case]] = {}
         for case in node_cases(self.operators):
             if keeps_shape(case) and case.operators[0] not in found:
                 row = in_a_row(case)
                 with suppress(OrtLiteError):  # it wants another rank
-                    expected = tuple(reference(row.model).run(None, copied(row.feed)))
+                    expected = tuple(reference(row.model).run(None, copy_feed(row.feed)))
                     if expected[-1].shape == row.feed["v0"].shape:
                         found[case.operators[0]] = (case, row.replace(expected=expected))
         return found
 
     @cached_property
     def models(self) -> GeneratedModels:
-        """The generated models."""
+        """Return the generated models, which several kits may share."""
         return GeneratedModels() if self._models is None else self._models
 
     @property
-    def generated(self) -> list[GeneratedCase]:
-        """Generated models of which it takes a node, and which the CPU provider runs."""
+    def generator_cases(self) -> list[GeneratedCase]:
+        """Return the generated models of which the provider claims a node and that the CPU provider can run."""
         return [case for kind in KINDS for case in self.of_kind(kind)]
 
     def of_kind(self, kind: str) -> list[GeneratedCase]:
-        """The generated models of a check."""
+        """Return the generated models of a check."""
         found = self._steering.draw(kind)
-        return [case for case in (*found, *(self._fused if kind == "graphs" else ())) if self.models.case in ("", case.name)]
+        return [
+            case for case in (*found, *(self._fusion_cases if kind == "graphs" else ())) if self.models.case in ("", case.name)
+        ]
 
     @cached_property
     def _steering(self) -> Steering:
-        return Steering(self.models.cases, self._candidates, self._taken_of, self.models.resized)
+        return Steering(self.models.cases, self._candidates, self._operators_of, self.models.resize)
 
     @cached_property
-    def _fused(self) -> list[GeneratedCase]:
-        """Return the patterns of its own fusions."""
-        return self._steering.of_patterns(fusions_of(self._asked))
+    def _fusion_cases(self) -> list[GeneratedCase]:
+        """Return models of the patterns of the provider's own fusions."""
+        return self._steering.of_patterns(fusions_of(self._probe))
 
     @property
     def _candidates(self) -> list[tuple[str, str]]:
-        """Operators of which it may take nodes: those of `operators`, or of the node tests that it takes, or that it claims alone."""
+        """Return operators the provider may claim: those of `operators`, those of claimed node tests, or those it claims alone."""
         every = self.models.cases.operators
         if self.operators is not None:
             return [(domain, name) for domain, name in every if name in self.operators]
-        taken = {operator for operators in self.taken.values() for operator in operators}
+        taken = {operator for operators in self.operators_by_case.values() for operator in operators}
         return [one for one in every if (not one[0] and one[1] in taken) or self._claims(one)]
 
     def _claims(self, operator: tuple[str, str]) -> bool:
-        """Return True if it claims a node of the newest version with the usual types, of which nothing else is known."""
-        return any(isinstance(answer, Capability) for answer in self._asked.get_capability(self.models.cases.view(*operator)))
+        """Return True if the provider claims a node of the newest version with the usual types and no known shapes."""
+        return any(isinstance(answer, Capability) for answer in self._probe.get_capability(self.models.cases.view(*operator)))
 
-    def _taken_of(self, case: GeneratedCase) -> tuple[str, ...]:
-        """The operators that it takes of a case that the CPU provider runs."""
+    def _operators_of(self, case: GeneratedCase) -> tuple[str, ...]:
+        """Return the claimed operators of a case that the CPU provider can run."""
         taken = self.takes(case)
-        return taken if taken and self.models.expected(case) is not None else ()
+        return taken if taken and self.models.reference_outputs(case) is not None else ()
 
     def takes(self, case: Case | GeneratedCase) -> tuple[str, ...]:
-        """The operators of the nodes that the provider is given."""
+        """Return the operators of the nodes that are assigned to the provider."""
         from ort_lite.session.planning import plan
 
         try:
             with quiet():
-                assignment = plan(_bytes(case.model), [self._asked], options()).assignment
+                assignment = plan(_bytes(case.model), [self._probe], options()).assignment
         except OrtLiteError:
             return ()  # what fails is found where sessions are made
         name = next(iter(assignment.providers))
         return tuple(dict.fromkeys(p.node.op_type for p in assignment.placements.values() if p.provider == name))
 
     @cached_property
-    def _asked(self) -> ExecutionProvider:
-        """Asked about all cases: making an instance may take its time."""
+    def _probe(self) -> ExecutionProvider:
+        """Return the instance that is asked about all cases, because creating one may be slow."""
         return self.make()
 
-    def configured(self) -> ExecutionProvider:
-        """A new instance, as a session has it when it first asks."""
+    def new_provider(self) -> ExecutionProvider:
+        """Return a new instance, configured as it is when a session first asks it."""
         provider = self.make()
         provider.configure(options())
         return provider
@@ -243,53 +244,53 @@ class Kit:
         return compare(got, wanted, max(rtol, self._rtol), max(atol, self._atol))
 
     def to_see(self, check: str, case: GeneratedCase) -> str:
-        """The line that shows the result of a generated model again."""
-        cls = type(self._asked)
+        """Return the command line that reproduces the result of a generated model."""
+        cls = type(self._probe)
         words = ["ort-lite", "check-provider", f"{cls.__module__}:{cls.__qualname__}"]
         given = self.make.keywords if isinstance(self.make, partial) else {}
         words += ["--options", json.dumps(given, default=str)] if given else []
         words += ["--operators", ",".join(sorted(self.operators))] if self.operators is not None else []
         return shlex.join([*words, "--only", check, "--case", case.name])
 
-    def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return the first result of `make()`, for all checks."""
+    def memoize(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return the result of the first `make()` for a key, shared by all checks."""
         if key not in self._remembered:
             self._remembered[key] = make()
         return self._remembered[key]
 
     def session(self, model: Any, provider: ExecutionProvider | None = None, **how: Any) -> Session:
-        """Create a session with the provider first. A partition that it cannot compile is an error here."""
+        """Create a session with the provider first. A partition that fails to compile is an error here."""
         given = provider if provider is not None else self.make()
         with quiet():
             return Session(_bytes(model), options(), providers=[(given, {"on_compile_error": "raise"})], **how)
 
     def partitions(self, session: Session) -> list[Any]:
-        """The provider's compiled partitions of a session that `session` made."""
+        """Return the provider's compiled partitions of a session that `session` created."""
         provider, prepared = self.provider_of(session), session._prepared
         mine = {p.name for p in prepared.assignment.partitions if p.provider is provider}
         return [compiled for key, compiled in prepared.compiled.partitions.items() if key in mine]
 
     def provider_of(self, session: Session) -> ExecutionProvider:
-        """Its instance in a session that `session` made."""
+        """Return the provider's instance in a session that `session` created."""
         return next(iter(session._prepared.assignment.providers.values()))
 
 
 def reference(model: Any) -> Session:
-    """A session of the CPU provider alone."""
+    """Return a session of the CPU provider alone."""
     with quiet():
         return Session(_bytes(model), options(), providers=[CPU])
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Models of ONNX's tests are odd, and kits print their own findings."""
+    """Suppress warnings, because ONNX's tests contain unusual models and kits report their own findings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def options() -> SessionOptions:
-    """Return session options: one thread, deterministic, few log messages."""
+    """Return the options of all sessions: one thread, deterministic compute, and only fatal messages logged."""
     made = SessionOptions()
     made.log_severity_level = 4
     made.intra_op_num_threads = 1
@@ -307,7 +308,7 @@ bfloat16)."""
 
 
 def compare(got: Sequence[Any], wanted: Sequence[Any], rtol: float, atol: float) -> str | None:
-    """Describe what differs, or return None: floats by more than the tolerance, anything else at all."""
+    """Describe the first difference, or return None. Floats may differ by the tolerance, anything else must be equal."""
     if len(got) != len(wanted):
         return f"{len(got)} outputs, expected {len(wanted)}"
     for k, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
@@ -337,6 +338,6 @@ def _first_difference(a: Any, b: Any) -> str:
     return f"at {tuple(int(k) for k in at)}: got {a[at]!s}, expected {b[at]!s}"
 
 
-def copied(feed: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the arrays of a feed."""
+def copy_feed(feed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a feed with a copy of each array."""
     return {name: np.array(array) for name, array in feed.items()}

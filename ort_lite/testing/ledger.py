@@ -1,4 +1,4 @@
-"""An allocator's books: what it gave, what came back, and where it lay."""
+"""The allocation log of an allocator: what it allocated, what was freed, and at which addresses."""
 
 import weakref
 from collections.abc import Callable
@@ -12,9 +12,9 @@ SIZES = (1, 63, 64, 1000, 1 << 16)
 
 
 class Ledger:
-    """Notes what goes through `allocate` and `free` of an allocator whose methods can be replaced.
+    """A log of the `allocate` and `free` calls of an allocator whose methods can be replaced.
 
-    A handle that nobody holds any more counts as freed: some allocators' handles free themselves.
+    A handle that nobody holds any more counts as freed, because some allocators' handles free themselves.
     """
 
     def __init__(self, memory: Allocator) -> None:
@@ -30,12 +30,12 @@ class Ledger:
 
     @classmethod
     def of(cls, memory: Allocator) -> "Ledger":
-        """Return the log of an allocator, and start one if there is none."""
+        """Return the log of an allocator that already has one, or start one."""
         known = getattr(memory.allocate, "__self__", None)
         return known if isinstance(known, cls) else cls(memory)
 
     def allocate(self, nbytes: int) -> Any:
-        """Allocate and log."""
+        """Allocate `nbytes` bytes and log them. An address that is not aligned is a problem."""
         handle = self._allocate(nbytes)
         key = _key(handle)
         self.given[key] = nbytes
@@ -47,7 +47,7 @@ class Ledger:
         return handle
 
     def free(self, handle: Any) -> None:
-        """Free and log."""
+        """Free an allocation. Freeing it twice is a problem."""
         key = _key(handle)
         if key in self.returned:
             self.problems.append("something was freed twice")
@@ -56,7 +56,7 @@ class Ledger:
         self._free(handle)
 
     def _watch(self, key: int, handle: Any) -> None:
-        """Forgets the handle when it dies; one that cannot be watched is kept, so that its id stays its own."""
+        """Remove the handle when it dies. A handle without weak references is kept, so that its id is not reused."""
         try:
             self._watched[key] = weakref.ref(handle, lambda _: self._forget(key))
         except TypeError:
@@ -68,12 +68,12 @@ class Ledger:
         self._watched.pop(key, None)
 
     def in_use(self) -> int:
-        """Bytes given and not freed: the allocator's own figure where it has one, else the ledger's."""
+        """Return the bytes that are allocated and not freed, by the allocator's own count if it has one."""
         own = getattr(self.memory, "bytes_in_use", None)
         return own if isinstance(own, int) else sum(self.given.values())
 
     def trials(self) -> list[str]:
-        """Allocates and frees some sizes; what went wrong."""
+        """Allocate and free several sizes and return the problems."""
         found: list[str] = []
         before = self.in_use()
         handles = [self.allocate(nbytes) for nbytes in SIZES]
@@ -88,10 +88,10 @@ class Ledger:
             found.append(f"{after - before} bytes stay in use after all was freed")
         found += self.problems
         self.problems = []
-        return found + self._freed_twice()
+        return found + self._check_double_free()
 
-    def _freed_twice(self) -> list[str]:
-        """Check for objects freed twice; an address that is freed twice may end the process."""
+    def _check_double_free(self) -> list[str]:
+        """Return the problems of freeing twice. Integer addresses are not tried, because that may end the process."""
         again = self._allocate(64)
         self._free(again)
         used = self.in_use()
@@ -109,7 +109,7 @@ def _key(handle: Any) -> int:
 
 
 def address_of(handle: Any) -> int | None:
-    """Return the address of handles that state it: integers, arrays, objects with `address` or `ptr`."""
+    """Return the address of a handle that has one: an integer, an array, or an object with `address` or `ptr`."""
     if isinstance(handle, int):
         return handle
     interface = getattr(handle, "__array_interface__", None) or getattr(handle, "__cuda_array_interface__", None)

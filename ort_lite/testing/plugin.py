@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from ort_lite.testing.kit import Finding, Kit
-from ort_lite.testing.report import CHECKS, named, report_of, run
+from ort_lite.testing.report import CHECKS, load_class, report_of, run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the kit's options to pytest."""
+    """Add the command-line options of the plugin."""
     group = parser.getgroup("ort-lite", "conformance of an execution provider")
     group.addoption("--provider", metavar="MODULE:CLASS", help="the execution provider to check")
     group.addoption("--provider-options", metavar="JSON", default="{}", help="its options, an object")
@@ -30,26 +30,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Checks(pytest.Collector):
-    """The checks as tests, behind whatever else was collected."""
+    """The checks as tests, after all other tests."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield a test for each check."""
+        """Yield one test for each check of the kit."""
         for name in CHECKS:
             yield CheckItem.from_parent(self, name=name)
 
 
 class CheckItem(pytest.Item):
-    """The test of one check."""
+    """A test that runs one check on the provider and fails if there are findings."""
 
     def runtest(self) -> None:
-        """Run the check, and fail with its findings."""
+        """Run the check and record its findings for the report."""
         found = run(CHECKS[self.name], kit_of(self.config))
         findings_of(self.config)[self.name] = tuple(found)
         if found:
             pytest.fail("\n".join(map(str, found)), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the title of the test."""
+        """Return this file, and the provider and the check as the name of the test."""
         return Path(__file__), None, f"{self.config.getoption('provider')}: {self.name}"
 
 
@@ -57,9 +57,9 @@ _KIT, _FINDINGS = pytest.StashKey[Kit](), pytest.StashKey[dict[str, tuple[Findin
 
 
 def kit_of(config: pytest.Config) -> Kit:
-    """Return the kit of this run of pytest."""
+    """Return the kit of the test session, created from its options on the first call."""
     if _KIT not in config.stash:
-        cls = named(config.getoption("provider"))
+        cls = load_class(config.getoption("provider"))
         options: dict[str, Any] = json.loads(config.getoption("provider_options"))
         operators = config.getoption("operators")
         rtol, atol = config.getoption("rtol"), config.getoption("atol")
@@ -68,12 +68,12 @@ def kit_of(config: pytest.Config) -> Kit:
 
 
 def findings_of(config: pytest.Config) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings so far, by check."""
+    """Return the findings of the test session so far, by check."""
     return config.stash.setdefault(_FINDINGS, {})
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the checks to the tests that were collected."""
+    """Append the checks to the tests, or run only the checks if no test was named."""
     if config.getoption("provider"):
         given = [] if not config.args or config.args_source.name != "ARGS" else list(items)
         collector = Checks.from_parent(session, name="ort-lite")
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the score."""
+    """Write the report if `--score` names a file."""
     path = session.config.getoption("score")
     if path and session.config.getoption("provider"):
         report = report_of(kit_of(session.config), findings_of(session.config), speed=True)

@@ -1,4 +1,4 @@
-"""Runs the checks and says what they found: as text, as JSON, as a score."""
+"""Runs the checks and reports their findings as text, JSON and a score."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,8 +24,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType({check.__name__: check for check 
 
 
 class Report(Record):
-    """The findings of each check; `claimed` and `generated` count the node tests of ONNX, and the kit's own models, of which
-    the provider claims a node.
+    """The findings of each check. `claimed` and `generated` count the node tests and generated models of which the provider claims
+    a node.
     """
 
     provider: str
@@ -36,16 +36,16 @@ class Report(Record):
 
     @property
     def passed(self) -> bool:
-        """True if no check found anything."""
+        """Return True if no check has findings."""
         return not any(self.findings.values())
 
     @property
     def score(self) -> float:
-        """The share of checks that found nothing, 0 to 1."""
+        """Return the share of checks without findings, 0 to 1."""
         return sum(not found for found in self.findings.values()) / max(len(self.findings), 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain data."""
+        """Return the report as plain dictionaries, lists, strings and numbers."""
         found = {name: [_plain(finding) for finding in several] for name, several in self.findings.items()}
         speed = {one.subject: {"seconds": one.seconds, "cpu": one.cpu} for one in self.speed}
         counts = {"claimed": self.claimed, "generated": self.generated}
@@ -78,20 +78,20 @@ def check_provider(
     save: str | Path | None = None,
     **options: Any,
 ) -> Report:
-    """Every check, or those in `only`, on `provider(**options)`; minutes for a provider that takes most operators.
+    """Run every check, or those in `only`, on `provider(**options)`. It takes minutes if the provider claims most operators.
 
-    `operators` limits the node tests to those of these operators; `rtol` and `atol` allow larger differences than a node test
-    does (see Kit). `case` is the name of the one generated model to look at, `speed` adds times, and `save` is a folder for
-    generated models that fail. Options of the provider that have such a name go into a `functools.partial`. Raises
-    InvalidArgument for a check or a case that there is not.
+    `operators` limits the node tests to those of these operators. `rtol` and `atol` allow larger differences than a node test does
+    (see Kit). `case` limits the check to the generated model of that name, `speed` adds times, and `save` is a folder for generated
+    models that fail. Provider options with one of these names need a `functools.partial`. Raises InvalidArgument for an unknown
+    check or case.
     """
     for name in only or ():
         if name not in CHECKS:
             raise InvalidArgument(f"no check is called {name!r}; there are {', '.join(CHECKS)}")
     kit = Kit(partial(provider, **options), operators, rtol=rtol, atol=atol, models=GeneratedModels(case))
-    if case and not kit.generated:
+    if case and not kit.generator_cases:
         raise InvalidArgument(f"no generated model of which it takes a node is called {case!r}")
-    chosen = only if only is not None else {one.kind for one in kit.generated} if case else CHECKS
+    chosen = only if only is not None else {one.kind for one in kit.generator_cases} if case else CHECKS
     findings = {name: tuple(run(check, kit)) for name, check in CHECKS.items() if name in chosen}
     if save is not None:
         _save(kit, findings, Path(save))
@@ -101,7 +101,7 @@ def check_provider(
 def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> None:
     """Write each generated model that failed as CHECK-N.onnx, and the inputs of its runs as CHECK-N.run-M.npz."""
     folder.mkdir(parents=True, exist_ok=True)
-    cases = {case.name: case for case in kit.generated}
+    cases = {case.name: case for case in kit.generator_cases}
     for check, several in findings.items():
         for number, case in enumerate(cases[finding.case] for finding in several if finding.case in cases):
             path = folder / f"{check}-{number}"
@@ -114,19 +114,19 @@ def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> 
 def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool = False) -> Report:
     """Return the report of the checks; for one generated model alone, no node test is counted."""
     claimed = 0 if kit.models.case else len(kit.claimed)
-    return Report(kit.make().name, claimed, len(kit.generated), findings, speeds(kit) if speed else ())
+    return Report(kit.make().name, claimed, len(kit.generator_cases), findings, speeds(kit) if speed else ())
 
 
 def run(check: Check, kit: Kit) -> list[Finding]:
-    """Run a check and return its findings; an exception that the provider let out is a finding too."""
+    """Run a check and return its findings. An exception that the provider raises is a finding too."""
     try:
         return check(kit)
     except Exception as error:  # noqa: BLE001  # whatever the provider lets out
         return [Finding(getattr(check, "__name__", "check"), "", f"{type(error).__name__}: {error}")]
 
 
-def named(text: str) -> Any:
-    """The class that "my_package.module:MyExecutionProvider" means. Raises InvalidArgument."""
+def load_class(text: str) -> Any:
+    """Return the class named "my_package.module:MyExecutionProvider". Raises InvalidArgument."""
     module, colon, attribute = text.partition(":")
     if not colon:
         raise InvalidArgument(f"{text!r}: expected MODULE:CLASS")

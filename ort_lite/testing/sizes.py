@@ -1,4 +1,4 @@
-"""Runs of several sizes in one session: a case with other sizes along two of its axes."""
+"""Cases whose runs have several sizes along two axes in one session."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
@@ -20,16 +20,16 @@ RESIZINGS = 2
 """Axes, or groups of them, that change."""
 
 
-def resized(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase | None:
-    """The case with runs of other sizes, of empty ones too, and of the first one again. Returns None where no size may change.
+def resize_case(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase | None:
+    """Return the case with runs of other sizes, empty ones included, and of the first one again, or None if no size may change.
 
-    `session(model)` makes a session that says which sizes are valid.
+    `session(model)` creates a session that decides which sizes are valid.
     """
     (feed,) = case.feeds
     if any(array.size == 0 for array in feed.values()):  # nothing says then whether other sizes are valid
         return None
     names = {name: [f"{name}_{axis}" for axis in range(array.ndim)] for name, array in feed.items()}
-    reference = session(_declared(case.model, names))
+    reference = session(_declare(case.model, names))
     found: list[Feed] = []
     changed = 0
     for axes in _groups(feed, Random(case.name)):
@@ -43,12 +43,12 @@ def resized(case: GeneratedCase, session: Callable[[Any], Any]) -> GeneratedCase
         return None
     feeds = (found[0], feed, *found[1:], found[0])
     shapes = ", ".join(" ".join("x".join(map(str, array.shape)) or "0-d" for array in one.values()) for one in feeds)
-    model = _declared(case.model, {name: _dims([one[name].shape for one in feeds]) for name in feed})
+    model = _declare(case.model, {name: _dims([one[name].shape for one in feeds]) for name in feed})
     return case.replace(name=f"{case.name}, runs of {shapes}", kind="sizes", model=model, feeds=feeds)
 
 
 def _groups(feed: Feed, rng: Random) -> Iterator[Axes]:
-    """Each axis alone, and all axes of its size; but those of vectors of integers, which are shapes and axes."""
+    """Return each axis alone, and all axes of its size, but not axes of integer vectors, which are shapes and axes."""
     tensors = {name: array for name, array in feed.items() if array.ndim > 1 or array.dtype.kind not in "iu"}
     every = [(name, axis) for name, array in tensors.items() for axis in range(array.ndim)]
     rng.shuffle(every)
@@ -60,7 +60,7 @@ def _groups(feed: Feed, rng: Random) -> Iterator[Axes]:
 
 
 def _variants(feed: Feed, axes: Axes) -> Iterator[Feed]:
-    """The feed with other sizes along the axes: its elements again, from another one on."""
+    """Yield the feed with other sizes along the axes. Its elements repeat, from another one on."""
     name, axis = axes[0]
     size = feed[name].shape[axis]
     for shift, other in enumerate((1, size + 3, size + 1, 0), 1):
@@ -74,7 +74,7 @@ def _variants(feed: Feed, axes: Axes) -> Iterator[Feed]:
 
 def _fits(model: Any, feed: Feed) -> bool:
     """Return True if the shape rules accept these sizes."""
-    declared = _declared(model, {name: array.shape for name, array in feed.items()})
+    declared = _declare(model, {name: array.shape for name, array in feed.items()})
     try:
         annotate(load(declared.SerializeToString()).graph, shape_rules())
     except OrtLiteError:
@@ -83,7 +83,7 @@ def _fits(model: Any, feed: Feed) -> bool:
 
 
 def _runs(session: Any, feed: Feed) -> bool:
-    """Return True if the CPU provider runs these sizes. NaN of an empty mean is left open by ONNX."""
+    """Return True if the CPU provider can run these sizes. ONNX leaves the NaN of an empty mean open."""
     try:
         with np.errstate(all="ignore"):
             results = session.run(None, dict(feed))
@@ -94,12 +94,12 @@ def _runs(session: Any, feed: Feed) -> bool:
 
 
 def _dims(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Sizes that change are named after all of theirs: those that change alike are equal."""
+    """Return names for sizes that change. Sizes that always change together share a name."""
     return [each[0] if len(set(each)) == 1 else "n" + "_".join(map(str, each)) for each in zip(*shapes, strict=True)]
 
 
-def _declared(model: Any, dims: Mapping[str, Sequence[Any]]) -> Any:
-    """The model with other declarations of its inputs' sizes."""
+def _declare(model: Any, dims: Mapping[str, Sequence[Any]]) -> Any:
+    """Return the model with other declared sizes of its inputs."""
     declared = type(model)()
     declared.CopyFrom(model)
     for value in declared.graph.input:

@@ -1,4 +1,4 @@
-"""A provider's time compared with the CPU provider's, operator by operator: a look, no benchmark."""
+"""A rough comparison of a provider's time with the CPU provider's, per operator. It is not a benchmark."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,15 +7,15 @@ from time import perf_counter
 from typing import Any
 
 from ort_lite.record import Record
-from ort_lite.testing.checks.tries import call_for, ran
+from ort_lite.testing.checks.tries import call_for, run_copy
 from ort_lite.testing.generated import GeneratedCase
-from ort_lite.testing.kit import Kit, copied, reference
+from ort_lite.testing.kit import Kit, copy_feed, reference
 
 RUNS = 5
 
 
 class Speed(Record):
-    """Seconds of a run, the median of a few."""
+    """The median seconds per run of a few runs."""
 
     subject: str
     seconds: float
@@ -23,12 +23,12 @@ class Speed(Record):
 
     @property
     def ratio(self) -> float:
-        """The provider's time over the CPU provider's: less than 1 is faster."""
+        """Return the provider's time divided by the CPU provider's: below 1, the provider is faster."""
         return self.seconds / self.cpu
 
 
 def speeds(kit: Kit) -> tuple[Speed, ...]:
-    """Time the largest generated model of each operator that the provider claims alone, if both run it; "all" sums them up."""
+    """Time the largest generated model of each operator that the provider claims alone. "all" sums them up."""
     found = [speed for name, case in _largest(kit).items() for speed in _time(kit, name, case)]
     if not found:
         return ()
@@ -37,7 +37,7 @@ def speeds(kit: Kit) -> tuple[Speed, ...]:
 
 def _largest(kit: Kit) -> dict[str, GeneratedCase]:
     found: dict[str, GeneratedCase] = {}
-    for case in sorted(kit.generated, key=lambda one: one.size[2], reverse=True):
+    for case in sorted(kit.generator_cases, key=lambda one: one.size[2], reverse=True):
         if len(case.nodes) == 1 and len(case.feeds) == 1 and kit.takes(case) == case.operators:
             found.setdefault(case.operators[0], case)
     return dict(sorted(found.items()))
@@ -45,19 +45,19 @@ def _largest(kit: Kit) -> dict[str, GeneratedCase]:
 
 def _time(kit: Kit, name: str, case: GeneratedCase) -> Iterator[Speed]:
     sessions = [call_for(partial(kit.session, case.model)), call_for(partial(reference, case.model))]
-    if not any(isinstance(one, Exception) or isinstance(ran(one, case.feeds[0]), Exception) for one in sessions):
+    if not any(isinstance(one, Exception) or isinstance(run_copy(one, case.feeds[0]), Exception) for one in sessions):
         yield Speed(name, *(median(_seconds(session, case) for _ in range(RUNS)) for session in sessions))
 
 
 def _seconds(session: Any, case: GeneratedCase) -> float:
-    feed = copied(case.feeds[0])  # kits may share their models
+    feed = copy_feed(case.feeds[0])  # kits may share their models
     begin = perf_counter()
     session.run(None, feed)
     return perf_counter() - begin
 
 
 def table(found: tuple[Speed, ...]) -> list[str]:
-    """Lines: operator, microseconds here and on the CPU provider, their ratio."""
+    """Return lines with the operator, the microseconds of both providers, and their ratio."""
     rows = [(one.subject, f"{one.seconds * 1e6:.0f}", f"{one.cpu * 1e6:.0f}", f"{one.ratio:.2f}") for one in found]
     rows.insert(0, ("speed", "µs", "CPU µs", "ratio"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,11 +1,11 @@
-"""The choice of generated models for a provider: versions and types that it claims, alone and in company."""
+"""The choice of generated models for a provider: the versions and types that it claims, alone and in company."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from ort_lite.testing.generated import ALONG_AXES, ELEMENTWISE, KINDS, READERS, Cases, GeneratedCase, Start
-from ort_lite.testing.generator import Target
+from ort_lite.testing.generator import GenerationTarget
 from ort_lite.transform.contract import Transform
 
 MOST = 480
@@ -27,7 +27,7 @@ Operator = tuple[str, str]
 
 
 class Steering:
-    """Draws cases of `operators` of which a provider `takes` some. `resize` gives a case with runs of other sizes, if it can."""
+    """Chooses cases of `operators` of which a provider `takes` some. `resize` returns a case with runs of other sizes, if possible."""
 
     def __init__(
         self,
@@ -45,24 +45,24 @@ class Steering:
         self._taken: dict[Operator, list[Start]] = {}
 
     def draw(self, kind: str) -> list[GeneratedCase]:
-        """The cases of a kind."""
+        """Return the cases of a kind."""
         if kind not in self._drawn:
             self._drawn[kind] = list(chain.from_iterable(map(self._draws[kind], self._operators)))
         return self._drawn[kind]
 
     def of_patterns(self, transforms: Iterable[Transform]) -> list[GeneratedCase]:
-        """Cases of the transforms' patterns of which it takes all operators."""
+        """Return cases of the transforms' patterns whose operators the provider claims completely."""
         found: list[GeneratedCase] = []
         readers = [name for name in READERS if ("", name) in self._operators]
         for drawn in self._cases.of_patterns(transforms, readers):
-            found += islice((case for case in drawn if case is not None and self._accepted(case, whole=True)), OF_PATTERN)
+            found += islice((case for case in drawn if case is not None and self._accept(case, whole=True)), OF_PATTERN)
         return found
 
     def _alone(self, operator: Operator) -> Iterator[GeneratedCase]:
-        """Models of one node: the versions and types in turn, but those that it does not take."""
+        """Return models of one node, which go through the claimed versions and types."""
         targets = self._cases.targets(*operator)
         self._taken[operator] = []
-        tried: Counter[Target] = Counter()
+        tried: Counter[GenerationTarget] = Counter()
         taken: Counter[object] = Counter()
         tries = {target.types: TRIES for target in targets} | {target.types: FIRST_TRIES for target in targets[:1]}
         count = 0
@@ -78,7 +78,7 @@ class Steering:
             number = tried[target]
             tried[target] += 1
             case = self._cases.alone("attributes", target, number)
-            if case is not None and self._accepted(case):
+            if case is not None and self._accept(case):
                 taken.update((target, target.types))
                 self._taken[operator].append((target, number))
                 count += 1
@@ -87,12 +87,12 @@ class Steering:
                 tries[target.types] -= 1
 
     def _starts(self, operator: Operator) -> list[Start]:
-        """The cases that it takes. An operator that it takes in company alone, or not at all, has some of the usual types."""
+        """Return the claimed cases. An operator that is claimed only in company, or not at all, has some with the usual types."""
         self.draw("attributes")
         return self._taken[operator] or [(target, number) for number in range(TRIES) for target in self._cases.usual(*operator)]
 
-    def _targets(self, operator: Operator) -> list[Target]:
-        """The versions and types that it takes."""
+    def _targets(self, operator: Operator) -> list[GenerationTarget]:
+        """Return the claimed versions and types."""
         return list(dict.fromkeys(target for target, _ in self._starts(operator)))
 
     def _numbers(self, operator: Operator) -> Iterator[GeneratedCase]:
@@ -106,7 +106,7 @@ class Steering:
         )
 
     def _graphs(self, operator: Operator) -> Iterator[GeneratedCase]:
-        """Models of the usual types; every fourth one of any."""
+        """Return models of the usual types; every fourth one has any types."""
         company = tuple(target for one in self._operators for target in self._targets(one))
         every = self._starts(operator)
         usual = [start for start in every if start[0].types == every[0][0].types]
@@ -115,7 +115,7 @@ class Steering:
         yield from self._some("graphs", drawn)
 
     def _sizes(self, operator: Operator) -> Iterator[GeneratedCase]:
-        """Cases of one node with the operator, and of several, with runs of other sizes."""
+        """Return cases of one node and of several nodes with runs of other sizes."""
         alone, graphs = (
             [case for case in self.draw(kind) if operator[1] in case.operators] for kind in ("attributes", "graphs")
         )
@@ -127,12 +127,12 @@ class Steering:
         for case in drawn:
             if count == self._quotas[kind]:
                 return
-            if case is not None and self._accepted(case):
+            if case is not None and self._accept(case):
                 count += 1
                 yield case
 
-    def _accepted(self, case: GeneratedCase, whole: bool = False) -> bool:
-        """Return True if the provider takes a node of the case, or with `whole` all its operators, and the case is not there yet."""
+    def _accept(self, case: GeneratedCase, whole: bool = False) -> bool:
+        """Return True for a new case of which the provider claims a node, or all operators if `whole`."""
         if (case.kind, case.name) in self._names:
             return False
         taken = {*self._takes(case)}
@@ -143,5 +143,5 @@ class Steering:
 
 
 def _some(cases: Sequence[GeneratedCase], count: int) -> Sequence[GeneratedCase]:
-    """Return so many of them, from all parts of the list."""
+    """Return `count` items from all parts of the list."""
     return cases[:: max(1, len(cases) // count)]

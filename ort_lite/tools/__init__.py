@@ -1,1 +1,1 @@
-"""Tools over sessions: the command line, the viewer, the playground, verified runs, the machine."""
+"""Tools built on sessions: the command line, the viewer, the playground, verification and the formal machine."""

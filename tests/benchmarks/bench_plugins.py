@@ -17,8 +17,8 @@ import numpy as np
 
 import ort_lite
 from ort_lite.errors import OrtLiteError
-from ort_lite.tools.cli.benchmark.blocks import quietest
-from ort_lite.tools.cli.feeds import random
+from ort_lite.tools.cli.benchmark.interleaved_runs import quietest
+from ort_lite.tools.cli.feed_arguments import random
 from tests.models.light_models import FOLDER
 
 CPU = "CPUExecutionProvider"

@@ -17,7 +17,7 @@ import numpy as np
 import onnxruntime
 
 import ort_lite
-from ort_lite.tools.cli.benchmark.blocks import Run
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run
 from tests.benchmarks.bench_chain import chain
 from tests.benchmarks.bench_conv import layer
 from tests.benchmarks.pairs import model_of

@@ -10,7 +10,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_lite
-from ort_lite.tools.cli.benchmark.blocks import quietest
+from ort_lite.tools.cli.benchmark.interleaved_runs import quietest
 
 Array = npt.NDArray[Any]
 SECONDS = 1.5

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 import ort_lite
-from ort_lite.tools.cli.benchmark.machine import cores, cpu
+from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu
 from tests.benchmarks.creation import feeds_of, opened
 from tests.benchmarks.document import table
 from tests.benchmarks.moves import SIZES, WAYS, moved, size_name, tensor

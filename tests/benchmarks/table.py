@@ -22,9 +22,9 @@ import numpy as np
 
 import ort_lite
 from ort_lite.errors import format_error
-from ort_lite.tools.cli.bench import lines
-from ort_lite.tools.cli.benchmark.comparison import Result, compared
-from ort_lite.tools.cli.benchmark.machine import cores, cpu
+from ort_lite.tools.cli.bench_command import lines
+from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs
+from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu
 from ort_lite.tools.cli.benchmark.rivals import RIVALS, Rival, rival
 from tests.benchmarks.document import PAGES, performance, regenerate
 from tests.benchmarks.operators import operator_names, operators
@@ -46,7 +46,7 @@ def measure(row: Row, threads: int, against: Rival, seconds: float) -> Result:
             theirs()
         except Exception as error:  # noqa: BLE001  whatever another runtime raises
             return Result(name, failed=f"{against.name}: {format_error(error)}")
-        return compared(name, partial(session.run, None, row.feeds), theirs, control, outputs, against.name, seconds)
+        return compare_runs(name, partial(session.run, None, row.feeds), theirs, control, outputs, against.name, seconds)
 
 
 def measurement(row: Row, threads: int, result: Result, against: Rival, seconds: float) -> Measurement:

@@ -10,7 +10,7 @@ from ort_lite_accelerator import AcceleratorExecutionProvider
 from ort_lite_sample import SampleExecutionProvider
 
 from ort_lite import GraphOptimizationLevel, InferenceSession, SessionOptions
-from ort_lite.tools.view.view import View
+from ort_lite.tools.view.view_result import View
 from tests.test_start_up import light_model
 
 NODES = 2000

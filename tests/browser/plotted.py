@@ -1,14 +1,23 @@
 """A document by hand, whose numbers are known: a chain of nodes in two stages, an arena, a run, and another session beside it."""
 
-from ort_lite.tools.view.document import FORMAT, Arena, Document, Event, Placement, Stage, Timeline, Value
+from ort_lite.tools.view.document import (
+    FORMAT,
+    ArenaData,
+    Document,
+    EventData,
+    PlacementData,
+    StageData,
+    TimelineData,
+    ValueData,
+)
 
 CPU, SAMPLE = "CPUExecutionProvider", "SampleExecutionProvider"
-FLOATS: Value = {"type": "float32[4]", "dtype": "float32", "shape": [4], "bytes": 16}
+FLOATS: ValueData = {"type": "float32[4]", "dtype": "float32", "shape": [4], "bytes": 16}
 CHAIN = ("Abs_0", "Neg_1", "Exp_2")
 GONE = "Identity_3"
 
 
-def _placement(provider: str, why: str) -> Placement:
+def _placement(provider: str, why: str) -> PlacementData:
     other = SAMPLE if provider == CPU else CPU
     return {
         "provider": provider,
@@ -19,8 +28,8 @@ def _placement(provider: str, why: str) -> Placement:
     }
 
 
-def _stages() -> list[Stage]:
-    loaded: Stage = {
+def _stages() -> list[StageData]:
+    loaded: StageData = {
         "id": "loaded",
         "title": "As loaded",
         "level": "",
@@ -29,7 +38,7 @@ def _stages() -> list[Stage]:
         "added": [*CHAIN, GONE],
         "changes": [],
     }
-    simpler: Stage = {
+    simpler: StageData = {
         "id": "transform:1",
         "title": "remove_no_op",
         "level": "basic",
@@ -38,11 +47,11 @@ def _stages() -> list[Stage]:
         "added": [],
         "changes": [{"rule": "remove_no_op", "removed": [GONE], "added": []}],
     }
-    last: Stage = loaded | {"id": "partitioned", "title": "Partitioned", "added": []}
+    last: StageData = loaded | {"id": "partitioned", "title": "Partitioned", "added": []}
     return [loaded, simpler, last]
 
 
-def _arena() -> Arena:
+def _arena() -> ArenaData:
     """Three steps; a large tensor at the bottom all the time, a small one above it in the last two."""
     return {
         "partition": f"{CPU}_0",
@@ -60,7 +69,7 @@ def _arena() -> Arena:
     }
 
 
-def _event(name: str, category: str, start: float, duration: float, track: int = 0) -> Event:
+def _event(name: str, category: str, start: float, duration: float, track: int = 0) -> EventData:
     return {
         "name": name,
         "category": category,
@@ -71,7 +80,7 @@ def _event(name: str, category: str, start: float, duration: float, track: int =
     }
 
 
-def _timeline() -> Timeline:
+def _timeline() -> TimelineData:
     """A partition of 100 microseconds that holds 60 and 30 of kernels, and a device's copy, which the run waits for."""
     kernels = [_event("Abs_0", "Kernel", 0, 60) | {"node": "Abs_0"}, _event("Neg_1", "Kernel", 65, 30) | {"node": "Neg_1"}]
     return {

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from ort_lite.tools.cli.desk import desk_page
+from ort_lite.tools.cli.desk_command import desk_page
 from ort_lite.tools.playground.server import DeskServer
 from tests.browser.pages import HOSTILE, hostile
 from tests.browser.test_page import IN_THEMES, grave

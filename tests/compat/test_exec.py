@@ -16,7 +16,7 @@ import pytest
 
 import ort_lite
 from ort_lite.__main__ import main
-from ort_lite.tools.cli.exec import SITE
+from ort_lite.tools.cli.exec_command import SITE
 from tests.processes import child
 
 SERVED = ort_lite.get_build_info()

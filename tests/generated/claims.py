@@ -9,8 +9,8 @@ from ort_lite.options import SessionOptions
 from ort_lite.plugins import fusions, shape_rules, transforms
 from ort_lite.plugins.selection import Selection
 from ort_lite.session.settle import settle
-from ort_lite.testing.generator import Generator, Target, recipes, targets
-from ort_lite.testing.generator.patterns import patterns_of
+from ort_lite.testing.generator import GenerationTarget, ModelGenerator, recipes, targets
+from ort_lite.testing.generator.pattern_models import patterns_of
 from ort_lite.transform.patterns import Pattern
 from ort_lite_cpu.provider import CPUExecutionProvider
 
@@ -23,7 +23,7 @@ COMPANY = tuple(_COMPANY_NAMES.split())
 
 
 @cache
-def claimed_targets(names: frozenset[str] | None = None) -> tuple[Target, ...]:
+def claimed_targets(names: frozenset[str] | None = None) -> tuple[GenerationTarget, ...]:
     """Every operator version with a schema, with each element type that the provider runs it in; only of `names`, if given.
 
     All take 3 s, once a process.
@@ -43,7 +43,7 @@ def claimed_targets(names: frozenset[str] | None = None) -> tuple[Target, ...]:
     return tuple(targets(schemas, operators, claims))
 
 
-def generator(seed: int = 0, operators: Collection[str] = (), rewrites: Collection[str] = ()) -> Generator:
+def generator(seed: int = 0, operators: Collection[str] = (), rewrites: Collection[str] = ()) -> ModelGenerator:
     """A generator of models that the CPU provider runs, with nodes that transforms look for.
 
     With `operators`, or names of transforms, it knows these alone, and the operators of `COMPANY`. Raises ValueError for names
@@ -51,13 +51,13 @@ def generator(seed: int = 0, operators: Collection[str] = (), rewrites: Collecti
     """
     known = [*transforms(), *fusions()]
     if not operators and not rewrites:
-        return Generator(shape_rules(), claimed_targets(), recipes(), seed, known)
+        return ModelGenerator(shape_rules(), claimed_targets(), recipes(), seed, known)
     patterns = patterns_of(known)
     if unknown := [name for name in rewrites if name not in patterns]:
         raise ValueError(f"{', '.join(unknown)}: expected some of {', '.join(patterns)}")
     inner = {name for rewrite in rewrites for pattern in patterns[rewrite] for name in _operators(pattern)}
     claimed = claimed_targets(frozenset({*COMPANY, *operators, *inner}))
-    found = Generator(shape_rules(), claimed, recipes(), seed, [one for one in known if one.name in rewrites])
+    found = ModelGenerator(shape_rules(), claimed, recipes(), seed, [one for one in known if one.name in rewrites])
     known_operators = {target.operator for target in found.coverage.targets}
     if unknown := [name for name in operators if name not in known_operators]:
         raise ValueError(f"{', '.join(unknown)}: there is no recipe, or the CPU provider does not run it")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ort_lite.testing.generator import Coverage, GeneratedModel, Target
+from ort_lite.testing.generator import Coverage, GeneratedModel, GenerationTarget
 from ort_lite.testing.generator.coverage import attribute_class
 from tests.generated.verdict import Verdict
 
@@ -108,7 +108,7 @@ def restore(coverage: Coverage, entries: Iterator[Entry]) -> None:
                 _restore(coverage, by_name[name], classes)
 
 
-def _restore(coverage: Coverage, target: Target, classes: Mapping[str, str]) -> None:
+def _restore(coverage: Coverage, target: GenerationTarget, classes: Mapping[str, str]) -> None:
     coverage.models[target] += 1
     for name, value in classes.items():
         coverage.attributes[target.operator, target.since, name, value] += 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import onnx
 
-from ort_lite.testing.generator import GeneratedModel, Generator
+from ort_lite.testing.generator import GeneratedModel, ModelGenerator
 from tests.generated import saved
 from tests.generated.journal import NONE, Entry, Journal, entry_of, restore
 from tests.generated.judge import judge as judge_model
@@ -45,7 +45,7 @@ class Failure(NamedTuple):
 class Run:
     """Judge models 0, 1, 2, ... but those that the journal has."""
 
-    def __init__(self, generator: Generator, journal: Journal, settings: Settings, judge: Judge = judge_model) -> None:
+    def __init__(self, generator: ModelGenerator, journal: Journal, settings: Settings, judge: Judge = judge_model) -> None:
         self.generator, self.journal, self.settings, self._judge = generator, journal, settings, judge
         self.failures: list[Failure] = []
         self._pending: dict[int, GeneratedModel] = {}

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from ort_lite.testing.generator import Generator, Target
+from ort_lite.testing.generator import GenerationTarget, ModelGenerator
 from tests.generated.journal import NONE, Entry
 from tests.generated.verdict import DIFFERENT, EXPLAINED, INVALID, SAME
 
@@ -12,7 +12,7 @@ REASONS = 3
 """Reasons that are shown of each oracle that refuses and of each target that is missing."""
 
 
-def summary(entries: Collection[Entry], generator: Generator, claimed: Collection[Target]) -> str:
+def summary(entries: Collection[Entry], generator: ModelGenerator, claimed: Collection[GenerationTarget]) -> str:
     """Describe the entries of a run, and the coverage that its generator counts."""
     judged = [entry for entry in entries if entry.status != NONE]
     lines = [f"{len(judged)} models with {sum(entry.nodes for entry in judged)} nodes"]
@@ -80,7 +80,7 @@ def _listed(title: str, rows: Sequence[tuple[Entry, str, str]]) -> Iterator[str]
         yield f"{entry.number:8}  {subject}: {' '.join(text.split())[:160]}"
 
 
-def _share(generator: Generator, claimed: Collection[Target]) -> str:
+def _share(generator: ModelGenerator, claimed: Collection[GenerationTarget]) -> str:
     covered = sum(generator.coverage.models[target] > 0 for target in claimed)
     within = len(generator.coverage.targets)
     return (
@@ -89,10 +89,10 @@ def _share(generator: Generator, claimed: Collection[Target]) -> str:
     )
 
 
-def missing(generator: Generator, claimed: Collection[Target]) -> str:
+def missing(generator: ModelGenerator, claimed: Collection[GenerationTarget]) -> str:
     """List the targets that no model has, each with the reasons for which proposals of its recipe were rejected."""
     lines = [_share(generator, claimed)]
-    reasons: dict[Target, Counter[str]] = defaultdict(Counter)
+    reasons: dict[GenerationTarget, Counter[str]] = defaultdict(Counter)
     for (target, text), count in generator.rejections.items():
         reasons[target][text] += count
     with_recipe = set(generator.coverage.targets)

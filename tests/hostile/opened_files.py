@@ -100,7 +100,7 @@ def json_that_nests_deep_is_refused() -> None:
 
 
 def _feed(path: Path) -> Any:
-    from ort_lite.tools.cli.feeds import feeds_of
+    from ort_lite.tools.cli.feed_arguments import feeds_of
 
     arguments = Namespace(feeds=None, input=[f"x={path}"], value=[], shape=[], dim=[], seed=0)
     with folder_of_its_own() as folder:
@@ -108,7 +108,7 @@ def _feed(path: Path) -> Any:
 
 
 def _archive(path: Path) -> Any:
-    from ort_lite.tools.cli.feeds import feeds_of
+    from ort_lite.tools.cli.feed_arguments import feeds_of
 
     arguments = Namespace(feeds=str(path), input=[], value=[], shape=[], dim=[], seed=0)
     with folder_of_its_own() as folder:
@@ -116,7 +116,7 @@ def _archive(path: Path) -> Any:
 
 
 def _strings(path: Path) -> Any:
-    from ort_lite.tools.cli.feeds import feeds_of
+    from ort_lite.tools.cli.feed_arguments import feeds_of
 
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (string[N] x) => (string[N] y) { y = Identity(x) }'

@@ -10,7 +10,7 @@ from ort_lite.plugins import plugins
 from ort_lite.testing import GeneratedModels, Kit, check_provider
 from ort_lite.testing.generated import KINDS, SPECIAL, Cases, GeneratedCase
 from ort_lite.testing.kit import reference
-from ort_lite.testing.sizes import resized
+from ort_lite.testing.sizes import resize_case
 from ort_lite.testing.steering import LEAST
 from ort_lite.transform import NHWC_DOMAIN, Rewriter, Skip, op, rule
 from tests.testing.bad_provider import OPERATORS, BadProvider
@@ -39,13 +39,13 @@ def test_they_are_the_same_each_time(kit: Kit) -> None:
 
 
 def test_the_provider_takes_a_node_of_each(kit: Kit) -> None:
-    assert all(kit.takes(case) for case in kit.generated)
+    assert all(kit.takes(case) for case in kit.generator_cases)
 
 
 def test_of_many_operators_each_keeps_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ort_lite.testing.steering.MOST", 40)
     few = Kit(BadProvider, OPERATORS)
-    assert len(few.generated) <= 40 + len(OPERATORS) * sum(LEAST.values())
+    assert len(few.generator_cases) <= 40 + len(OPERATORS) * sum(LEAST.values())
     assert {operator for case in few.of_kind("attributes") for operator in case.operators} == set(OPERATORS)
 
 
@@ -71,7 +71,7 @@ def test_one_session_serves_other_sizes_and_the_first_again(kit: Kit) -> None:
     assert [array.shape for array in first.values()] == [array.shape for array in last.values()]
     assert len({tuple(array.shape for array in feed.values()) for feed in case.feeds}) >= 3
     assert any(dim.dim_param for value in case.model.graph.input for dim in value.type.tensor_type.shape.dim)
-    expected = kit.models.expected(case)
+    expected = kit.models.reference_outputs(case)
     assert expected is not None and len(expected) == len(case.feeds)
 
 
@@ -85,7 +85,7 @@ def test_sizes_that_shape_rules_refuse_are_left_out() -> None:
     constants = {"w": np.ones((6, 6), np.float32), "c": np.ones((4, 6), np.float32)}
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
     case = GeneratedCase("gemm", "attributes", model, ({"x": np.ones((4, 6), np.float32)},), constants)
-    assert resized(case, reference) is None
+    assert resize_case(case, reference) is None
 
 
 def test_one_model_alone() -> None:
@@ -100,7 +100,7 @@ def test_patterns_of_fusions_are_models_that_run() -> None:
     models = GeneratedModels()
     found = [case for drawn in models.cases.of_patterns(plugins.fusions()) for case in islice(drawn, 6) if case is not None]
     assert len({case.name for case in found}) >= 50
-    refused = [case for case in found if models.expected(case) is None]
+    refused = [case for case in found if models.reference_outputs(case) is None]
     assert len(refused) < len(found) / 4, "most are drawn well"
 
 

@@ -94,4 +94,4 @@ def test_the_kit_finds_nothing(kit: Kit, check: str) -> None:
     [("host", {"Abs", "Add", "Identity", "Neg", "Reshape", "Transpose"}), ("box", {"Neg", "Reshape", "Shape"})],
 )
 def test_the_kit_looked_at_their_operators(kit: str, operators: Iterable[str]) -> None:
-    assert {operator for taken in KITS[kit].taken.values() for operator in taken} == operators
+    assert {operator for taken in KITS[kit].operators_by_case.values() for operator in taken} == operators

@@ -1,19 +1,19 @@
-"""The checks of the kit. Each takes a Kit and returns what it found; its docstring says what a provider must keep.
+"""The checks of the kit. Each takes a Kit and returns its findings; its docstring says what a provider must keep.
 
-They share one habit: a provider is tried through sessions, as users try it, and judged beside the CPU provider.
+All checks use a provider through sessions, as users do, and compare it with the CPU provider.
 """
 
 from collections.abc import Callable
 
-from ort_lite.testing.checks.answers import capability, contract
 from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances, outputs_owned, statelessness, threads
-from ort_lite.testing.checks.generated import attributes, graphs, numbers, sizes
+from ort_lite.testing.checks.generated_models import attributes, graphs, numbers, sizes
 from ort_lite.testing.checks.handles import handles
 from ort_lite.testing.checks.interrupted import interrupted
-from ort_lite.testing.checks.memory import allocator, caches, release, transfer
-from ort_lite.testing.checks.results import claims, constants, groups, shapes
+from ort_lite.testing.checks.operator_results import claims, constants, groups, shapes
+from ort_lite.testing.checks.provider_answers import capability, contract
+from ort_lite.testing.checks.provider_memory import allocator, caches, release, transfer
+from ort_lite.testing.checks.provider_settings import devices, settings
 from ort_lite.testing.checks.saved import saved
-from ort_lite.testing.checks.settings import devices, settings
 from ort_lite.testing.kit import Finding, Kit
 
 ALL: tuple[Callable[[Kit], list[Finding]], ...] = (

@@ -1,4 +1,4 @@
-"""Checks of a compiled partition's conduct: towards its inputs and outputs, other threads, other instances, failed runs."""
+"""Checks of how a compiled partition treats its inputs and outputs, other threads, other instances and failed runs."""
 
 import sys
 import threading
@@ -13,9 +13,9 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import call_for, held_constants, ran, session_with_constants, sessions, told
+from ort_lite.testing.checks.tries import call_for, constants_of, format_exception, run_copy, session_with_constants, sessions
 from ort_lite.testing.frozen import changes, snapshot
-from ort_lite.testing.kit import Finding, Kit, copied
+from ort_lite.testing.kit import Finding, Kit, copy_feed
 
 THREADS, RUNS, PAUSED_RUNS = 8, 12, 2
 PAUSE = 1e-5
@@ -25,10 +25,10 @@ PATIENCE = 120.0
 
 
 def inputs_untouched(kit: Kit) -> list[Finding]:
-    """It writes neither to what the caller feeds, nor to the model's constants, and takes arrays that cannot be written to."""
+    """Check that the provider writes neither to the caller's inputs nor to the model's constants, and accepts read-only arrays."""
     found = []
     for case, session in sessions(kit):
-        feed = copied(case.feed)
+        feed = copy_feed(case.feed)
         session.run(None, feed)
         written = [name for name, array in feed.items() if _bits(array) != _bits(case.feed[name])]
         found += [Finding("inputs_untouched", case.name, f"it wrote to input {name!r}") for name in written]
@@ -36,37 +36,37 @@ def inputs_untouched(kit: Kit) -> list[Finding]:
             array.setflags(write=False)
         locked = call_for(partial(session.run, None, feed))
         if isinstance(locked, Exception) and not written:
-            found.append(Finding("inputs_untouched", case.name, f"with read-only inputs: {told(locked)}"))
-        found += _constants_written(kit, case)
+            found.append(Finding("inputs_untouched", case.name, f"with read-only inputs: {format_exception(locked)}"))
+        found += _check_constants(kit, case)
     return found
 
 
-def _constants_written(kit: Kit, case: Case) -> list[Finding]:
+def _check_constants(kit: Kit, case: Case) -> list[Finding]:
     given = session_with_constants(kit, case)
     if given is None or isinstance(given[0], Exception):
         return []
     session, feed = given
-    held = [(value.name, value.constant) for value in held_constants(session)]
+    held = [(value.name, value.constant) for value in constants_of(session)]
     before = [_bits(array) for _, array in held]
-    ran(session, feed)
+    run_copy(session, feed)
     names = [name for (name, array), bits in zip(held, before, strict=True) if _bits(array) != bits]
     return [Finding("inputs_untouched", case.name, f"it wrote to constant {name!r}") for name in names]
 
 
 def outputs_owned(kit: Kit) -> list[Finding]:
-    """Each result is the caller's: it shares no memory with an input, a constant, another output or a later result, and can
-    be written to.
+    """Check that each result belongs to the caller: it is writable, and shares no memory with an input, a constant, another output
+    or a later result.
     """
     found = []
     for case, session in sessions(kit):
-        feed = copied(case.feed)
+        feed = copy_feed(case.feed)
         first = session.run(None, feed)
         kept = [_bits(array) for array in first]
         others = {name: np.zeros_like(array) if array.dtype.kind == "f" else array for name, array in feed.items()}
-        second = ran(session, others)
+        second = run_copy(session, others)
         for k, (array, bits) in enumerate(zip(first, kept, strict=True)):
             others_memory = [(f"input {name!r}", given) for name, given in feed.items()]
-            others_memory += [(f"constant {v.name!r}", v.constant) for v in held_constants(session)]
+            others_memory += [(f"constant {v.name!r}", v.constant) for v in constants_of(session)]
             others_memory += [(f"output {j}", b) for j, b in enumerate(first[:k])]
             if isinstance(second, list):
                 others_memory += [(f"output {j} of the next run", b) for j, b in enumerate(second)]
@@ -78,20 +78,20 @@ def outputs_owned(kit: Kit) -> list[Finding]:
 
 
 def statelessness(kit: Kit) -> list[Finding]:
-    """A run leaves the compiled partition as it was: no attribute is set, no array in it changes. Caches by shape may grow.
+    """Check that a run does not change the compiled partition: neither its attributes nor its arrays. Caches by shape may grow.
 
     Runs are repeatable: the same inputs give the same bits, whatever ran in between.
     """
     found = []
     for case, session in sessions(kit):
-        feed = copied(case.feed)
+        feed = copy_feed(case.feed)
         first = session.run(None, feed)
         compiled = kit.partitions(session)
         provider = kit.provider_of(session)
         outside = (provider, provider.allocator(), provider.data_transfer())  # their books are their own
         before = [snapshot(partition, outside) for partition in compiled]
         others = _scale(case, 1)
-        ran(session, others)
+        run_copy(session, others)
         again = [session.run(None, feed) for _ in range(3)]
         for state, partition in zip(before, compiled, strict=True):
             what = changes(state, snapshot(partition, outside))
@@ -102,17 +102,17 @@ def statelessness(kit: Kit) -> list[Finding]:
 
 
 def threads(kit: Kit) -> list[Finding]:
-    """Many threads in one session, each with inputs of its own, get what one alone gets, bit by bit.
+    """Check that many threads in one session, each with its own inputs, get the bits that a single thread gets.
 
-    Twice: as fast as they can, and with pauses between lines of the provider's own Python, where another thread comes in.
+    The check runs twice: at full speed, and with pauses between lines of the provider's Python code, where other threads can run.
     """
     found = []
     for case, session in sessions(kit):
         feeds = [_scale(case, k) for k in range(THREADS)]
-        wanted = [ran(session, feed) for feed in feeds]
+        wanted = [run_copy(session, feed) for feed in feeds]
         if any(isinstance(result, Exception) for result in wanted):
             continue
-        problems = _hammered(session, feeds, wanted, RUNS) or _hammered(session, feeds, wanted, PAUSED_RUNS, paused=True)
+        problems = _hammer(session, feeds, wanted, RUNS) or _hammer(session, feeds, wanted, PAUSED_RUNS, paused=True)
         if problems:
             found.append(
                 Finding("threads", case.name, f"{problems[0]} ({len(problems)} problems in runs of {THREADS} threads)")
@@ -120,10 +120,8 @@ def threads(kit: Kit) -> list[Finding]:
     return found
 
 
-def _hammered(
-    session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, paused: bool = False
-) -> list[str]:
-    """Run from many threads at once, and return what went wrong."""
+def _hammer(session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any], runs: int, paused: bool = False) -> list[str]:
+    """Run from many threads at once and return the problems."""
     problems: list[str] = []
     start, over = threading.Barrier(len(feeds)), threading.Event()
 
@@ -135,7 +133,7 @@ def _hammered(
             with _pauses() if paused else nullcontext():
                 got = call_for(lambda: session.run(None, feed))
             if isinstance(got, Exception):
-                problems.append(told(got))
+                problems.append(format_exception(got))
             elif any(_bits(a) != _bits(b) for a, b in zip(got, expected, strict=True)):
                 problems.append("a result is another thread's or broken; if it is not thread-safe, `concurrency` says so")
 
@@ -153,7 +151,7 @@ def _hammered(
 
 @contextmanager
 def _pauses() -> Iterator[None]:
-    """This thread gives way before each line of Python that is the provider's, unless somebody traces it already."""
+    """Yield to other threads before each line of the provider's Python code, unless a tracer is already installed."""
     if sys.gettrace() is not None:
         yield
         return
@@ -174,7 +172,7 @@ def _pauses() -> Iterator[None]:
 
 @contextmanager
 def _fast_switches() -> Iterator[None]:
-    """Python changes threads more often: what may go wrong does so sooner."""
+    """Make Python switch threads more often, so that races show up sooner."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -184,7 +182,7 @@ def _fast_switches() -> Iterator[None]:
 
 
 def _scale(case: Case, k: int) -> dict[str, Any]:
-    """Floats times 1 + k / 8, all else as it is."""
+    """Multiply floats by 1 + k / 8 and keep all else."""
     with np.errstate(all="ignore"):  # the largest numbers
         return {
             name: (array * array.dtype.type(1 + k / 8)).astype(array.dtype) if array.dtype.kind == "f" else array
@@ -193,7 +191,9 @@ def _scale(case: Case, k: int) -> dict[str, Any]:
 
 
 def instances(kit: Kit) -> list[Finding]:
-    """Instances are apart: with sessions of two instances over two models in turn, each gives its own model's results."""
+    """Check that instances are independent: sessions of two instances over two models, used in turn, each give their own model's
+    results.
+    """
     found = []
     several = kit.some[:8]
     for case, other in zip(several, (*several[1:], *several[:1]), strict=True):
@@ -201,26 +201,26 @@ def instances(kit: Kit) -> list[Finding]:
         if isinstance(first, Exception) or isinstance(second, Exception):
             continue  # a finding of `claims`
         for session, expected in ((first, case), (second, other), (first, case)):
-            got = ran(session, expected.feed)
-            text = told(got) if isinstance(got, Exception) else kit.differs(got, expected.expected, expected)
+            got = run_copy(session, expected.feed)
+            text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, expected.expected, expected)
             if text is not None:
                 found.append(Finding("instances", f"{case.name} beside {other.name}", text))
     return found
 
 
 def errors(kit: Kit) -> list[Finding]:
-    """A run that fails, or runs with other sizes, leave the session as it was: the next one gives what the first gave."""
+    """Check that a failed run, or a run with other sizes, does not affect the next run of the session."""
     found: list[Finding] = []
     for case in kit.some:
         session = call_for(partial(kit.session, cases.with_open_dimensions(case)))
-        wanted = session if isinstance(session, Exception) else ran(session, case.feed)
+        wanted = session if isinstance(session, Exception) else run_copy(session, case.feed)
         if isinstance(wanted, Exception):
             continue  # a finding of `shapes`
         for _, feed in cases.other_sizes(case):
-            ran(session, feed)
-        again = ran(session, case.feed)
+            run_copy(session, feed)
+        again = run_copy(session, case.feed)
         if isinstance(again, Exception):
-            found.append(Finding("errors", case.name, f"after runs of other sizes: {told(again)}"))
+            found.append(Finding("errors", case.name, f"after runs of other sizes: {format_exception(again)}"))
         elif any(_bits(a) != _bits(b) for a, b in zip(again, wanted, strict=True)):
             found.append(Finding("errors", case.name, "after runs of other sizes the result is another"))
     return found

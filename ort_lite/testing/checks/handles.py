@@ -1,4 +1,4 @@
-"""Compiled partitions called as the executor calls them: what they do to values that stay in the device's memory."""
+"""Checks of compiled partitions called as the executor calls them, with values that stay in the device's memory."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -8,19 +8,19 @@ import numpy as np
 
 from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
 from ort_lite.provider.provider import CPU, Partition
-from ort_lite.testing.checks.tries import call_for, new_sessions, told
+from ort_lite.testing.checks.tries import call_for, format_exception, new_sessions
 from ort_lite.testing.kit import Finding, Kit
 
 
 def handles(kit: Kit) -> list[Finding]:
-    """Values of a device belong to their readers: a call writes to no input, what it returned stays as it is in later calls and
-    when its inputs are gone, and each of two states is its own.
+    """Check values in device memory: a call changes no input, results outlive later calls and their inputs, and each of two states
+    is independent.
     """
     found = []
     for name, session, feed in _sessions(kit):
         for partition, compiled in _whole(kit, session, feed):
             texts = call_for(partial(_problems, partition, compiled, feed))
-            texts = [told(texts)] if isinstance(texts, Exception) else texts
+            texts = [format_exception(texts)] if isinstance(texts, Exception) else texts
             found += [Finding("handles", name, text) for text in texts]
     return found
 
@@ -38,7 +38,7 @@ def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:
-    """Partitions on a device, all of whose inputs are the model's own."""
+    """Return the partitions on a device whose inputs are all inputs of the model."""
     provider, prepared = kit.provider_of(session), session._prepared
     if provider.device == CPU:
         return
@@ -60,12 +60,12 @@ class _Calls:
         if len(states) == 2 and states[0] is states[1] and states[0] is not None:
             yield "create_state() gave the same object twice"
         inputs, memory = self._inside(arrays)
-        first = self._called(inputs, states[0])
+        first = self._call(inputs, states[0])
         if self._read(inputs) != [array.tobytes() for array in arrays]:
             yield "a call wrote to its input"
         yield from (f"output {k} is its input" for k, y in enumerate(first) if any(y is x for x in inputs))
         kept = self._read(first)
-        second = self._called(self._inside(others)[0], states[-1])
+        second = self._call(self._inside(others)[0], states[-1])
         if self._read(first) != kept:
             yield "what a call returned changed with the next call"
         yield from (f"output {k} is that of the call before" for k, y in enumerate(second) if any(y is x for x in first))
@@ -98,7 +98,7 @@ class _Calls:
                 return
 
     def _inside(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The arrays on the device, each in memory of its own where the two can."""
+        """Return the arrays on the device, each in its own allocation if the provider supports it."""
         allocator = self._partition.provider.allocator()
         if allocator is None or not hasattr(self._way, "copy_into"):
             return [self._way.copy(array, CPU, self._device) for array in arrays], []
@@ -112,7 +112,7 @@ class _Calls:
         for array, handle in zip(arrays, memory, strict=False):
             self._into(array, handle)
 
-    def _called(self, inputs: Sequence[Any], state: Any) -> list[Any]:
+    def _call(self, inputs: Sequence[Any], state: Any) -> list[Any]:
         given = (inputs,) if state is None and not has_state(self._compiled) else (inputs, state)
         return list(self._compiled(*given))
 

@@ -1,4 +1,4 @@
-"""Runs that end early: by an error in the middle, or because somebody wanted them to."""
+"""Checks of runs that end early, because of an error or because they were terminated."""
 
 import gc
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,16 +11,16 @@ from ort_lite.errors import RunTerminated
 from ort_lite.options.options import RunOptions
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.memory import short_collections
-from ort_lite.testing.checks.tries import call_for, ran, told
-from ort_lite.testing.kit import Finding, Kit, copied
+from ort_lite.testing.checks.provider_memory import short_collections
+from ort_lite.testing.checks.tries import call_for, format_exception, run_copy
+from ort_lite.testing.kit import Finding, Kit, copy_feed
 from ort_lite.testing.ledger import Ledger
 
 FAILURES, CASES = 3, 24
 
 
 def interrupted(kit: Kit) -> list[Finding]:
-    """A run that fails or is terminated leaves nothing behind: the next one gives what the first gave, and no memory is lost."""
+    """Check that a failed or terminated run leaves nothing behind: the next run gives the same results, and no memory is lost."""
     with short_collections():
         return [Finding("interrupted", case.name, text) for case in kit.some[:CASES] for text in _spoilt(kit, case)]
 
@@ -30,7 +30,7 @@ def _spoilt(kit: Kit, case: Case) -> Iterator[str]:
     memory = provider.allocator()
     books = None if memory is None else Ledger.of(memory)
     session = call_for(partial(kit.session, cases.with_any_sizes(case), provider))
-    wanted = session if isinstance(session, Exception) else ran(session, case.feed)
+    wanted = session if isinstance(session, Exception) else run_copy(session, case.feed)
     if isinstance(wanted, Exception):
         return  # a finding of `sizes`
     unfitting = list(_unfitting(case))
@@ -38,20 +38,20 @@ def _spoilt(kit: Kit, case: Case) -> Iterator[str]:
     before = _in_use(books)  # some sizes fit, and a scratch memory may have grown for them
     for _ in range(FAILURES):
         _run_all(session, unfitting)
-    yield from _terminated(session, case.feed)
+    yield from _check_termination(session, case.feed)
     after = _in_use(books)
     if after > before:
         yield f"runs that failed left {after - before} bytes behind"
-    again = ran(session, case.feed)
+    again = run_copy(session, case.feed)
     if isinstance(again, Exception):
-        yield f"after runs that failed: {told(again)}"
+        yield f"after runs that failed: {format_exception(again)}"
     elif any(a.tobytes() != b.tobytes() for a, b in zip(again, wanted, strict=True)):
         yield "after runs that failed the result is another"
 
 
 def _run_all(session: Any, feeds: Iterable[Mapping[str, Any]]) -> None:
     for feed in feeds:
-        ran(session, feed)
+        run_copy(session, feed)
 
 
 def _in_use(books: Ledger | None) -> int:
@@ -62,16 +62,16 @@ def _in_use(books: Ledger | None) -> int:
 
 
 def _unfitting(case: Case) -> Iterator[dict[str, Any]]:
-    """Each input in turn with one element more along its last axis: what does not fit together any more."""
+    """Yield feeds in which one input has one more element along its last axis, so that shapes no longer match."""
     for name, array in case.feed.items():
         if array.ndim and array.size:
             longer = np.concatenate([array, array[..., :1]], axis=-1)
-            yield {**copied(case.feed), name: longer}
+            yield {**copy_feed(case.feed), name: longer}
 
 
-def _terminated(session: Any, feed: Mapping[str, Any]) -> Iterator[str]:
+def _check_termination(session: Any, feed: Mapping[str, Any]) -> Iterator[str]:
     options = RunOptions()
     options.terminate = True
-    ended = call_for(lambda: session.run(None, copied(feed), options))
+    ended = call_for(lambda: session.run(None, copy_feed(feed), options))
     if isinstance(ended, Exception) and not isinstance(ended, RunTerminated):
-        yield f"a run that was terminated raised {told(ended)}; expected RunTerminated"
+        yield f"a run that was terminated raised {format_exception(ended)}; expected RunTerminated"

@@ -1,4 +1,4 @@
-"""Compiled models: what is saved runs in another instance, and what does not fit is refused."""
+"""Checks of saved compiled models: they run in another instance, or are rejected if they do not fit."""
 
 import re
 from collections import defaultdict
@@ -12,7 +12,7 @@ from typing import Any
 from ort_lite.errors import OrtLiteError
 from ort_lite.provider.context_nodes import BYTES, is_context
 from ort_lite.session.context import NothingToSave
-from ort_lite.testing.checks.tries import call_for, ran, told
+from ort_lite.testing.checks.tries import call_for, format_exception, run_copy
 from ort_lite.testing.generated import GeneratedCase
 from ort_lite.testing.kit import Finding, Kit
 
@@ -20,40 +20,41 @@ LARGEST, EACH = 16, 4
 
 
 def saved(kit: Kit) -> list[Finding]:
-    """A saved model gives in another instance what it gave, and on another device too, or it is refused there; so are other versions,
-    and bytes that are not whole.
+    """Check that a saved model gives the same results in another instance, and on another device or is rejected there.
+
+    Models of other versions and damaged data must be rejected.
     """
     found: list[Finding] = []
     with TemporaryDirectory() as folder:
         for k, case in enumerate(_with_most(kit)):
             session = call_for(partial(kit.session, case.model))
-            if isinstance(session, Exception) or isinstance(ran(session, case.feeds[0]), Exception):
+            if isinstance(session, Exception) or isinstance(run_copy(session, case.feeds[0]), Exception):
                 continue  # a finding of `graphs` or `attributes`
             path = Path(folder, f"{k}.onnx")
             error = call_for(partial(session.save_compiled, path))
             if isinstance(error, NothingToSave):
                 return found
-            told_of = [told(error)] if isinstance(error, Exception) else _loaded(kit, case, session, path)
+            told_of = [format_exception(error)] if isinstance(error, Exception) else _check_reload(kit, case, session, path)
             found += [Finding("saved", case.name, text, kit.to_see("saved", case)) for text in told_of]
     return found + [Finding("saved", "", text) for text in _versions(kit)]
 
 
 def _with_most(kit: Kit) -> list[GeneratedCase]:
-    """Return the models, claimed whole, with most constants, attributes and nodes, a few for each first operator."""
+    """Return the completely claimed models with the most constants, attributes and nodes, a few for each first operator."""
     found: defaultdict[str, list[GeneratedCase]] = defaultdict(list)
-    for case in sorted(kit.generated, key=lambda one: (-len(one.constants), -one.size[1], -len(one.nodes))):
+    for case in sorted(kit.generator_cases, key=lambda one: (-len(one.constants), -one.size[1], -len(one.nodes))):
         first = found[case.operators[0]]
         if len(first) < EACH and set(case.operators) <= set(kit.takes(case)):
             first.append(case)
     return [*chain(*found.values())][:LARGEST]
 
 
-def _loaded(kit: Kit, case: GeneratedCase, session: Any, path: Path) -> Iterator[str]:
-    wanted = [ran(session, feed) for feed in case.feeds]
+def _check_reload(kit: Kit, case: GeneratedCase, session: Any, path: Path) -> Iterator[str]:
+    wanted = [run_copy(session, feed) for feed in case.feeds]
     provider = kit.make()
     again = call_for(partial(kit.session, str(path), provider))
     if isinstance(again, Exception):
-        yield f"saved, another instance refuses it: {told(again)}"
+        yield f"saved, another instance refuses it: {format_exception(again)}"
         return
     yield from _same(kit, case, again, wanted, "saved and loaded")
     for name in ("device_id",) if "device_id" in provider.get_options() else ():
@@ -62,37 +63,37 @@ def _loaded(kit: Kit, case: GeneratedCase, session: Any, path: Path) -> Iterator
         if not isinstance(elsewhere, Exception):
             yield from _same(kit, case, elsewhere, wanted, f"loaded with {name}=1")
         elif not isinstance(elsewhere, OrtLiteError):
-            yield f"loaded with {name}=1: {told(elsewhere)}; expected CompileError"
+            yield f"loaded with {name}=1: {format_exception(elsewhere)}; expected CompileError"
     session.close()
     yield from _same(kit, case, again, wanted, "when the session that saved it is closed")
-    yield from _broken(kit, again)
+    yield from _check_corruption(kit, again)
 
 
 def _same(kit: Kit, case: GeneratedCase, session: Any, wanted: list[Any], when: str) -> Iterator[str]:
     for feed, right in zip(case.feeds, wanted, strict=True):
-        got = ran(session, feed)
-        text = told(got) if isinstance(got, Exception) else kit.differs(got, right)
+        got = run_copy(session, feed)
+        text = format_exception(got) if isinstance(got, Exception) else kit.differs(got, right)
         if text is not None:
             yield f"{when}: {text}"
             return
 
 
-def _broken(kit: Kit, session: Any) -> Iterator[str]:
-    """Half of the bytes, none of them, others: none is a program."""
+def _check_corruption(kit: Kit, session: Any) -> Iterator[str]:
+    """Check that half of the bytes, no bytes and other bytes are rejected."""
     for partition in session._prepared.assignment.partitions:
         (node,) = partition.nodes if len(partition.nodes) == 1 else (None,)
         if node is None or not is_context(node):
             continue
         whole = bytes(str(node.attr("ep_cache_context", "")).encode(*BYTES))
         for label, data in (("half", whole[: len(whole) // 2]), ("none", b""), ("others instead", b"\x5a" * len(whole))):
-            error = call_for(partial(kit.configured().deserialize, partition, data))
+            error = call_for(partial(kit.new_provider().deserialize, partition, data))
             if not isinstance(error, Exception):  # whichever: ort_lite names the provider
                 yield f"deserialize took {label} of its {len(whole)} bytes; expected an error"
 
 
 def _versions(kit: Kit) -> Iterator[str]:
-    """Check partitions that another version saved, and ones that somebody else wrote."""
-    provider = kit.configured()
+    """Check partitions that another version, or another program, saved."""
+    provider = kit.new_provider()
     mine = provider.compatibility()
     if provider.check_compatibility(mine) is not None:
         yield f"check_compatibility refuses {mine!r}, which compatibility() gives: {provider.check_compatibility(mine)}"

@@ -1,4 +1,4 @@
-"""Sessions and runs whose exceptions are data: checks decide what they mean."""
+"""Sessions and runs whose exceptions are returned, so that checks can decide what they mean."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -10,7 +10,7 @@ import numpy as np
 
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.testing.cases import Case, with_constants
-from ort_lite.testing.kit import Kit, copied
+from ort_lite.testing.kit import Kit, copy_feed
 
 OTHERS = ("numpy", "ort_lite", "ort_lite_cpu")
 """Packages whose lines are not the provider's."""
@@ -24,18 +24,18 @@ def call_for(make: Callable[[], Any]) -> Any:
         return error
 
 
-def ran(session: Any, feed: Mapping[str, Any]) -> Any:
-    """The outputs for a copy of the feed, or the exception."""
-    return call_for(lambda: session.run(None, copied(feed)))
+def run_copy(session: Any, feed: Mapping[str, Any]) -> Any:
+    """Return the outputs for a copy of the feed, or the exception."""
+    return call_for(lambda: session.run(None, copy_feed(feed)))
 
 
 def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: ExecutionProvider | None = None) -> Any:
     """Return the outputs of a new session, or the exception."""
-    return call_for(lambda: kit.session(model, provider).run(None, copied(feed)))
+    return call_for(lambda: kit.session(model, provider).run(None, copy_feed(feed)))
 
 
-def told(error: Exception) -> str:
-    """Return class, text and place of an error."""
+def format_exception(error: Exception) -> str:
+    """Format an exception with its type and the innermost line that belongs to the provider."""
     return f"{type(error).__name__}: {error}{_place(error)}"
 
 
@@ -52,18 +52,18 @@ def _place(error: BaseException) -> str:
 
 
 def sessions(kit: Kit) -> Iterator[tuple[Case, Any]]:
-    """A session for each operator's case, the same in all checks: compiling may take long.
+    """Yield a session for each operator's case. All checks share them, because compiling may be slow.
 
-    Those that cannot be made or run are findings of `claims`.
+    Cases that cannot be compiled or run are findings of `claims`.
     """
     for case in kit.some:
-        session = kit.remembered(("session", case), partial(call_for, partial(_running, kit, case)))
+        session = kit.memoize(("session", case), partial(call_for, partial(_running, kit, case)))
         if not isinstance(session, Exception):
             yield case, session
 
 
 def new_sessions(kit: Kit, most: int) -> Iterator[tuple[Case, Any]]:
-    """Return a few new sessions, the caller's own."""
+    """Yield up to `most` new sessions, which the caller may close."""
     for case in kit.some[:most]:
         session = call_for(partial(_running, kit, case))
         if not isinstance(session, Exception):
@@ -71,23 +71,23 @@ def new_sessions(kit: Kit, most: int) -> Iterator[tuple[Case, Any]]:
 
 
 def session_with_constants(kit: Kit, case: Case) -> tuple[Any, Mapping[str, Any]] | None:
-    """A session of the case with all inputs but the first as initialisers, or the exception, and its feed.
+    """Return a session of the case with all inputs but the first as initializers, or the exception, and its feed.
 
-    None where there is one input, or one of a type that ONNX cannot store.
+    Returns None if there is one input, or one of a type that ONNX cannot store.
     """
     given = call_for(partial(with_constants, case))
     if given is None or isinstance(given, Exception):
         return None
-    return kit.remembered(("constants", case), lambda: call_for(partial(kit.session, given[0]))), given[1]
+    return kit.memoize(("constants", case), lambda: call_for(partial(kit.session, given[0]))), given[1]
 
 
 def _running(kit: Kit, case: Case) -> Any:
     session = kit.session(case.model)
-    session.run(None, copied(case.feed))
+    session.run(None, copy_feed(case.feed))
     return session
 
 
-def held_constants(session: Any) -> list[Any]:
-    """Values of the session's partitions whose arrays the model's bytes are."""
+def constants_of(session: Any) -> list[Any]:
+    """Return the values of the session's partitions whose arrays are the model's own bytes."""
     held = [v for p in session._prepared.assignment.partitions for v in p.constants]
     return [v for v in dict.fromkeys(held) if isinstance(v.constant, np.ndarray) and v.constant.dtype != object]

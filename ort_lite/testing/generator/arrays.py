@@ -1,4 +1,4 @@
-"""Random arrays of every element type. A `Contents` says which numbers an operand may hold."""
+"""Random arrays of every element type. A `Contents` function fills an operand."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -25,17 +25,17 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def is_float(dtype: str) -> bool:
-    """Return True for a floating-point type."""
+    """Return True for floating-point element types, the 8-bit and 4-bit ones included."""
     return "float" in dtype
 
 
 def is_integer(dtype: str) -> bool:
-    """Return True for a type of integers."""
+    """Return True for signed and unsigned integer element types, but not for bool."""
     return dtype.lstrip("u").startswith("int")
 
 
 def numbers(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-    """Moderate numbers: eighths from -3 to 3, or uniform ones from -4 to 4; small integers; short texts."""
+    """Return moderate numbers: eighths from -3 to 3, uniform floats from -4 to 4, small integers, or short texts."""
     if dtype == "string":
         return _objects(shape, lambda: rng.choice(_WORDS))
     if dtype.startswith("complex"):
@@ -50,9 +50,9 @@ def numbers(rng: Random, shape: Sequence[int], dtype: str) -> Array:
 
 
 def special(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-    """Ordinary numbers, with a few of NaN, infinities, zeros of both signs, denormal and huge numbers among them.
+    """Return ordinary numbers with a few NaN, infinities, signed zeros, denormals and huge numbers among them.
 
-    Integers are of the whole range.
+    Integers cover their whole range.
     """
     array = numbers(rng, shape, dtype)
     generator = numpy_random(rng)
@@ -69,7 +69,7 @@ def special(rng: Random, shape: Sequence[int], dtype: str) -> Array:
 
 
 def with_nan(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-    """Ordinary numbers, a quarter of them replaced by NaN where the element type has it."""
+    """Return ordinary numbers, a quarter of them replaced by NaN if the element type has it."""
     array = numbers(rng, shape, dtype)
     if not is_float(dtype) or dtype.startswith(NARROW_FLOATS):
         return array
@@ -77,7 +77,7 @@ def with_nan(rng: Random, shape: Sequence[int], dtype: str) -> Array:
 
 
 def between(least: float, most: float) -> Contents:
-    """Numbers from `least` to `most`, both included; whole ones for integer types."""
+    """Return contents from `least` to `most` inclusive, which are whole numbers for integer types."""
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
         generator = numpy_random(rng)
@@ -92,7 +92,7 @@ def between(least: float, most: float) -> Contents:
 
 
 def among(*values: float) -> Contents:
-    """Numbers of a few values, each held exactly by the element type."""
+    """Return contents with a few values, each of which the element type holds exactly."""
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
         return cast(numpy_random(rng).choice(np.array(values), tuple(shape)), dtype)
@@ -106,12 +106,12 @@ unit = between(0, 1)
 
 
 def indices(size: int, negative: bool = True) -> Contents:
-    """Valid indices into an axis of `size` elements, which must not be empty; `negative` ones count from the end."""
+    """Return contents that are valid indices into a non-empty axis of `size` elements. `negative` ones count from the end."""
     return between(-size if negative else 0, size - 1)
 
 
 def cast(array: Array, dtype: str) -> Array:
-    """The array in another element type, rounded without a warning."""
+    """Return the array in another element type, rounded without a warning."""
     with np.errstate(all="ignore"):
         if dtype.startswith(NARROW_FLOATS):
             array = np.asarray(array).astype(np.float32)  # ml_dtypes knows no other way
@@ -119,7 +119,7 @@ def cast(array: Array, dtype: str) -> Array:
 
 
 def numpy_random(rng: Random) -> np.random.Generator:
-    """NumPy's generator of random arrays, seeded by the other one."""
+    """Return a NumPy generator seeded by the other generator."""
     return np.random.default_rng(rng.getrandbits(64))
 
 

@@ -1,4 +1,4 @@
-"""Outputs of bodies, and fresh sequences and optionals: what recipes with bodies have in common."""
+"""Outputs of bodies, and new sequences and optionals, which recipes with bodies share."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ COUNTABLE = ("float32", "float64", "int32", "int64")
 
 
 def fresh_sequence(draw: Draw, dtype: str, shapes: Sequence[Shape]) -> Known:
-    """A sequence of tensors of these shapes: a feed of the model, or what SequenceConstruct puts together."""
+    """Return a new sequence of tensors of these shapes: a feed of the model or a SequenceConstruct."""
     opset = draw.draft.opsets[""]
     if shapes and dtype in CLASSIC and opset >= 11 and draw.chance(0.6):
         return draw.draft.append("SequenceConstruct", [draw.tensor_of(dtype, shape) for shape in shapes])[0]
@@ -23,7 +23,7 @@ def fresh_sequence(draw: Draw, dtype: str, shapes: Sequence[Shape]) -> Known:
 
 
 def fresh_optional(draw: Draw, kind: str) -> tuple[Known, Shape | None]:
-    """An optional that holds something of this kind, and the shape of what it holds, if that is a tensor."""
+    """Return a new optional that holds an element of this kind, and the element's shape if it is a tensor."""
     if draw.chance(0.5):
         inner = draw.value_of(kind)
         return draw.draft.append("Optional", [inner.name])[0], inner.shape
@@ -33,7 +33,7 @@ def fresh_optional(draw: Draw, kind: str) -> tuple[Known, Shape | None]:
 
 
 def add_output(inner: Draw, kind: str, shape: Shape | None = None) -> Known:
-    """Give a body another output of this kind, and of this shape, if there is one; returns it."""
+    """Add an output of this kind to a body, with this shape if one is given, and return it."""
     body = inner.draft
     computed = {name for node in body.nodes for name in node.outputs}
     fitting = [
@@ -42,21 +42,21 @@ def add_output(inner: Draw, kind: str, shape: Shape | None = None) -> Known:
         if known.name in computed and known.kind == kind and (shape is None or known.shape == shape)
     ]
     fitting = [known for known in fitting if known.name not in body.outputs]
-    found = inner.choice(fitting[-3:]) if fitting and inner.chance(0.85) else _computed(inner, kind, shape)
+    found = inner.choice(fitting[-3:]) if fitting and inner.chance(0.85) else _compute(inner, kind, shape)
     body.outputs.append(found.name)
     return found
 
 
 def add_row(inner: Draw, kind: str) -> tuple[int, ...]:
-    """Give a body an output that its node stacks; returns its shape. Raises Rejected."""
+    """Add an output to a body that its node stacks, and return its shape. Raises Rejected."""
     result = add_output(inner, kind)
     if result.shape is None:
         raise Rejected("a scan output has one shape in all turns")
     return result.shape
 
 
-def _computed(inner: Draw, kind: str, shape: Shape | None) -> Known:
-    """A new result of a body: a copy of what it can read, or of something fresh."""
+def _compute(inner: Draw, kind: str, shape: Shape | None) -> Known:
+    """Return a new result of a body: a copy of a visible value or of a new one."""
     visible = [known for known in inner.visible() if known.kind == kind and (shape is None or known.shape == shape)]
     if kind.startswith("seq(") and inner.draft.opsets[""] < 14:  # Identity takes no sequences yet
         dtype = element_of(kind)
@@ -72,17 +72,17 @@ def _computed(inner: Draw, kind: str, shape: Shape | None) -> Known:
         source = fresh_sequence(inner, element_of(kind), [inner.shape(0, 3, most=4) for _ in range(inner.integer(0, 2))]).name
     else:
         source = inner.tensor_of(kind, inner.shape(0, 3) if shape is None else shape)
-    return copied(inner, source)
+    return copy_value(inner, source)
 
 
-def copied(inner: Draw, source: str) -> Known:
-    """A copy of a value: by Identity, or by a Loop without turns where Identity does not take the type."""
+def copy_value(inner: Draw, source: str) -> Known:
+    """Return a copy of a value: by Identity, or by a Loop without iterations if Identity does not support the type."""
     mark = inner.draft.mark()
     try:
         return inner.draft.append("Identity", [source])[0]
     except Rejected:
         inner.draft.reset(mark)
-    known = inner.draft.known(source)
+    known = inner.draft.lookup(source)
     body = Draft(inner.draft.opsets, inner.rng, inner.draft.rules, inner.draft)
     _, condition, state = [body.formal(type_) for type_ in (TensorType("int64", ()), TensorType("bool", ()), known.type)]
     body.outputs = [condition.name, state.name]
@@ -91,7 +91,9 @@ def copied(inner: Draw, source: str) -> Known:
 
 
 def add_next_state(inner: Draw, state: Known) -> Known:
-    """Give a body the output that follows a state: of its type and shape, often computed from it; returns it."""
+    """Add the output that follows a state to a body, with the same type and shape, and return it. It is often computed from the
+    state.
+    """
     body = inner.draft
     if state.kind.startswith("seq(") and element_of(state.kind) in CLASSIC and inner.chance(0.6):
         element = inner.tensor_of(element_of(state.kind), inner.shape(0, 3, most=4))

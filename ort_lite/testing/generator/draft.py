@@ -1,4 +1,4 @@
-"""A model in the making: feeds, constants, nodes, and what the shape rules say of each value."""
+"""A model under construction: feeds, constants, nodes, and the types that shape rules infer for each value."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
@@ -20,11 +20,11 @@ SMALL = 64
 
 
 class Rejected(Exception):
-    """A recipe proposed a node that schemas or shape rules refuse, or of which the shapes are not known."""
+    """A proposed node that schemas or shape rules reject, or whose shapes are not known."""
 
 
 class Known(Record, eq=False):
-    """A value of the draft. `shape` is None where the value is no tensor, or its sizes follow from contents."""
+    """A value of the draft. `shape` is None if the value is not a tensor, or its sizes depend on contents."""
 
     name: str
     type: Type
@@ -34,24 +34,24 @@ class Known(Record, eq=False):
 
     @property
     def kind(self) -> str:
-        """The type without its shape: "float32", "seq(float32)"."""
+        """Return the type without its shape, such as "float32" or "seq(float32)"."""
         return str(kind_of(self.type))
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape. Raises Rejected where it is not known."""
+        """Return the shape. Raises Rejected if it is not known."""
         if self.shape is None:
             raise Rejected(f"the shape of {self.name} is not known")
         return self.shape
 
     @property
     def rank(self) -> int:
-        """The number of axes. Raises Rejected where the shape is not known."""
+        """Return the number of axes. Raises Rejected if the shape is not known."""
         return len(self.sizes)
 
 
 class NodeDraft(Record, eq=False):
-    """A node. Inputs and outputs are names, "" where one is left out; a body among the attributes is a Draft."""
+    """A node. Inputs and outputs are names, "" for omitted ones; a body among the attributes is a Draft."""
 
     op_type: str
     domain: str
@@ -61,9 +61,9 @@ class NodeDraft(Record, eq=False):
 
 
 class Draft:
-    """A graph in the making. A body has an `outer` draft, whose values it may read, and formal `inputs` instead of feeds.
+    """A graph under construction. A body has an `outer` draft, whose values it may read, and formal `inputs` instead of feeds.
 
-    Names are unique among a draft and its bodies.
+    Names are unique within a draft and its bodies.
     """
 
     def __init__(self, opsets: Mapping[str, int], rng: Random, rules: ShapeRules, outer: "Draft | None" = None) -> None:
@@ -88,12 +88,12 @@ class Draft:
 
     @property
     def depth(self) -> int:
-        """The number of bodies around the draft, itself included: 0 for a model."""
+        """Return how deeply the draft is nested: 0 for a model, 1 for its bodies."""
         return 0 if self.outer is None else 1 + self.outer.depth
 
     @property
     def outermost(self) -> "Draft":
-        """The draft of the model."""
+        """Return the draft of the model."""
         return self if self.outer is None else self.outer.outermost
 
     # --- values
@@ -103,17 +103,17 @@ class Draft:
         return f"{prefix}{self._names[0]}"
 
     def feed(self, contents: Any, type_: Type | None = None) -> Known:
-        """Add a graph input that is fed with `contents`. The type of what is no array must be given."""
+        """Add a graph input that is fed with `contents`. The type must be given unless the contents are an array."""
         name = self.name("x")
         small = type_ is None and isinstance(contents, np.ndarray) and contents.size <= SMALL
-        known = Known(name, *_typed(contents, type_), contents if small else None)
+        known = Known(name, *_infer_type(contents, type_), contents if small else None)
         self.values[name] = known
         self.inputs.append(name)
         self.feeds[name] = contents
         return known
 
     def formal(self, type_: Type) -> Known:
-        """Add an input of a body. The type has a concrete shape, if it is a tensor's."""
+        """Add an input of a body. A tensor type must have a concrete shape."""
         name = self.name("b")
         known = Known(name, type_, sizes_of(type_))
         self.values[name] = known
@@ -123,13 +123,13 @@ class Draft:
     def constant(self, array: Array) -> Known:
         """Add an initializer."""
         name = self.name("c")
-        known = Known(name, *_typed(array, None), array)
+        known = Known(name, *_infer_type(array, None), array)
         self.values[name] = known
         self.constants[name] = array
         return known
 
-    def known(self, name: str) -> Known:
-        """Look a value up, in the outer drafts too."""
+    def lookup(self, name: str) -> Known:
+        """Return a value by name, including those of outer drafts. Raises KeyError if there is none."""
         draft: Draft | None = self
         while draft is not None:
             if name in draft.values:
@@ -147,9 +147,10 @@ class Draft:
         domain: str = "",
         types: Sequence[Type | None] | None = None,
     ) -> list[Known]:
-        """Add a node and return its outputs. Their types come from the shape rules, and from `types` where a recipe knows more.
+        """Append a node and return its outputs. Their types come from the shape rules, and from `types` if a recipe knows more.
 
-        `outputs` says how many there are, or of each whether the node names it. Raises Rejected, also where both disagree.
+        `outputs` is their number, or says for each whether the node names it. Raises Rejected, also if the two sources of types
+        disagree.
         """
         named = (True,) * outputs if isinstance(outputs, int) else tuple(outputs)
         names = tuple(self.name("v") if one else "" for one in named)
@@ -187,16 +188,16 @@ class Draft:
         return schema is not None and any(schema.attributes.get(name) == "GRAPH" for name in node.attributes)
 
     def _value(self, name: str) -> Value:
-        known = self.known(name)
+        known = self.lookup(name)
         return Value(name, known.type, known.array)
 
     # --- taking back
     def mark(self) -> tuple[int, int]:
-        """Return a mark to come back to with `reset`."""
+        """Return a mark for `reset`."""
         return len(self.nodes), len(self.values)
 
     def reset(self, mark: tuple[int, int]) -> None:
-        """Drop the nodes and values that came after the mark."""
+        """Drop the nodes and values that were added after the mark."""
         del self.nodes[mark[0] :]
         for name in list(self.values)[mark[1] :]:
             del self.values[name]
@@ -207,18 +208,18 @@ class Draft:
 
     # --- results
     def leaves(self) -> list[str]:
-        """Return the results that no node reads, in their order."""
+        """Return the results that no node reads, in order."""
         read = {name for node in self.nodes for name in (*node.inputs, *captures(node))}
         return [name for node in self.nodes for name in node.outputs if name and name not in read]
 
 
 def bodies(node: NodeDraft) -> list[Draft]:
-    """Return the bodies among the attributes of the node."""
+    """Return the bodies among the attributes of a node."""
     return [value for value in node.attributes.values() if isinstance(value, Draft)]
 
 
 def captures(node: NodeDraft) -> Iterable[str]:
-    """List the names that bodies of the node read from outside."""
+    """Return the names that bodies of a node read from outside."""
     for body in bodies(node):
         for inner in body.nodes:
             for name in (*inner.inputs, *captures(inner)):
@@ -227,7 +228,7 @@ def captures(node: NodeDraft) -> Iterable[str]:
         yield from (name for name in body.outputs if name not in body.values)
 
 
-def _typed(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | None]:
+def _infer_type(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | None]:
     if type_ is not None:
         return type_, sizes_of(type_)
     if isinstance(contents, list):
@@ -236,7 +237,7 @@ def _typed(contents: Any, type_: Type | None) -> tuple[Type, tuple[int, ...] | N
 
 
 def _merge(found: list[Type | None], types: Sequence[Type | None] | None) -> list[Type | None]:
-    """The types that a recipe knows in place of those that the shape rules found. Raises Rejected where they disagree."""
+    """Replace the inferred types by those that a recipe knows. Raises Rejected if they disagree."""
     if types is None:
         return found
     for first, second in zip(found, types, strict=True):
@@ -256,7 +257,7 @@ def _contents(info: Info) -> Array | None:
 
 
 def sizes_of(type_: Type) -> tuple[int, ...] | None:
-    """The shape of a tensor's type; None if some size of it is not known."""
+    """Return the shape of a tensor type, or None if a size is not known."""
     if not isinstance(type_, TensorType) or type_.shape is None or not all(isinstance(dim, int) for dim in type_.shape):
         return None
     return tuple(int(dim) for dim in type_.shape if isinstance(dim, int))
@@ -273,12 +274,12 @@ def _attribute(name: str, value: Any) -> Attr:
 
 
 def element_of(kind: str) -> str:
-    """The kind inside a sequence or an optional, or the kinds inside a map: "float32", "string,int64"."""
+    """Return the kind inside a sequence or optional, or the kinds inside a map: "float32", "string,int64"."""
     return kind.partition("(")[2][:-1]
 
 
 def type_of(kind: str, shape: Sequence[int] | None = None) -> Type:
-    """The type that a kind names: "float32", "seq(float32)", "optional(seq(int64))"."""
+    """Return the type that a kind names, such as "float32", "seq(float32)" or "optional(seq(int64))"."""
     from ort_lite.graph.types import MapType, OptionalType
 
     if is_dtype(kind):

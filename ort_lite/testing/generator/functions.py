@@ -1,4 +1,4 @@
-"""Model-local functions: some nodes of a finished model become the body of one, a call of it stands in their place."""
+"""Model-local functions: some nodes of a finished model become the body of a function, which is called in their place."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
@@ -16,10 +16,10 @@ OVERLOADS = ("", "", "first", "second")
 
 
 def outline(model: Any, rng: Random) -> bool:
-    """Replace a run of nodes of a ModelProto, in place, by a call of a function; returns False where there is none to replace.
+    """Replace consecutive nodes of a ModelProto by a function call, in place. Returns False if there are none to replace.
 
-    Nodes in a row are convex: what they need comes before them. The function has an overload at times, and takes attributes of
-    its nodes as attributes of its own.
+    Consecutive nodes are convex, because a node comes after what it needs. The function sometimes has an overload, and attributes
+    of its nodes become attributes of its own.
     """
     nodes = list(model.graph.node)
     if not nodes:
@@ -40,7 +40,7 @@ def outline(model: Any, rng: Random) -> bool:
 
 
 def _replace(model: Any, chosen: Sequence[Any], inputs: Sequence[str], outputs: Sequence[str], rng: Random) -> Any:
-    """Add the function to the model; returns the call."""
+    """Add the function to the model and return the call."""
     from onnx import NodeProto, helper
 
     number = len(model.functions) + 1
@@ -77,7 +77,7 @@ def imports(model: Any) -> bool:
 
 
 def _references(nodes: Iterable[Any], rng: Random) -> Iterator[Any]:
-    """Let attributes of the nodes refer to attributes of the function; yields those, with their values."""
+    """Make attributes of the nodes refer to attributes of the function. Yields those with their values."""
     from onnx import AttributeProto
 
     simple = {AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.STRING, AttributeProto.INTS, AttributeProto.FLOATS}
@@ -106,7 +106,7 @@ def _parts(node: Any) -> Iterator[str]:
 
 
 def names_read(node: Any) -> Iterator[str]:
-    """List the names that a node reads, those that its bodies read from outside included; each as often as it is read."""
+    """Return the names that a node and its bodies read from outside, each as often as it is read."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:

@@ -1,4 +1,4 @@
-"""The generator: model number n, steered at what earlier models lack."""
+"""The generator of models, which favors what earlier models do not cover."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -8,15 +8,15 @@ from typing import Any
 from ort_lite.graph.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.record import Record
-from ort_lite.testing.generator.chain import Chain, Writer, chains
+from ort_lite.testing.generator.chain import ChainDraft, Writer, chains
 from ort_lite.testing.generator.coverage import Coverage
 from ort_lite.testing.generator.draft import Draft, Known, NodeDraft, Rejected
+from ort_lite.testing.generator.draft_proto import model_proto
 from ort_lite.testing.generator.draw import DEEPEST, Draw
 from ort_lite.testing.generator.functions import outline
-from ort_lite.testing.generator.patterns import PatternDraft, patterns_of
-from ort_lite.testing.generator.proto import model_proto
+from ort_lite.testing.generator.pattern_models import PatternDraft, patterns_of
 from ort_lite.testing.generator.recipe import Recipe
-from ort_lite.testing.generator.targets import Target
+from ort_lite.testing.generator.targets import GenerationTarget
 from ort_lite.transform.contract import Transform
 from ort_lite.transform.patterns import Pattern
 
@@ -39,27 +39,27 @@ LENGTHS = ((1, 3), (1, 3), (2, 8), (4, 12), (4, 12), (13, 40))
 
 
 class GeneratedModel(Record, eq=False):
-    """A valid model with one set of inputs. `target` is what it was steered at, `covered` the operator versions in it."""
+    """A valid model with one set of inputs. `target` is what it was generated for, `covered` the operator versions in it."""
 
     number: int
-    target: Target
+    target: GenerationTarget
     model: Any
     """A ModelProto."""
     feeds: Mapping[str, Any]
-    covered: tuple[tuple[Target, Mapping[str, Any]], ...]
+    covered: tuple[tuple[GenerationTarget, Mapping[str, Any]], ...]
 
 
-class Generator:
-    """Generates models of `targets`, whose operators need recipes. The same seed and the same calls give the same models.
+class ModelGenerator:
+    """Generates models of `targets`, whose operators need recipes. The same seed and calls give the same models.
 
-    Some nodes come as the patterns of `transforms` have them.
-    `rejections` counts proposals of recipes that the schemas or shape rules refused, by target and reason.
+    Some nodes follow the patterns of `transforms`. `rejections` counts the proposals that schemas or shape rules rejected, by
+    target and reason.
     """
 
     def __init__(
         self,
         rules: ShapeRules,
-        targets: Iterable[Target],
+        targets: Iterable[GenerationTarget],
         recipes: Mapping[tuple[str, str], Recipe],
         seed: int = 0,
         transforms: Iterable[Transform] = (),
@@ -67,17 +67,17 @@ class Generator:
     ) -> None:
         self.rules, self.recipes, self.seed, self.oldest = rules, recipes, seed, oldest
         self.coverage = Coverage(one for one in targets if (one.domain, one.op_type) in recipes and self._reachable(one))
-        self.rejections: Counter[tuple[Target, str]] = Counter()
+        self.rejections: Counter[tuple[GenerationTarget, str]] = Counter()
         self.patterns = _patterns(transforms)
         """By transform: the patterns and the chain that add nodes which it matches."""
-        self._alive: dict[tuple[str, int, bool], list[Target]] = {}
+        self._alive: dict[tuple[str, int, bool], list[GenerationTarget]] = {}
 
     def model(
         self, number: int, operators: Collection[str] | None = None, transforms: Collection[str] | None = None
     ) -> GeneratedModel | None:
-        """Generate model `number`. With `operators` it has one of them, and their company is simple.
+        """Generate model `number`. With `operators`, it has one of them among simple nodes.
 
-        With `transforms` it has the nodes of a pattern of one of them. Returns None where the recipe of its target failed.
+        With `transforms`, it has the nodes of a pattern of one of them. Returns None if the recipe of its target failed.
         """
         rng = Random(f"{self.seed}/{number}")
         patterns = [one for name in (transforms or self.patterns) for one in self.patterns[name]]
@@ -87,7 +87,7 @@ class Generator:
         draft.special = rng.random() < (0.3 if operators or transforms else 0.1)
         if (operators or transforms) and rng.random() < MOSTLY_CONSTANT:
             draft.constant_share = 0.9
-        covered: list[tuple[Target, Mapping[str, Any]]] = []
+        covered: list[tuple[GenerationTarget, Mapping[str, Any]]] = []
         length = rng.randint(*rng.choice(LENGTHS[:3] if operators or transforms else LENGTHS))
         at = rng.randrange(length)
         for position in range(length):
@@ -110,15 +110,17 @@ class Generator:
             outline(model, rng)
         return GeneratedModel(number, target, model, draft.feeds, tuple(covered))
 
-    def _candidates(self, operators: Collection[str] | None, patterns: Collection[Pattern | Writer]) -> list[Target] | None:
-        """The targets of the operators, or of those that the patterns end in; None for all."""
+    def _candidates(
+        self, operators: Collection[str] | None, patterns: Collection[Pattern | Writer]
+    ) -> list[GenerationTarget] | None:
+        """Return the targets of the operators, or of the last operators of the patterns, or None for all."""
         names = {*(operators or ()), *(name for one in patterns if isinstance(one, Pattern) for name in one.op_types)}
         return [one for one in self.coverage.targets if one.operator in names] or None
 
     def _extend(
-        self, draft: Draft, target: Target, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
+        self, draft: Draft, target: GenerationTarget, rng: Random, covered: list[tuple[GenerationTarget, Mapping[str, Any]]]
     ) -> list[NodeDraft]:
-        """Add a node of the target, with what its operands need; nothing where the recipe fails."""
+        """Append a node of the target and what its operands need, or nothing if the recipe fails."""
         for _ in range(ATTEMPTS):
             mark = draft.mark()
             try:
@@ -133,20 +135,20 @@ class Generator:
     def propose(
         self,
         draft: Draft,
-        target: Target,
+        target: GenerationTarget,
         rng: Random,
-        covered: list[tuple[Target, Mapping[str, Any]]],
+        covered: list[tuple[GenerationTarget, Mapping[str, Any]]],
         operands: Mapping[int, str] | None = None,
     ) -> None:
-        """Add a node of the target as its recipe draws it, with `operands` at their positions. Raises Rejected."""
+        """Append a node of the target by its recipe, with `operands` at their positions. Raises Rejected."""
         self._take(self._draw(draft, target, rng, operands), covered)
 
-    def _draw(self, draft: Draft, target: Target, rng: Random, operands: Mapping[int, str] | None = None) -> Draw:
+    def _draw(self, draft: Draft, target: GenerationTarget, rng: Random, operands: Mapping[int, str] | None = None) -> Draw:
         version = draft.opsets[target.domain]
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=version))
         if schema is None:
             raise Rejected(f"{target} has no schema")
-        inner: list[tuple[Target, Mapping[str, Any]]] = []
+        inner: list[tuple[GenerationTarget, Mapping[str, Any]]] = []
 
         def extend(body: Draft, count: int) -> None:
             for _ in range(count):
@@ -156,16 +158,16 @@ class Generator:
         draw.covered = inner
         return draw
 
-    def _take(self, draw: Draw, covered: list[tuple[Target, Mapping[str, Any]]]) -> None:
+    def _take(self, draw: Draw, covered: list[tuple[GenerationTarget, Mapping[str, Any]]]) -> None:
         target = draw.target
         call = self.recipes[target.domain, target.op_type](draw)
         draw.draft.append(target.op_type, call.inputs, call.attributes, call.outputs, target.domain, call.types)
         covered.extend([(target, call.attributes), *draw.covered])
 
     def add_pattern(
-        self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[Target, Mapping[str, Any]]]
+        self, draft: Draft, pattern: Pattern | Writer, rng: Random, covered: list[tuple[GenerationTarget, Mapping[str, Any]]]
     ) -> bool:
-        """Add the nodes of a pattern or chain; nothing where its recipes take other operands each time."""
+        """Append the nodes of a pattern or chain, or nothing if its recipes choose other operands each time."""
 
         def draws(domain: str, op_type: str, operands: Mapping[int, str]) -> list[Draw]:
             alive = self._of_opset(domain, draft.opsets.get(domain, 0), False)
@@ -176,7 +178,7 @@ class Generator:
             if not fitting:
                 raise Rejected(f"no target is {op_type} of {types}")
             self._take(fitting[0], covered)
-            return draft.known(draft.nodes[-1].outputs[0])
+            return draft.lookup(draft.nodes[-1].outputs[0])
 
         for _ in range(PATTERN_ATTEMPTS):
             mark, count = draft.mark(), len(covered)
@@ -184,7 +186,7 @@ class Generator:
                 if isinstance(pattern, Pattern):
                     PatternDraft(draft, rng, draws, lambda draw: self._take(draw, covered)).add(pattern)
                 else:
-                    pattern(Chain(draft, self._draw(draft, Target("", "Identity", 1), rng), by_recipe, rng))
+                    pattern(ChainDraft(draft, self._draw(draft, GenerationTarget("", "Identity", 1), rng), by_recipe, rng))
             except Rejected:
                 draft.reset(mark)
                 del covered[count:]
@@ -192,15 +194,17 @@ class Generator:
                 return True
         return False
 
-    def _kin(self, draft: Draft, target: Target, candidates: Collection[Target], rng: Random) -> Target | None:
+    def _kin(
+        self, draft: Draft, target: GenerationTarget, candidates: Collection[GenerationTarget], rng: Random
+    ) -> GenerationTarget | None:
         """Return another of the targets that a model is steered at, or the same one, which may read the same values."""
         alive = [one for one in candidates if one.since <= draft.opsets.get(one.domain, 0) < one.until]
         if not alive or rng.random() >= KIN_SHARE:
             return None
         return target if target in alive and rng.random() < 0.5 else rng.choice(alive)
 
-    def _companion(self, draft: Draft, rng: Random) -> Target:
-        """Another target of the draft's opsets: the rarest of a few. Raises Rejected."""
+    def _companion(self, draft: Draft, rng: Random) -> GenerationTarget:
+        """Return another target of the draft's opsets, the rarest of a few. Raises Rejected."""
         domain = "" if rng.random() < 0.8 else rng.choice(sorted(draft.opsets))
         flat = draft.depth >= DEEPEST or rng.random() < 0.5
         alive = self._of_opset(domain, draft.opsets[domain], flat) or self._of_opset("", draft.opsets[""], flat)
@@ -209,19 +213,19 @@ class Generator:
         few = [rng.choice(alive) for _ in range(12)]
         return self.coverage.next(rng, few)
 
-    def _of_opset(self, domain: str, opset: int, flat: bool) -> list[Target]:
-        """The targets of an opset; `flat`: without those of operators that have bodies."""
+    def _of_opset(self, domain: str, opset: int, flat: bool) -> list[GenerationTarget]:
+        """Return the targets of an opset. `flat` leaves out operators that have bodies."""
         key = (domain, opset, flat)
         if key not in self._alive:
             alive = [one for one in self.coverage.targets if one.domain == domain and one.since <= opset < one.until]
             self._alive[key] = [one for one in alive if not (flat and self._has_bodies(one))]
         return self._alive[key]
 
-    def _has_bodies(self, target: Target) -> bool:
+    def _has_bodies(self, target: GenerationTarget) -> bool:
         schema = self.rules.schemas.find(Node(target.op_type, [], [], domain=target.domain, version=target.since))
         return schema is not None and "GRAPH" in schema.attributes.values()
 
-    def opsets(self, target: Target, rng: Random) -> dict[str, int]:
+    def opsets(self, target: GenerationTarget, rng: Random) -> dict[str, int]:
         """Draw the opsets of a model with the target."""
         most = USUAL_NEWEST if rng.random() < 0.85 else NEWEST
         opsets = {"": rng.randint(self.oldest, most)}
@@ -234,12 +238,13 @@ class Generator:
             opsets[target.domain] = min(target.until - 1, max(target.since, opsets.get(target.domain, target.since)))
         return opsets
 
-    def _reachable(self, target: Target) -> bool:
+    def _reachable(self, target: GenerationTarget) -> bool:
         return target.domain != "" or target.until > self.oldest
 
-    def _outputs(self, draft: Draft, target: Target, rng: Random) -> list[str]:
-        """All results that no node reads, and in a third of the models a few of the others. At times one that is left out makes
-        nodes without use, but not the target.
+    def _outputs(self, draft: Draft, target: GenerationTarget, rng: Random) -> list[str]:
+        """Return all results that no node reads, and in a third of the models a few others.
+
+        Sometimes one is left out, which makes nodes dead, but not the target.
         """
         leaves, share = draft.leaves(), rng.choice((0.0, 0.0, 0.1))
         results = [name for node in draft.nodes for name in node.outputs if name and name not in leaves]

@@ -1,4 +1,4 @@
-"""Names of generated models, which say what a model is."""
+"""Descriptive names of generated models."""
 
 from typing import Any
 
@@ -30,12 +30,12 @@ def _call(draft: Draft, node: NodeDraft, names: dict[str, str]) -> str:
 def _operand(draft: Draft, name: str) -> str:
     constant = draft.constants.get(name)
     array = constant if constant is not None else draft.feeds.get(name)
-    text = _array(array) if isinstance(array, np.ndarray) else draft.known(name).kind
+    text = _array(array) if isinstance(array, np.ndarray) else draft.lookup(name).kind
     return text if constant is None else f"const {text}"
 
 
 def _array(array: Array) -> str:
-    """The shape, and the element type unless it is float32: "2x3", "bool 4", "0-d"; the numbers of a few integers."""
+    """Describe an array: "2x3", "bool 4", "0-d", or the elements of a few integers. float32 is not named."""
     if array.dtype == np.int64 and array.ndim == 1 and array.size <= 8:
         return str(array.tolist())
     shape = "x".join(map(str, array.shape)) or "0-d"

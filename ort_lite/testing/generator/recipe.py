@@ -1,11 +1,11 @@
 """Recipes: functions that draw one node. A recipe states once what the schema of an operator does not say.
 
     @recipe("Concat")
-    def concat(draw: Draw) -> Call:
+    def concat(draw: Draw) -> NodeProposal:
         first = draw.value(0, low=1)
         axis = draw.axis(first.rank)
         ...
-        return draw.call([first.name, *others], axis=axis)
+        return call([first.name, *others], axis=axis)
 
 The shape rules check each proposal, so a recipe needs no proof that its node is valid: it should nearly always be.
 """
@@ -20,8 +20,8 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.draw import Draw
 
 
-class Call(Record, eq=False):
-    """A node that a recipe proposes. `types` are those of the outputs, where shape rules cannot know them."""
+class NodeProposal(Record, eq=False):
+    """A node that a recipe proposes. `types` are those of the outputs, if shape rules cannot infer them."""
 
     inputs: tuple[str, ...]
     outputs: tuple[bool, ...]
@@ -30,7 +30,7 @@ class Call(Record, eq=False):
 
 
 T = TypeVar("T")
-Recipe = Callable[[Draw], Call]
+Recipe = Callable[[Draw], NodeProposal]
 _RECIPES: dict[tuple[str, str], Recipe] = {}
 
 
@@ -48,7 +48,7 @@ def recipe(*operators: str, domain: str = "") -> Callable[[Recipe], Recipe]:
 
 
 def recipes() -> Mapping[tuple[str, str], Recipe]:
-    """Return all recipes by domain and operator; imports the families."""
+    """Return all recipes by domain and operator. Imports the modules that register them."""
     package = import_module("ort_lite.testing.generator.recipes")
     for module in iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
@@ -57,13 +57,15 @@ def recipes() -> Mapping[tuple[str, str], Recipe]:
 
 def call(
     inputs: Sequence[str], outputs: int | Sequence[bool] = 1, *, types: Sequence[Type | None] | None = None, **attributes: Any
-) -> Call:
-    """Propose a node. Attributes that are None are left out, and so are inputs that are "" and outputs that are False at the end."""
+) -> NodeProposal:
+    """Propose a node. Attributes that are None are left out, and so are trailing inputs that are "" and trailing outputs that are
+    False.
+    """
     named = [True] * outputs if isinstance(outputs, int) else outputs
     present = {name: value for name, value in attributes.items() if value is not None}
-    return Call(_without_last(inputs), _without_last(named), present, None if types is None else tuple(types))
+    return NodeProposal(_without_last(inputs), _without_last(named), present, None if types is None else tuple(types))
 
 
 def _without_last(items: Sequence[T]) -> tuple[T, ...]:
-    """The items up to the last one that is true."""
+    """Return the items up to the last true one."""
     return tuple(items[: max((place for place, item in enumerate(items, 1) if item), default=0)])

@@ -1,4 +1,4 @@
-"""Targets, which models are steered at: a version of an operator with an element type for each of its type variables."""
+"""Targets of generated models: an operator version with an element type for each type variable."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -14,8 +14,8 @@ USUAL = ("float32", "int64")
 """The kinds of a type variable while another one varies, where the schema allows it."""
 
 
-class Target(Record):
-    """A version of an operator. `types` binds each type variable of its schema to a kind: ("T", "float32")."""
+class GenerationTarget(Record):
+    """An operator version. `types` binds each type variable of its schema to a kind, such as ("T", "float32")."""
 
     domain: str
     op_type: str
@@ -26,15 +26,17 @@ class Target(Record):
 
     @property
     def operator(self) -> str:
-        """The operator with its domain, unless that is ONNX's own."""
+        """Return the operator with its domain unless that is the default one, such as "com.microsoft.Gelu"."""
         return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
 
     def __str__(self) -> str:
         return f"{self.operator}-{self.since} {', '.join(f'{variable}={kind}' for variable, kind in self.types)}".rstrip()
 
 
-def targets(schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Callable[[Node], bool]) -> Iterator[Target]:
-    """List the combinations of the operators (domain, name) that a provider `claims`, deprecated versions left out.
+def targets(
+    schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Callable[[Node], bool]
+) -> Iterator[GenerationTarget]:
+    """Yield the combinations of the operators (domain, name) that a provider `claims`, without deprecated versions.
 
     The types of one variable vary while the others have a usual one.
     """
@@ -46,13 +48,13 @@ def targets(schemas: Schemas, operators: Iterable[tuple[str, str]], claims: Call
                 continue
             for types in combinations(schema):
                 if claims(question(schema, types)):
-                    yield Target(domain, op_type, since, tuple(sorted(types.items())), until)
+                    yield GenerationTarget(domain, op_type, since, tuple(sorted(types.items())), until)
 
 
 def combinations(schema: OpSchema) -> Iterator[Mapping[str, str]]:
-    """Bind the type variables of a schema: all to usual types, then each to each of its other types.
+    """Yield bindings of a schema's type variables: all to usual types, then each to each of its other types.
 
-    A variable that follows from another one (`FOLLOWS`) has the type that fits, and the two of BitCast have one width.
+    A variable that follows another one (`FOLLOWS`) has the type that fits, and the two of BitCast have the same width.
     """
     if schema.op_type == "BitCast":
         yield from _of_one_width(schema)
@@ -81,7 +83,7 @@ def _of_one_width(schema: OpSchema) -> Iterator[Mapping[str, str]]:
 
 
 def width(dtype: str) -> int:
-    """Bits an element of the type has."""
+    """Return the number of bits of an element."""
     return BITS.get(dtype, 8 * itemsize(dtype))
 
 
@@ -109,7 +111,7 @@ FOLLOWS: Mapping[tuple[str, str], tuple[str, str, Callable[[str], str]]] = {
 
 
 def question(schema: OpSchema, types: Mapping[str, str]) -> Node:
-    """The node that a provider is asked about: all its inputs and outputs are there, of no known shape."""
+    """Return a node with all inputs and outputs and no known shapes, to ask a provider about."""
     inputs = [Value(one.name, type_of(types.get(one.type, one.type))) for one in schema.inputs.formal]
     outputs = [Value(f"{one.name} out", type_of(types.get(one.type, one.type))) for one in schema.outputs.formal]
     node = Node(schema.op_type, inputs, outputs, domain=schema.domain, version=schema.since, name="node")

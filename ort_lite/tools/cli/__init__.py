@@ -1,1 +1,1 @@
-"""The command line: one module a command, `rich` imported where something is printed."""
+"""The command line: one module per command. `rich` is imported only where something is printed."""

@@ -1,4 +1,4 @@
-"""Compile progress on the standard error output: a bar that vanishes on a terminal, lines elsewhere."""
+"""Compile progress on standard error: a bar that disappears on a terminal, lines elsewhere."""
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -7,7 +7,7 @@ from ort_lite.native import progress
 
 
 class Shown:
-    """Hears of one piece of work after the other."""
+    """A listener that displays the progress of one compilation after another."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)

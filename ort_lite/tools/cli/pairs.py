@@ -1,4 +1,4 @@
-"""NAME=VALUE, as several options take it."""
+"""NAME=VALUE arguments, which several options take."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from ort_lite.errors import InvalidArgument
 
 
 def pairs(texts: Sequence[str], option: str) -> list[tuple[str, str]]:
-    """Raises InvalidArgument for a text without a name or without "="."""
+    """Split texts at the first "=". Raises InvalidArgument for a text without a name or without "="."""
     found = []
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""The command line's subcommands and options. Nothing is imported here that takes time: `--help` and errors come at once."""
+"""The subcommands and options of the command line. Slow imports are avoided, so `--help` and errors appear at once."""
 
 import argparse
 import re
@@ -14,7 +14,7 @@ _CHOICES = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<kno
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments, and what was meant."""
+    """An argument parser whose errors are one line that says what is wrong and suggests what was meant."""
 
     def error(self, message: str) -> NoReturn:
         """Print a usage error and exit with status 2."""
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
             )
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help tells more)\n")
 
-    def parsed(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+    def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """Parse as argparse does, but let the subcommand report an unknown option."""
         found, rest = self.parse_known_args(arguments)
         if rest:

@@ -1,4 +1,4 @@
-"""Tables and JSON on the standard output."""
+"""Tables and JSON on standard output."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ def console() -> Console:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[str] = ()) -> None:
-    """`numbers` are the columns that are aligned to the right."""
+    """Print a table. The columns named in `numbers` are aligned to the right."""
     console().print(table_of(columns, [[str(cell) for cell in row] for row in rows], numbers))
 
 

@@ -1,4 +1,4 @@
-"""The contents of a cache folder: objects by last use, their problems, pruning, and all of them in one file."""
+"""Maintenance of a kernel cache folder: list, verify, prune, export and import its objects."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ _AN_HOUR = 3600.0
 
 
 class Entry(Record):
-    """An object: its key, its bytes on disk, when it was used last (to within a day)."""
+    """An object of the cache: its key, its size in bytes, and the time of its last use, to within a day."""
 
     key: str
     nbytes: int
@@ -28,18 +28,18 @@ class Entry(Record):
 
     @property
     def stale(self) -> bool:
-        """No process of this version of ort-lite, Numba and Python will ask for it."""
+        """Return True if no process with this version of ort-lite, Numba and Python will ask for the object."""
         return not is_of_this_version(self.key)
 
 
 def entries(folder: str) -> list[Entry]:
-    """The objects of a folder, those first that were used last. Empty where there is no folder."""
+    """Return the objects of a folder, the most recently used first. A folder that does not exist has none."""
     found = [Entry(name, state.st_size, state.st_mtime) for name, state in _files(folder) if _KEY.fullmatch(name)]
     return sorted(found, key=lambda entry: (-entry.used, entry.key))
 
 
-def unfinished(folder: str) -> list[str]:
-    """Names of files that a process left which ended while it wrote them."""
+def find_partial_files(folder: str) -> list[str]:
+    """Return the names of files that were left behind by processes that ended while writing them."""
     before = time() - _AN_HOUR
     return sorted(name for name, state in _files(folder) if _UNFINISHED.fullmatch(name) and state.st_mtime < before)
 
@@ -54,7 +54,7 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def trouble(folder: str, key: str) -> str:
-    """Describe what is wrong with an object; "" if it is used when it is asked for."""
+    """Describe what is wrong with an object, or return "" if it is usable."""
     try:
         with open(os.path.join(folder, key), "rb", opener=private.opener) as file:
             state = os.fstat(file.fileno())
@@ -65,16 +65,14 @@ def trouble(folder: str, key: str) -> str:
 
 
 def remove(folder: str, names: Iterable[str]) -> None:
-    """Removes files. Processes that use the objects have them in memory; those to come compile them again."""
+    """Remove the files of objects. Running processes keep what they have loaded; later ones compile again."""
     for name in names:
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, name))
 
 
 def to_prune(found: list[Entry], stale: bool, days: float | None, nbytes: int | None) -> list[Entry]:
-    """Return the entries that are stale, have not been used for so many days, or exceed so many bytes: those used longest ago
-    go first.
-    """
+    """Return the entries to remove: stale ones, ones unused for `days`, and the least recently used beyond `nbytes`."""
     gone = {entry.key for entry in found if stale and entry.stale}
     if days is not None:
         gone |= {entry.key for entry in found if entry.used < time() - days * cache.DAY}
@@ -89,7 +87,7 @@ def to_prune(found: list[Entry], stale: bool, days: float | None, nbytes: int | 
 
 
 def export(folder: str, path: str) -> int:
-    """Writes all objects that are intact and of this version into a tar file; how many. Equal objects make equal bytes."""
+    """Write all intact objects of this version to a tar file and return their number. Equal objects make equal bytes."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(errno.EINVAL, "it is not a regular file", path)
     keys = sorted(entry.key for entry in entries(folder) if not entry.stale and not trouble(folder, entry.key))
@@ -110,9 +108,11 @@ def export(folder: str, path: str) -> int:
 
 
 def import_(folder: str, path: str) -> tuple[int, int]:
-    """Keeps the objects of a file that `export` wrote; how many are new, and how many of all no process of this version asks for.
+    """Import the objects of a file written by `export`. Returns the number of new ones, and of those that no process of this
+    version will use.
 
-    Raises InvalidArgument, before any is kept, for a member that is not an object under its key; OSError where they cannot be kept.
+    Raises InvalidArgument, before importing any, for a member that is not an object under its own key, and OSError if the folder is
+    not writable.
     """
     keys = [key for key, _ in _members(path)]
     new = 0
@@ -125,7 +125,7 @@ def import_(folder: str, path: str) -> tuple[int, int]:
 
 
 def _members(path: str) -> Iterator[tuple[str, bytes]]:
-    """(key, object) of each; nothing is unpacked, whatever a file says where it belongs."""
+    """Yield the key and bytes of each object. Nothing is unpacked to the paths that the file names."""
     try:
         with open(path, "rb", opener=private.link_opener) as opened, tarfile.open(fileobj=opened, mode="r:") as archive:
             for member in archive:

@@ -10,18 +10,18 @@ T the table that says where: name -> (offset, element type, shape). A trace of i
 """
 
 from ort_lite.provider.machine_image import Image, MachineInstruction, Region, TableEntry
-from ort_lite.tools.machine.machine import Machine, State, StepRecord, node_tuple
-from ort_lite.tools.machine.trace import Trace, record_trace, verify_trace
+from ort_lite.tools.machine.formal_machine import Machine, MachineState, StepRecord, node_tuple
+from ort_lite.tools.machine.machine_trace import MachineTrace, record_trace, verify_trace
 
 __all__ = [
     "Image",
     "Machine",
     "MachineInstruction",
+    "MachineState",
+    "MachineTrace",
     "Region",
-    "State",
     "StepRecord",
     "TableEntry",
-    "Trace",
     "node_tuple",
     "record_trace",
     "verify_trace",

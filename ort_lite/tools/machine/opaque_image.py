@@ -1,4 +1,4 @@
-"""The image of a partition that is one instruction."""
+"""The image of a partition that is a single instruction."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ort_lite.provider.machine_image import MachineInstruction, Region, TableEnt
 
 
 class OpaqueImage:
-    """A partition that is one instruction: that of a provider which does not say what is inside."""
+    """The image of a partition whose provider does not expose its instructions: the whole partition is one."""
 
     def __init__(
         self, name: str, function: Callable[[Sequence[Any]], Sequence[Any]], nodes: Sequence[Node], inputs: Sequence[Any]

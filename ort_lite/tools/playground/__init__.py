@@ -1,1 +1,1 @@
-"""The playground: a server on this machine, and its page."""
+"""The playground: a local server and its page."""

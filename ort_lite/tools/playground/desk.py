@@ -1,4 +1,4 @@
-"""The state of a playground: its models, what is installed, what it works on."""
+"""The state of a playground: its models, the installed providers and the current job."""
 
 from argparse import Namespace
 from functools import partial
@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.plugins import plugins
-from ort_lite.tools.cli import model
+from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.parser import LEVELS
-from ort_lite.tools.cli.providers import row
-from ort_lite.tools.playground.jobs import Job, Jobs
+from ort_lite.tools.cli.providers_command import row
+from ort_lite.tools.playground.jobs import Jobs, PlaygroundJob
 from ort_lite.tools.playground.models import models_of, titles
+from ort_lite.tools.playground.session_job import run_request
 from ort_lite.tools.playground.wish import wish_of
-from ort_lite.tools.playground.work import done
 
 
 class Desk:
-    """The playground of one command. Its methods may be called from any thread. Raises what `models_of` raises."""
+    """The playground of one command. All methods are thread-safe. Raises what `models_of` raises."""
 
     def __init__(self, arguments: Namespace) -> None:
         self.models: dict[str, Path] = models_of(arguments.models)
@@ -25,13 +25,13 @@ class Desk:
         self._jobs = Jobs()
 
     def about(self) -> dict[str, Any]:
-        """Return the choices of the page, and the defaults."""
+        """Return the choices that the page offers, and the defaults."""
         return {
             "models": titles(self.models),
             "providers": self._providers,
             "levels": LEVELS,
             "chosen": {
-                "providers": self._chosen(),
+                "providers": self._default_providers(),
                 "level": self._given.level,
                 "threads": self._given.threads,
                 "config": self._given.config,
@@ -42,19 +42,19 @@ class Desk:
             },
         }
 
-    def _chosen(self) -> list[str]:
-        """Return the providers of --providers, or the default ones."""
-        return model.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
+    def _default_providers(self) -> list[str]:
+        """Return the providers of --providers, or those that sessions use by default."""
+        return session_arguments.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
 
     def start(self, body: bytes) -> dict[str, Any]:
-        """Begins what the request asks for. Raises InvalidArgument; Busy while another piece of work runs."""
+        """Start the job that a request describes. Raises InvalidArgument, or Busy while another job runs."""
         wish = wish_of(body, self.models, [each["name"] for each in self._providers])
-        return self._jobs.start(partial(done, wish=wish, path=self.models[wish.model], given=self._given)).as_dict()
+        return self._jobs.start(partial(run_request, wish=wish, path=self.models[wish.model], given=self._given)).as_dict()
 
-    def job(self) -> Job | None:
-        """The last that was started."""
+    def job(self) -> PlaygroundJob | None:
+        """Return the job that was started last."""
         return self._jobs.last
 
     def close(self, seconds: float = 5.0) -> bool:
-        """Ends what it works on. Whether that was over in so many seconds."""
+        """Cancel the current job. Returns True if it ended within `seconds`."""
         return self._jobs.close(seconds)

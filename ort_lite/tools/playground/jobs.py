@@ -1,4 +1,4 @@
-"""Jobs of the playground's page: one at a time, in a thread of its own, with progress, and cancellable."""
+"""Jobs of the playground: one at a time, on its own thread, with progress and cancellation."""
 
 import threading
 import time
@@ -16,11 +16,11 @@ State = Literal["running", "done", "failed", "ended"]
 
 
 class Busy(InvalidArgument):
-    """Another piece of work runs."""
+    """Another job is running."""
 
 
-class Job:
-    """One piece of work. `said` is a sentence about where it is, or what went wrong; `result` is there once it is done."""
+class PlaygroundJob:
+    """One job. `said` is a sentence about its progress or its failure; `result` is set when it is done."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -33,22 +33,22 @@ class Job:
         self._seconds: float | None = None
 
     def say(self, text: str) -> None:
-        """Announce the next step. Raises Cancelled if the job is to end."""
+        """Report progress. Raises Cancelled if the job was cancelled."""
         if self.run_options.terminate:
             raise Cancelled("ended, as it was asked for")
         self.said = text
 
     def hear(self, progress: Progress) -> None:
-        """Report compile progress. Kernels that are being compiled are finished, further ones are not begun."""
+        """Report compile progress. A cancelled job finishes the kernels being compiled and starts no more."""
         if not progress.over:
             self.say(f"Compiling kernels: {progress.done} of {progress.total}.")
 
     def end(self) -> None:
-        """End the job: at the next checkpoint of session creation, at once inside a run."""
+        """Cancel the job: at the next checkpoint of session creation, or immediately during a run."""
         self.run_options.terminate = True
 
-    def work(self, call: Callable[["Job"], dict[str, Any]]) -> None:
-        """Run the job; problems of a model or an installation become a sentence for the page."""
+    def work(self, call: Callable[["PlaygroundJob"], dict[str, Any]]) -> None:
+        """Run the job. Errors of a model or an installation become a sentence for the page."""
         try:
             with listen(self.hear), stop_with_run(self.run_options):
                 self.result = call(self)
@@ -75,24 +75,24 @@ class Job:
 
 
 class Jobs:
-    """The jobs, of which at most one runs. May be called from any thread."""
+    """The jobs of a playground, of which at most one runs. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.last: Job | None = None
+        self.last: PlaygroundJob | None = None
 
-    def start(self, call: Callable[[Job], dict[str, Any]]) -> Job:
-        """Raises Busy while another runs, RuntimeException where no thread can start."""
+    def start(self, call: Callable[[PlaygroundJob], dict[str, Any]]) -> PlaygroundJob:
+        """Start a job. Raises Busy while another one runs, and RuntimeException if no thread can start."""
         with self._lock:
             if self.last is not None and self.last.state == "running":
                 raise Busy("the desk does one thing at a time: wait for it, or end it")
-            job = Job(1 if self.last is None else self.last.number + 1)
+            job = PlaygroundJob(1 if self.last is None else self.last.number + 1)
             job.thread = start("this piece of work", partial(job.work, call), f"desk job {job.number}")
             self.last = job
             return job
 
     def close(self, seconds: float) -> bool:
-        """Ends what runs, and waits so long for it. Whether nothing runs any more."""
+        """Cancel the running job and wait up to `seconds` for it. Returns True if no job runs any more."""
         job = self.last
         if job is None or job.thread is None:
             return True

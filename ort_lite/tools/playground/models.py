@@ -1,4 +1,4 @@
-"""The models that a desk shows: those that it was started with, and no other file."""
+"""The models that a playground offers: those it was started with, and no other file."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ MOST = 2000
 
 
 def models_of(given: Sequence[str]) -> dict[str, Path]:
-    """Files by the name that is shown: of a folder all models in it, below its path. Raises NoSuchFile, InvalidArgument."""
+    """Return model files by display name. A folder stands for all models below it. Raises NoSuchFile and InvalidArgument."""
     found: dict[str, Path] = {}
     for text in given:
         path = Path(text)
@@ -44,5 +44,5 @@ def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def titles(models: Mapping[str, Path]) -> list[dict[str, str | int]]:
-    """Name and bytes of each."""
+    """Return the name and size in bytes of each model."""
     return [{"name": name, "bytes": path.stat().st_size} for name, path in models.items()]

@@ -1,7 +1,7 @@
-"""HTTP for the page of a desk: on this machine alone, for who has the token of its address alone, in small bounded requests.
+"""The HTTP server of the playground. It listens on this machine only, requires the token in its address, and limits requests.
 
-Behind /TOKEN/: GET of the page itself, of `about`, what can be chosen, of `job`, how far it is, and of `job/result`, what came of it;
-POST to `job` starts what the body asks for (`ort_lite.tools.playground.wish`), 409 while something else runs; DELETE of `job` ends it.
+Below /TOKEN/, GET returns the page, `about` (the choices), `job` (its progress) and `job/result`. POST to `job` starts a job
+(`ort_lite.tools.playground.wish`), with 409 while another one runs. DELETE of `job` cancels it.
 """
 
 import io
@@ -34,8 +34,8 @@ HEADERS = {
 }
 
 
-class Refused(Exception):
-    """An answer that is an error: its status, and a sentence."""
+class RefusedRequest(Exception):
+    """A request that is answered with an error: the status and a sentence."""
 
     def __init__(self, status: HTTPStatus, said: str) -> None:
         super().__init__(said)
@@ -43,7 +43,9 @@ class Refused(Exception):
 
 
 class DeskServer(ThreadingHTTPServer):
-    """Listens from the start; `serve_forever` answers. `port` 0: any that is free. Raises OSError where the port is taken."""
+    """The server. It listens once created; `serve_forever` answers. `port` 0 picks a free port. Raises OSError if the port is
+    taken.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -57,17 +59,17 @@ class DeskServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The address of the page, with its token."""
+        """Return the address of the page, with its token."""
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is nothing to tell of."""
+        """Ignore connections that a browser closed, and report all other errors."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Arrival(io.RawIOBase):
-    """Reads from a socket until a deadline, which holds for all reads together, however few bytes each brings."""
+    """A reader of a socket with one deadline for all reads together, however few bytes each returns."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._until = connection, 0.0
@@ -77,11 +79,11 @@ class Arrival(io.RawIOBase):
         self._until = monotonic() + seconds
 
     def readable(self) -> bool:
-        """Return True: it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Raises TimeoutError when the time is over."""
+        """Read what has arrived. Raises TimeoutError after the deadline."""
         left = self._until - monotonic()
         if left <= 0:
             raise TimeoutError("the request did not arrive in time")
@@ -102,14 +104,14 @@ class Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def setup(self) -> None:
-        """Set the connection up."""
+        """Prepare the connection, with a reader that limits how long a request may take to arrive."""
         super().setup()
         self.rfile.close()
         self._arrival = Arrival(self.connection)
         self.rfile = io.BufferedReader(self._arrival)
 
     def handle_one_request(self) -> None:
-        """A request that does not arrive in time ends its connection."""
+        """Handle a request. If it does not arrive in time, the connection ends."""
         self._arrival.begin(PATIENCE)
         super().handle_one_request()
 
@@ -126,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer({"job": self._end})
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Log nothing: a line would have the token in it."""
+        """Log nothing, because a line would contain the token."""
 
     # Who may ask
 
@@ -134,9 +136,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             route = self._route()
             if route not in routes:
-                raise Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+                raise RefusedRequest(HTTPStatus.NOT_FOUND, "there is nothing at this address")
             status, answer = routes[route]()
-        except Refused as error:
+        except RefusedRequest as error:
             self.close_connection = True  # a body that nobody read may be on its way
             status, answer = error.status, {"error": str(error)}
         except Busy as error:
@@ -148,25 +150,25 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, answer)
 
     def _route(self) -> str:
-        """The path behind the token. The name of another host is a page elsewhere whose name leads here (DNS rebinding)."""
+        """Return the path behind the token. Requests for another host name are rejected, as DNS rebinding would cause them."""
         if self.headers.get("Host", "") not in self.server.hosts:
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to the name of this machine alone")
+            raise RefusedRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to the name of this machine alone")
         origin = self.headers.get("Origin")
         if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-            raise Refused(HTTPStatus.FORBIDDEN, "this server answers to its own page alone")
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, "this server answers to its own page alone")
         token, _, route = self.path.removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
-            raise Refused(HTTPStatus.FORBIDDEN, "the address lacks its token: take it whole, as the command printed it")
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, "the address lacks its token: take it whole, as the command printed it")
         return route
 
     def _body(self) -> bytes:
         if self.headers.get_content_type() != "application/json":
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+            raise RefusedRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdecimal()):
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
+            raise RefusedRequest(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
         if len(length) > 20 or int(length) > LARGEST:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST} bytes")
+            raise RefusedRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST} bytes")
         return self.rfile.read(int(length))
 
     # What is answered
@@ -184,7 +186,7 @@ class Handler(BaseHTTPRequestHandler):
     def _result(self) -> tuple[HTTPStatus, Any]:
         job = self.server.desk.job()
         if job is None or job.state != "done":
-            raise Refused(HTTPStatus.NOT_FOUND, "nothing is done yet")
+            raise RefusedRequest(HTTPStatus.NOT_FOUND, "nothing is done yet")
         return HTTPStatus.OK, job.result
 
     def _start(self) -> tuple[HTTPStatus, Any]:

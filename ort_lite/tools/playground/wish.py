@@ -1,4 +1,4 @@
-"""Requests of the playground's page, read from JSON that anybody may have written: a Wish, or one sentence about what is wrong."""
+"""Requests of the playground's page. They are JSON that anybody may have written: each is valid, or rejected with one sentence."""
 
 import json
 from argparse import Namespace
@@ -18,7 +18,7 @@ _MANY = 256
 
 
 class Wish(Record):
-    """A model by its name, who runs it in what order, and what a run is fed; `run` is False for a look at the partitions alone."""
+    """A request: a model by name, its providers in order, and the feeds of a run. `run` is False to view the partitions only."""
 
     model: str
     providers: tuple[str, ...]
@@ -33,7 +33,7 @@ class Wish(Record):
     timeout: float = 60.0
 
     def arguments(self) -> Namespace:
-        """Return the arguments as the command line has them."""
+        """Return the request as arguments of the command line."""
         return Namespace(
             providers=",".join(self.providers),
             level=self.level,
@@ -49,7 +49,7 @@ class Wish(Record):
 
 
 def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) -> Wish:
-    """Raises InvalidArgument that names the field, what came and what was expected."""
+    """Parse a request. Raises InvalidArgument that names the field, what it holds and what was expected."""
     try:
         given = json.loads(body)
     except (ValueError, RecursionError) as error:  # the second of lists in lists in lists
@@ -61,7 +61,7 @@ def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) ->
         raise InvalidArgument(f"{unknown[0][:80]!r}: no field of a request{hint(unknown[0][:80], Wish.__match_args__)}")
     return Wish(
         model=_one_of(given, "model", models),
-        providers=tuple(_known(name, "providers", providers) for name in _texts(given, "providers")),
+        providers=tuple(_check_choice(name, "providers", providers) for name in _texts(given, "providers")),
         level=_one_of({"level": "all"} | given, "level", LEVELS),
         threads=int(_number(given, "threads", 0, 1024)),
         config=_texts(given, "config"),
@@ -75,10 +75,10 @@ def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) ->
 
 
 def _one_of(given: Mapping[str, Any], field: str, known: Collection[str]) -> str:
-    return _known(given.get(field), field, known)
+    return _check_choice(given.get(field), field, known)
 
 
-def _known(value: Any, field: str, known: Collection[str]) -> str:
+def _check_choice(value: Any, field: str, known: Collection[str]) -> str:
     if not isinstance(value, str) or value not in known:
         shown = repr(value)[:80]
         raise InvalidArgument(f"{field}: {shown} is none of those here{hint(str(value)[:80], known)}")

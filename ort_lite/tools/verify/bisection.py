@@ -1,8 +1,8 @@
-"""The first bad node of a partition that gives other results than the CPU provider.
+"""Search for the first bad node of a partition whose results differ from the CPU provider's.
 
-Prefixes of its nodes are compiled by its provider and run, halving: about log2(nodes) compiles. The nodes are in topological order,
-so that every prefix is convex as the partition is. Where that leads to nothing, because the provider cannot compile a prefix or
-its results depend on the company of a node, each node is run by itself from the CPU's values.
+The provider compiles and runs prefixes of the partition's nodes, halving each time: about log2(nodes) compiles. The nodes are in
+topological order, so every prefix is convex, as the partition is. If that fails, because the provider cannot compile a prefix or
+its results depend on a node's company, each node runs alone on the CPU's values.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from ort_lite.execute.guard import close, guard_partition
 from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.provider import CPU, Partition
 from ort_lite.tools.verify.compare import TensorReport, compare
-from ort_lite.tools.verify.reference import Reference, part_of, unwatched
-from ort_lite.tools.verify.report import Culprit
+from ort_lite.tools.verify.reference import Reference, part_of, suspend_watch
 from ort_lite.tools.verify.settings import Verification
+from ort_lite.tools.verify.verification_report import Culprit
 
 
 def first_bad(
     partition: Partition, inputs: Sequence[Any], reference: Reference, checks: Verification
 ) -> tuple[Culprit | None, str]:
-    """The node; or None and what was found out. `inputs` are on the CPU. Raises nothing but RunTerminated."""
+    """Return the first bad node, or None and an explanation. `inputs` are on the CPU. Raises only RunTerminated."""
     try:
         return _Bisection(partition, inputs, reference, checks).find()
     except RunTerminated:
@@ -46,7 +46,7 @@ class _Bisection:
         return None, f"no node is bad by itself; {why}"
 
     def _by_prefixes(self) -> tuple[Culprit | None, str]:
-        """Good prefixes below, bad ones above."""
+        """Search between a prefix that matches and one that differs."""
         low, high = 0, len(self.nodes)
         try:
             worst = self._off(self._prefix(high))
@@ -78,7 +78,7 @@ class _Bisection:
         return None
 
     def _prefix(self, count: int) -> Partition:
-        """The first nodes; its outputs are what the others and the partition's readers want of them."""
+        """Return the first nodes as a partition. Its outputs are the values that the other nodes or the partition's readers need."""
         nodes, rest = self.nodes[:count], self.nodes[count:]
         read = {value for node in rest for value in node.reads()} | set(self.partition.outputs)
         outputs = [v for v in self.partition.outputs if v.producer in set(nodes)]
@@ -90,9 +90,9 @@ class _Bisection:
         return part_of(self.partition, nodes, outputs, inside, name)
 
     def _off(self, part: Partition) -> TensorReport | None:
-        """The first tensor that is off when the provider runs the part from the CPU's values."""
-        provider, moved = part.provider, self.reference.moved
-        with unwatched():
+        """Return the first tensor that differs when the provider runs the part on the CPU's values."""
+        provider, moved = part.provider, self.reference.move
+        with suspend_watch():
             (compiled,) = provider.compile([part])
             if isinstance(compiled, BaseException):
                 raise compiled

@@ -1,4 +1,4 @@
-"""Two results for one tensor: how far apart they are, where, and whether that is too far."""
+"""Comparison of two results for one tensor: how far apart they are, where, and whether the difference is allowed."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,9 @@ from ort_lite.record import Record
 
 
 class Tolerance(Record):
-    """An element may be `atol + rtol * |expected| + of_greatest * G` off, G the greatest finite magnitude that is expected."""
+    """The allowed difference of an element: `atol + rtol * |expected| + of_greatest * G`, where G is the largest finite expected
+    magnitude.
+    """
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -37,11 +39,11 @@ _SIGN_MAGNITUDE = frozenset(
 
 
 class TensorReport(Record):
-    """The worst over all calls of a partition. `greatest_*` are over elements that are finite on both sides.
+    """The worst comparison of a tensor over all calls of a partition. `greatest_*` cover elements that are finite on both sides.
 
-    `index`, `got` and `expected` are those of the worst element; None: nothing differs. `nans` and `infs` count elements that are
-    NaN or infinite where the CPU's are not; `wrong` those that are too far off. `mismatch` says what cannot be compared at
-    all: another type, shape or length. Complex elements count as two, the last index tells which.
+    `index`, `got` and `expected` belong to the worst element, and are None if nothing differs. `nans` and `infs` count elements
+    that are NaN or infinite where the CPU's are not. `wrong` counts elements beyond the tolerance. `mismatch` describes what cannot
+    be compared at all: another type, shape or length. A complex element counts as two, which the last index tells apart.
     """
 
     name: str
@@ -64,7 +66,7 @@ class TensorReport(Record):
         """True if no element differs and type and shape match."""
         return not self.wrong and not self.mismatch
 
-    def merged(self, later: "TensorReport") -> "TensorReport":
+    def merge(self, later: "TensorReport") -> "TensorReport":
         """Merge the comparisons of two calls: worst element and shape of the larger difference, the first of equal ones."""
         worse = later if _badness(later) > _badness(self) else self
         return worse.replace(
@@ -101,14 +103,16 @@ def _badness(report: TensorReport) -> tuple[bool, bool, float]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has neither NaN nor Inf."""
+    """Replace NaN and infinities, which JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
 
 
 def compare(name: str, got: Any, expected: Any, tolerance_of: Any) -> list[TensorReport]:
-    """A report for a tensor, or for each tensor of a sequence or map ("name[2]"). `tolerance_of(dtype)` gives a Tolerance."""
+    """Return a report for a tensor, or one for each tensor of a sequence or map ("name[2]"). `tolerance_of(dtype)` returns a
+    Tolerance.
+    """
     if isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)):
         if len(got) != len(expected):
             return [TensorReport(name, "sequence", mismatch=f"has {len(got)} elements, the CPU's {len(expected)}")]
@@ -140,7 +144,7 @@ def _tensors(name: str, got: Array, expected: Array, tolerance_of: Any) -> Tenso
     elif dtype == "bool" or "int" in dtype:
         ulps = _apart(got, expected)
         difference = ulps.astype(np.float64)
-        bad = difference > _allowed(expected.astype(np.float64), tolerance_of(dtype))
+        bad = difference > _allowance(expected.astype(np.float64), tolerance_of(dtype))
     else:
         return _floats(name, dtype, shape, got, expected, tolerance_of(dtype))
     return _report(name, dtype, shape, got, expected, difference, ulps, bad)
@@ -151,7 +155,7 @@ def _floats(name: str, dtype: str, shape: tuple[int, ...], got: Array, expected:
         a, b = got.astype(np.float64), expected.astype(np.float64)
         finite, same = np.isfinite(a) & np.isfinite(b), (a == b) | (np.isnan(a) & np.isnan(b))
         difference = np.where(finite, np.abs(a - b), np.where(same, 0.0, np.inf))
-        bad = ~same & ~(finite & (difference <= _allowed(b, tolerance)))
+        bad = ~same & ~(finite & (difference <= _allowance(b, tolerance)))
     ulps = np.where(finite, _ulps(dtype, got, expected), np.uint64(0))
     nans, infs = np.isnan(a) & ~np.isnan(b), np.isinf(a) & ~np.isinf(b)
     report = _report(name, dtype, shape, got, expected, difference, ulps, bad)
@@ -182,7 +186,7 @@ def _report(
     )
 
 
-def _allowed(expected: Array, tolerance: Tolerance) -> Array:
+def _allowance(expected: Array, tolerance: Tolerance) -> Array:
     size = np.abs(expected)
     greatest = float(np.max(size, where=np.isfinite(size), initial=0.0)) if tolerance.of_greatest else 0.0
     allowed: Array = tolerance.atol + tolerance.of_greatest * greatest + tolerance.rtol * size
@@ -190,7 +194,7 @@ def _allowed(expected: Array, tolerance: Tolerance) -> Array:
 
 
 def _apart(a: Array, b: Array) -> Array:
-    """|a - b| of integers, as uint64: exact also where they are 2**63 apart or more."""
+    """Return |a - b| of integers as uint64, which is exact even if they are 2**63 or more apart."""
     a, b = ((x.astype(np.uint64) if x.dtype == np.uint64 else x.astype(np.int64)) for x in (a, b))
     apart: Array = np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)  # modulo 2**64
     return apart

@@ -1,4 +1,4 @@
-"""A CostModel out of measurements: nodes timed one by one on each provider, or a session's profile."""
+"""A CostModel from measurements: nodes timed one by one on each provider, or a session's profile."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +32,11 @@ def measure_costs(
     *,
     runs: int = 10,
 ) -> CostModel:
-    """Runs every node of the main graph that a provider takes there by itself, `runs` times, from the values that the CPU provider
-    computes; the shortest time counts. The shortest of a provider's nodes is taken for what starting a partition costs.
+    """Time every node of the main graph alone on each provider that claims it, with the values that the CPU provider computes.
 
-    Nodes that do not run alone, and those inside bodies, are left to estimates. All values of the model are held at once. Raises
-    what making a session raises.
+    Each node runs `runs` times and its shortest time counts. The shortest node time of a provider is taken as its cost of starting
+    a partition. Nodes that do not run alone, and nodes inside bodies, are left to estimates. All values of the model are in memory
+    at once. Raises what creating a session raises.
     """
     options = options if options is not None else SessionOptions()
     prepared = prepare_until("partition", model, options, Arguments(providers)).loaded
@@ -55,7 +55,7 @@ def measure_costs(
 
 
 def _dims(values: Sequence[Value], arrays: Sequence[Any]) -> dict[str, int]:
-    """The free dimensions of this feed."""
+    """Return the sizes of the free dimensions in this feed."""
     pairs = [
         pair for value, array in zip(values, arrays, strict=True) for pair in zip(value.shape or (), array.shape, strict=False)
     ]
@@ -63,7 +63,7 @@ def _dims(values: Sequence[Value], arrays: Sequence[Any]) -> dict[str, int]:
 
 
 class _Stand:
-    """The model's values, and what times providers on them."""
+    """The model's values, and the measurements of providers on them."""
 
     def __init__(
         self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, inputs: Sequence[Any], runs: int
@@ -89,7 +89,7 @@ class _Stand:
             if isinstance(compiled, Exception):
                 return None
             function = guard_partition(part, compiled)
-            given = [self._reference.moved(v, self._values[v], CPU, provider.device) for v in part.inputs]
+            given = [self._reference.move(v, self._values[v], CPU, provider.device) for v in part.inputs]
             try:
 
                 def run() -> None:
@@ -105,13 +105,13 @@ class _Stand:
             return None
 
     def moving(self, provider: ExecutionProvider) -> tuple[float, float]:
-        """Latency and bandwidth of its copies, by the smallest and the largest array there is."""
+        """Return the latency and bandwidth of a provider's copies, measured on the smallest and the largest array of the model."""
         arrays = sorted(((v, x) for v, x in self._values.items() if hasattr(x, "nbytes")), key=lambda pair: pair[1].nbytes)
         if provider.device == CPU or not arrays:
             return 0.0, 1e10
         (value, least), (other, most) = arrays[0], arrays[-1]
-        latency = self._shortest(lambda: self._reference.moved(value, least, CPU, provider.device))
-        longest = self._shortest(lambda: self._reference.moved(other, most, CPU, provider.device))
+        latency = self._shortest(lambda: self._reference.move(value, least, CPU, provider.device))
+        longest = self._shortest(lambda: self._reference.move(other, most, CPU, provider.device))
         size = most.nbytes - least.nbytes
         return latency, size / (longest - latency) if size and longest > latency else 1e10
 

@@ -1,4 +1,4 @@
-"""Reference results: the CPU provider runs the nodes of another provider's partition, from the same inputs."""
+"""Reference results: the CPU provider runs the nodes of another provider's partition on the same inputs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def why_not(partition: Partition) -> str:
-    """Why there is nothing to compare a partition with; "": there is."""
+    """Explain why a partition cannot be compared, or return "" if it can."""
     if is_context(partition.nodes[0]):
         return "it was compiled before, its nodes are not known"
     drawing = (node for top in partition.nodes for node in _all(top) if _draws(node))
@@ -43,9 +43,9 @@ def _draws(node: Node) -> bool:
 
 
 class Reference:
-    """Compiles the nodes of partitions for the CPU provider, without any optimisation, when they are first asked for.
+    """Compiles the nodes of partitions for the CPU provider on first use, without any optimization.
 
-    `bodied` are the graphs with partitions of their own. Many threads may ask at once. Raises what preparing a session raises.
+    `bodied` are the graphs with partitions of their own. Thread-safe. Raises what preparing a session raises.
     """
 
     def __init__(
@@ -65,26 +65,26 @@ class Reference:
         self._lock = locks.rlock()
 
     def results(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
-        """The partition's outputs on the CPU, from inputs on the CPU. They may be inputs themselves."""
+        """Return the partition's outputs computed on the CPU from inputs on the CPU. An output may be an input itself."""
         executable = self._once(partition, lambda: self._executable(subgraph(partition)))
-        with unwatched():
+        with suspend_watch():
             return executable.run(inputs, CURRENT.options)
 
     def values(self, partition: Partition, inputs: Sequence[Any]) -> dict[Value, Any]:
         """Return all values that the nodes compute, and the inputs."""
         made = [value for node in partition.nodes for value in node.outputs if value is not None]
         executable = self._executable(subgraph(partition.replace(outputs=tuple(made))))
-        with unwatched():
+        with suspend_watch():
             results = executable.run(inputs, CURRENT.options)
         return dict(zip((*partition.inputs, *made), (*inputs, *results), strict=True))
 
     def bodies(self, nodes: Sequence[Node]) -> dict[Graph, Body]:
-        """Bodies of control-flow nodes that a provider runs, for parts of its partition: on the CPU."""
+        """Return the bodies of control-flow nodes in parts of a provider's partition. They run on the CPU."""
         graphs = [body for node in nodes for body in node.subgraphs() if body in self._bodied]
         return {graph: self._once(graph, partial(self._body, graph)) for graph in graphs}
 
-    def moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
-        """A value in another device's memory. Raises ProviderError where nothing copies there."""
+    def move(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
+        """Copy a value to another device. Raises ProviderError if no provider can copy there."""
         if source != destination:
             x = moved(value, x, route(source, destination, self._transfers, value, "verification"), "verification")
         return x
@@ -92,7 +92,7 @@ class Reference:
     def to_host(self, partition: Partition, values: Sequence[Value], given: Sequence[Any]) -> list[Any]:
         """Return the values of a partition in host memory."""
         device = partition.provider.device
-        return [self.moved(value, x, device, CPU) for value, x in zip(values, given, strict=True)]
+        return [self.move(value, x, device, CPU) for value, x in zip(values, given, strict=True)]
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         with self._lock:
@@ -102,7 +102,7 @@ class Reference:
             return found
 
     def _executable(self, graph: Graph) -> Executable:
-        with unwatched():
+        with suspend_watch():
             cpu = Selection((self._cpu,), listed=False)
             return prepare(self._model.replace(graph=graph), cpu, self._options).compiled.executable
 
@@ -119,7 +119,7 @@ class Reference:
 
 
 @contextmanager
-def unwatched() -> Iterator[None]:
+def suspend_watch() -> Iterator[None]:
     """Suspend verification for what this thread runs inside."""
     watch, CURRENT.watch = CURRENT.watch, None
     try:
@@ -131,7 +131,7 @@ def unwatched() -> Iterator[None]:
 def part_of(
     partition: Partition, nodes: Sequence[Node], outputs: Sequence[Value], bodies: Mapping[Graph, Body], name: str
 ) -> Partition:
-    """Some nodes of a partition as one of their own. Inputs are in the partition's order, then in that of the nodes."""
+    """Return some nodes of a partition as a partition. Its inputs keep the order of the partition, then that of the nodes."""
     made = {value for node in nodes for value in node.outputs if value is not None}
     read = dict.fromkeys(v for node in nodes for v in node.reads() if v is not None and v.constant is None)
     first = [value for value in partition.inputs if value in read]

@@ -1,4 +1,4 @@
-"""The values of `verify=`: how far results may differ."""
+"""The settings of `verify=`: how much results may differ."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ PARTITION = "partition"
 
 
 class Verification(Record):
-    """`rtol` and `atol` hold for all tensors of floating-point or complex type, `tolerances` for one element type each.
+    """The tolerances: `rtol` and `atol` for all floating-point and complex tensors, and `tolerances` for single element types.
 
-    Without them `ort_lite.tools.verify.compare.DEFAULTS` hold; integers, bools and text must be equal. `bisect`: looks for the
-    first bad node of a partition that is off, which compiles parts of it.
+    The defaults are `ort_lite.tools.verify.compare.DEFAULTS`; integers, bools and text must be equal. With `bisect`, the first bad
+    node of a partition that differs is searched for, which compiles parts of it.
     """
 
     rtol: float | None = None
@@ -23,7 +23,7 @@ class Verification(Record):
     bisect: bool = True
 
     def tolerance(self, dtype: str) -> Tolerance:
-        """Return the tolerance for tensors of that element type."""
+        """Return the tolerance for tensors of an element type."""
         if dtype in self.tolerances:
             return self.tolerances[dtype]
         if dtype not in DEFAULTS or (self.rtol is None and self.atol is None):
@@ -32,7 +32,7 @@ class Verification(Record):
 
 
 def settings(verify: object) -> Verification:
-    """Raises InvalidArgument for what `verify=` cannot be."""
+    """Return the settings that a value of `verify=` stands for. Raises InvalidArgument for an invalid one."""
     if verify == PARTITION:
         return Verification()
     if not isinstance(verify, Verification):

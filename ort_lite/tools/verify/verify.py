@@ -1,4 +1,4 @@
-"""`ort_lite.verify`: a model through providers and the CPU provider, without a session of one's own."""
+"""`ort_lite.verify`: compare providers with the CPU provider on a model, without creating a session."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from ort_lite.load.source import ModelSource
 from ort_lite.options.config_keys import KEEP_CONSTANTS
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.plugins.selection import ProviderEntry
-from ort_lite.tools.verify.report import Report
 from ort_lite.tools.verify.settings import PARTITION, Verification
+from ort_lite.tools.verify.verification_report import VerificationReport
 
 
 def verify(
@@ -24,10 +24,12 @@ def verify(
     provider_options: Sequence[Mapping[str, Any]] | None = None,
     placement_rules: Sequence[PlacementRule] = (),
     checks: Verification | None = None,
-) -> Report:
-    """One verified run of the model; what was found is returned, not raised. Raises what making a session and running raise."""
+) -> VerificationReport:
+    """Run the model once with verification and return the report; differences are not raised. Raises what creating and running a
+    session raises.
+    """
     kept = keeping(options)
-    report: Report
+    report: VerificationReport
     with InferenceSession(model, kept, providers, provider_options, placement_rules=placement_rules) as session:
         try:
             session.run(None, feed, verify=PARTITION if checks is None else checks)
@@ -39,7 +41,7 @@ def verify(
 
 
 def keeping(options: SessionOptions | None) -> SessionOptions:
-    """Options of a session that keeps every constant, which the CPU provider will need."""
+    """Return options that keep every constant, because the CPU provider will need them."""
     made = options.copy() if options is not None else SessionOptions()
     made.add_session_config_entry(KEEP_CONSTANTS, "1")
     return made

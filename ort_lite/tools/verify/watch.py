@@ -1,4 +1,4 @@
-"""Stands in every step of a verified run: what a partition of another provider returns is compared with the CPU's."""
+"""The hook into each step of a verified run, which compares a partition's outputs with the CPU's."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,12 +16,12 @@ from ort_lite.session.prepare import Prepared
 from ort_lite.tools.verify.bisection import first_bad
 from ort_lite.tools.verify.compare import TensorReport, Tolerance, compare
 from ort_lite.tools.verify.reference import Reference, why_not
-from ort_lite.tools.verify.report import PartitionReport, Report
 from ort_lite.tools.verify.settings import Verification, settings
+from ort_lite.tools.verify.verification_report import PartitionReport, VerificationReport
 
 
 class Verifier:
-    """The state that verified runs of one compiled model share."""
+    """The state shared by all verified runs of one compiled model."""
 
     def __init__(self, prepared: Prepared, options: SessionOptions) -> None:
         assignment, compiled = prepared.assignment, prepared.compiled
@@ -36,10 +36,12 @@ class Verifier:
         graphs = [level.graph for level in assignment.levels]
         self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
 
-    def run(self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]) -> list[Any]:
-        """Call the model's Executable under watch on this thread. `tell` receives the findings.
+    def run(
+        self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[VerificationReport], None]
+    ) -> list[Any]:
+        """Run the model's Executable with verification on this thread. `tell` receives the report.
 
-        Raises VerificationError where a partition is off, and else what the run raises.
+        Raises VerificationError if a partition differs, and otherwise what the run raises.
         """
         watch = _Watch(self, checks)
         outer, CURRENT.watch = CURRENT.watch, watch
@@ -62,16 +64,17 @@ class Verifier:
         return outputs
 
 
-def verified(
+def verify_run(
     ready: Any,
     options: SessionOptions,
     verify: object,
     call: Callable[[Executable], list[Any]],
-    tell: Callable[[Report], None],
+    tell: Callable[[VerificationReport], None],
 ) -> list[Any]:
-    """Run a compiled model under watch; the hook behind `run(verify=...)`. `ready` is the session's, and keeps the Verifier.
+    """Run a compiled model with verification; the hook behind `run(verify=...)`. `ready` belongs to the session and keeps the
+    Verifier.
 
-    Raises InvalidArgument for a `verify` that is none, and what `Verifier.run` raises.
+    Raises InvalidArgument for an invalid `verify`, and what `Verifier.run` raises.
     """
     checks = settings(verify)
     if ready.verifier is None:
@@ -81,14 +84,14 @@ def verified(
 
 
 class _Watch:
-    """One run. Providers may call bodies from other threads than the run's: those are not seen."""
+    """The verification of one run. Bodies that a provider calls from other threads are not compared."""
 
     def __init__(self, verifier: Verifier, checks: Verification) -> None:
         self._verifier, self._checks = verifier, checks
         self._found: dict[str, PartitionReport] = {}
 
     def __call__(self, executable: Executable) -> Executable:
-        """Run with each step watched."""
+        """Return the Executable with each step under verification."""
         steps = [step.replace(function=partial(self._step, step)) for step in executable.steps]
         return executable.replace(steps=tuple(steps), direct=None)
 
@@ -97,13 +100,13 @@ class _Watch:
         if partition is None:
             return step.function(inputs)
         own = inputs[: len(partition.inputs)]
-        given, expected, why = self._expected(partition, own)
+        given, expected, why = self._compute_reference(partition, own)
         results = check_results(step.function(inputs), len(partition.outputs), str(step))
         self._record(partition, path, given, results, expected, why, own)
         return results
 
-    def _expected(self, partition: Partition, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], str]:
-        """The inputs on the CPU, where the provider cannot write to them, what the CPU makes of them, and why it does not."""
+    def _compute_reference(self, partition: Partition, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], str]:
+        """Return copies of the inputs on the CPU, the CPU's results, and the reason if there are none."""
         why = why_not(partition)
         if why:
             return [], [], why
@@ -130,7 +133,7 @@ class _Watch:
         reference, checks = self._verifier.reference, self._checks
         tensors = []
         if not why:
-            tensors += _written(partition, given, reference.to_host(partition, partition.inputs, inputs))
+            tensors += _find_writes(partition, given, reference.to_host(partition, partition.inputs, inputs))
             got = reference.to_host(partition, partition.outputs, results)
             pairs = zip(partition.outputs, got, expected, strict=True)
             tensors += [one for v, x, y in pairs for one in compare(v.name, x, y, checks.tolerance)]
@@ -141,17 +144,17 @@ class _Watch:
             made = made.replace(culprit=culprit, bisection=told)
         self._found[partition.name] = made
 
-    def report(self, failed: str = "") -> Report:
+    def report(self, failed: str = "") -> VerificationReport:
         rest = [
             _unseen(p, path).replace(skipped="it did not run")
             for p, path in self._verifier.partitions.values()
             if p.name not in self._found
         ]
-        return Report((*self._found.values(), *rest), failed)
+        return VerificationReport((*self._found.values(), *rest), failed)
 
 
-def _written(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
-    """The inputs that are others than they were."""
+def _find_writes(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
+    """Report the inputs that the partition changed."""
     pairs = zip(partition.inputs, now, before, strict=True)
     found = [one for v, x, y in pairs for one in compare(v.name, x, y, lambda dtype: Tolerance()) if not one.ok]
     return [one.replace(mismatch=f"is an input, and was written to: {one}") for one in found]
@@ -163,12 +166,12 @@ def _unseen(partition: Partition, path: str) -> PartitionReport:
 
 def _merge(before: Sequence[Any], now: Sequence[Any]) -> tuple[Any, ...]:
     later = {one.name: one for one in now}
-    merged = [one.merged(later.pop(one.name)) if one.name in later else one for one in before]
+    merged = [one.merge(later.pop(one.name)) if one.name in later else one for one in before]
     return (*merged, *later.values())
 
 
-def _failure(report: Report) -> VerificationError:
-    """The error for the first partition that is off."""
+def _failure(report: VerificationReport) -> VerificationError:
+    """Return the error for the first partition that differs."""
     first = report.wrong[0]
     tensor = next(one for one in first.tensors if not one.ok)
     found = str(first.culprit) if first.culprit else first.bisection

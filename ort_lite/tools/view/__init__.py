@@ -1,1 +1,1 @@
-"""The stages of a model as a document and as a page that needs no network: `InferenceSession.view()`, `ort-lite view`."""
+"""A model at each stage, as a document and as a page that needs no network: `InferenceSession.view()` and `ort-lite view`."""

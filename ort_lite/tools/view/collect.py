@@ -1,4 +1,4 @@
-"""A document of a model: what the stages made of it, who runs what, and why."""
+"""The document of a model: its stages, which provider runs each node, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,9 +16,9 @@ from ort_lite.record import Record, field
 from ort_lite.session.explanation import Explanation
 from ort_lite.tools.view import document as page
 from ort_lite.tools.view.facts import facts_of
-from ort_lite.tools.view.fused import fused_nodes
-from ort_lite.tools.view.memory import arenas_of
-from ort_lite.tools.view.names import Names, size_of, value_of
+from ort_lite.tools.view.fused import list_fusions
+from ort_lite.tools.view.graph_records import GraphNames, size_of, value_of
+from ort_lite.tools.view.memory_chart import arenas_of
 from ort_lite.tools.view.operators import operators_of
 from ort_lite.tools.view.stages import Story, story_of
 from ort_lite.tools.view.timeline import timeline_of
@@ -27,7 +27,8 @@ from ort_lite.tools.view.timeline import timeline_of
 class Subject(Record):
     """The source of a document.
 
-    `loaded` is the model before the transforms, which are run over it as `options` have it; None: its stages begin with the assignment.
+    `loaded` is the model before the transforms, which run again with `options`. If it is None, the stages begin with the
+    assignment.
     """
 
     explanation: Explanation
@@ -39,17 +40,19 @@ class Subject(Record):
     notes: tuple[str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     """Sizes of free dimensions that are known, by the names that the graph has for them."""
-    costs: Mapping[str, page.Cost] = field(default_factory=dict)
+    costs: Mapping[str, page.CostData] = field(default_factory=dict)
     plans: Mapping[str, Any] = field(default_factory=dict)
     """What partitions say of their memory, by their names: those that are MemoryPlans are shown."""
     trace: Trace | None = None
 
 
 def collect(subject: Subject) -> page.Document:
-    """The same for the same model and providers. O(nodes) for each stage. Raises what the transforms raise."""
+    """Return the document, which is deterministic for a model and its providers. O(nodes) per stage. Raises what the transforms
+    raise.
+    """
     explanation = subject.explanation
     assignment = explanation.assignment
-    names = Names(assignment.graph)
+    names = GraphNames(assignment.graph)
     facts = facts_of(subject.loaded, assignment.graph, names.values, subject.dims)
     story = story_of(subject.loaded, subject.providers, subject.options, assignment, names, subject.fused)
     paths = {body["path"] for body in names.bodies}
@@ -76,19 +79,19 @@ def collect(subject: Subject) -> page.Document:
     return made
 
 
-def _values(story: Story, names: Names) -> dict[str, page.Value]:
-    """Return values as they are now and as they were in other stages. A dropped constant shows its earlier contents."""
+def _values(story: Story, names: GraphNames) -> dict[str, page.ValueData]:
+    """Return all values of all stages. A dropped constant shows its earlier contents."""
     made = {key: _now(value, story.values.get(key)) for value, key in names.values.items()}
     return {**made, **{key: value for key, value in story.values.items() if key not in made}}
 
 
-def _now(value: Value, before: page.Value | None) -> page.Value:
+def _now(value: Value, before: page.ValueData | None) -> page.ValueData:
     given_up = isinstance(value.constant, DroppedConstant)
     return before if given_up and before is not None and "constant" in before else value_of(value)
 
 
-def _placement(place: Placement) -> page.Placement:
-    reasons: list[page.Reason] = [
+def _placement(place: Placement) -> page.PlacementData:
+    reasons: list[page.ReasonData] = [
         {"provider": r.provider, "verdict": r.verdict, "code": r.code, "detail": r.detail} for r in place.reasons
     ]
     return {
@@ -100,7 +103,7 @@ def _placement(place: Placement) -> page.Placement:
     }
 
 
-def _partitions(level: Level, subject: Subject, names: Names, story: Story) -> Iterator[page.Partition]:
+def _partitions(level: Level, subject: Subject, names: GraphNames, story: Story) -> Iterator[page.PartitionData]:
     explanation, fused = subject.explanation, subject.fused
     for found in level.partitions:
         yield {
@@ -112,11 +115,11 @@ def _partitions(level: Level, subject: Subject, names: Names, story: Story) -> I
             "inputs": names.keys(found.inputs),
             "outputs": names.keys(found.outputs),
             "facts": dict(explanation.facts.get(found.name, {})),
-            "fused": fused_nodes(fused[found.name], found, story.compiled) if found.name in fused else [],
+            "fused": list_fusions(fused[found.name], found, story.compiled) if found.name in fused else [],
         }
 
 
-def _copies(level: Level, names: Names) -> Iterator[page.Copy]:
+def _copies(level: Level, names: GraphNames) -> Iterator[page.CopyData]:
     for copy in level.copies:
         yield {
             "value": names.values[copy.value],

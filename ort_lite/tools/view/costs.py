@@ -1,4 +1,4 @@
-"""The cost of each node of a session in a run, for its document: measured anew, or out of a trace that was written before."""
+"""The cost of each node in a run, measured now or read from an earlier trace."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ SECONDS = 0.3
 
 @contextmanager
 def recording(providers: Sequence[ExecutionProvider], stream: Stream) -> Iterator[Recording]:
-    """Record the events of a session inside the block. It is complete after the block."""
+    """Record the events of a session inside the block. The record is complete after the block."""
     found = Recording()
     with stream.lock:
         if not stream.subscribers:
@@ -40,16 +40,16 @@ def recording(providers: Sequence[ExecutionProvider], stream: Stream) -> Iterato
                 lifecycle.start_profiling(providers)
 
 
-def measured(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
-    """Run an InferenceSession for so long, and return what those runs did. Raises what running it raises."""
+def measure_runs(session: Any, feeds: Mapping[str, Any], seconds: float = SECONDS) -> Trace:
+    """Run an InferenceSession for `seconds` and return the trace of those runs. Raises what running it raises."""
     with recording(session._state.selection.providers, session._events) as found:
         repeat(partial(session.run, None, feeds), seconds)
     trace, thread = found.trace(), get_native_id()
     return trace.replace(events=tuple(event for event in trace.events if event.name != RUN or event.thread == thread))
 
 
-def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.Cost]:
-    """Return the costs from the runs of a trace. `dims` are sizes of free dimensions, as far as they are known."""
+def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.CostData]:
+    """Return the costs from the runs of a trace. `dims` are the known sizes of free dimensions."""
     runs = [(run.begin, run.end) for run in trace.runs]
     if not runs:
         return {}
@@ -58,13 +58,13 @@ def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]
     return costs_of(profile_of(kernels, runs, assignment, sizes_of(dims), steps))
 
 
-def costs_of(profile: Profile) -> dict[str, page.Cost]:
-    """Return the cost by node. Nodes that were run as one have equal parts."""
-    costs: dict[str, page.Cost] = {}
+def costs_of(profile: Profile) -> dict[str, page.CostData]:
+    """Return the cost by node. Nodes that ran as one have equal shares."""
+    costs: dict[str, page.CostData] = {}
     for line in profile.lines:
         count = len(line.nodes)
         for name in line.nodes:
-            cost: page.Cost = {
+            cost: page.CostData = {
                 "microseconds": round(line.seconds * 1e6 / count, 3),
                 "share": round(line.share / count, 6),
                 "shared": count,

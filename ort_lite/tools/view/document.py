@@ -1,9 +1,10 @@
-"""The data of a page: `collect` makes it and the page's scripts read it as JSON, one key at a time.
+"""The data of a page: `collect` creates it, and the page's scripts read it as JSON.
 
-Names of nodes are unique in a model at one moment; a page shows several moments. So a node has a key: in the stage "partitioned", and
-nearly everywhere, its name; where a node of that name has other operands or attributes in other stages, a number behind it ("Add_1~2").
-Values have keys as well: in the main graph their names, in a body the body's path before it ("If_0.then_branch/sum"), where
-compilation made them the partition's name.
+Names of nodes are unique within a model at one moment, but a page shows several moments, so nodes have keys. The key of a node in
+the stage "partitioned" is its name, and nearly always in the other stages too. If a node of that name has other operands or
+attributes in another stage, its key there ends in a number ("Add_1~2"). Values have keys as well: their names in the main graph,
+prefixed with the path of the body inside one ("If_0.then_branch/sum") and with the name of the partition if compilation created
+them.
 """
 
 from typing import NotRequired, TypedDict
@@ -11,8 +12,8 @@ from typing import NotRequired, TypedDict
 FORMAT = "ort-lite view 1"
 
 
-class Value(TypedDict):
-    """`bytes` is a number, an expression in free dimensions, or None where the type says too little."""
+class ValueData(TypedDict):
+    """A value. `bytes` is a number, an expression in free dimensions, or None if the type does not tell."""
 
     type: str  # "float32[N, 3]"
     dtype: str | None
@@ -21,8 +22,8 @@ class Value(TypedDict):
     constant: NotRequired[str]  # of weights: what they hold, in short ("min -1.2, mean 0.01, max 3.4", or their elements)
 
 
-class Node(TypedDict):
-    """A node."""
+class NodeData(TypedDict):
+    """A node in one form. Its name is not unique across stages, but its key is."""
 
     name: str
     operator: str  # "Conv", "com.microsoft.Gelu"
@@ -34,8 +35,8 @@ class Node(TypedDict):
     bodies: NotRequired[list[str]]  # paths
 
 
-class Body(TypedDict):
-    """A graph: the main one (`path` is "", `node` None), or that of a control-flow node."""
+class BodyData(TypedDict):
+    """A graph: the main one (`path` is "" and `node` is None), or the body of a control-flow node."""
 
     path: str
     node: str | None  # key of the node it belongs to
@@ -43,10 +44,10 @@ class Body(TypedDict):
     outputs: list[str]
 
 
-class Stage(TypedDict):
-    """One moment. Its nodes are those of the stage before, less `removed`, and `added`, all of them keys; the first adds all.
+class StageData(TypedDict):
+    """One moment of the model. Its nodes are those of the previous stage without `removed` and with `added`, all of them keys.
 
-    A node that only reads something else now is in both lists, under another key, and in none of `changes`.
+    The first stage adds all nodes. A node whose inputs changed is in both lists under two keys, and in none of `changes`.
     """
 
     id: str  # "loaded", "transform:NUMBER", "partitioned", "compiled"
@@ -55,19 +56,19 @@ class Stage(TypedDict):
     note: str  # what it is about, a sentence or two
     removed: list[str]
     added: list[str]
-    changes: list["Change"]
+    changes: list["ChangeData"]
 
 
-class Change(TypedDict):
-    """One change by a rule, or several that build on each other: keys of removed and added nodes."""
+class ChangeData(TypedDict):
+    """One change by a rule, or several that build on each other, as keys of removed and added nodes."""
 
     rule: str  # names with ", " between them; of what partitioning inserted the reason
     removed: list[str]
     added: list[str]
 
 
-class Reason(TypedDict):
-    """A reason why a provider does not run a node."""
+class ReasonData(TypedDict):
+    """The reason why a provider does not run a node."""
 
     provider: str
     verdict: str  # "taken", "declined", "lost"
@@ -75,18 +76,18 @@ class Reason(TypedDict):
     detail: str
 
 
-class Placement(TypedDict):
-    """The provider and the partition of a node."""
+class PlacementData(TypedDict):
+    """The provider and partition of a node, and why other providers do not run it."""
 
     provider: str
     partition: str
-    reasons: list[Reason]  # one for each provider that does not have it
+    reasons: list[ReasonData]  # one for each provider that does not have it
     rule: str
     inserted: str
 
 
-class Copy(TypedDict):
-    """A copy of a value between two memories."""
+class CopyData(TypedDict):
+    """A copy of a value between devices."""
 
     value: str
     bytes: int | str | None
@@ -95,16 +96,16 @@ class Copy(TypedDict):
     graph: str
 
 
-class Fused(TypedDict):
-    """A node of the compiled partition, and the keys of those of the stage "partitioned" that it is made of."""
+class FusedData(TypedDict):
+    """A node of a compiled partition, and the keys of the nodes of the stage "partitioned" that it replaces."""
 
     name: str  # its key
     operator: str
     parts: list[str]
 
 
-class Partition(TypedDict):
-    """A partition."""
+class PartitionData(TypedDict):
+    """The nodes that a provider compiles as one unit."""
 
     name: str
     provider: str
@@ -114,11 +115,11 @@ class Partition(TypedDict):
     inputs: list[str]
     outputs: list[str]
     facts: dict[str, int | str]
-    fused: list[Fused]
+    fused: list[FusedData]
 
 
-class Tensor(TypedDict):
-    """A rectangle: bytes `offset` to `offset + size`, steps `first` to `last`, both included."""
+class TensorData(TypedDict):
+    """A rectangle of the memory chart: bytes `offset` to `offset + size`, and steps `first` to `last` inclusive."""
 
     name: str
     offset: int
@@ -129,8 +130,8 @@ class Tensor(TypedDict):
     node: NotRequired[str]  # key of the node that makes it
 
 
-class Arena(TypedDict):
-    """The memory that a partition plans. `bound` is what any plan needs at least; `live` the bytes alive at each step."""
+class ArenaData(TypedDict):
+    """The memory plan of a partition. `bound` is the least that any plan needs; `live` holds the bytes in use at each step."""
 
     partition: str
     memory: str
@@ -139,19 +140,19 @@ class Arena(TypedDict):
     bound: int
     steps: list[str]  # what is run at each step
     live: list[int]
-    tensors: list[Tensor]
+    tensors: list[TensorData]
     shapes: str  # of which inputs: "x [1, 3, 224, 224]"
 
 
-class Track(TypedDict):
-    """A row of the timeline."""
+class TrackData(TypedDict):
+    """A row of the timeline, such as a thread or a device."""
 
     id: int
     name: str
 
 
-class Event(TypedDict):
-    """Microseconds from the beginning of the run. Events of a track lie inside of each other or apart, the outer ones first."""
+class EventData(TypedDict):
+    """An event in microseconds since the start of the run. Events of a track are nested or disjoint; outer ones come first."""
 
     name: str
     category: str  # "Session" (the run), "Step" (a partition or a copy), "Kernel", "Copy" (on a track of its route)
@@ -164,25 +165,25 @@ class Event(TypedDict):
     details: NotRequired[dict[str, str]]  # what the provider says of it: "kernel", "shapes", ...
 
 
-class Flow(TypedDict):
-    """An arrow between two events of the timeline."""
+class FlowData(TypedDict):
+    """An arrow between two points of the timeline."""
 
     name: str
     source: tuple[int, float]  # track, microseconds
     target: tuple[int, float]
 
 
-class Timeline(TypedDict):
-    """The timeline of the session."""
+class TimelineData(TypedDict):
+    """The events of one profiled run."""
 
-    tracks: list[Track]
-    events: list[Event]
-    flows: list[Flow]
+    tracks: list[TrackData]
+    events: list[EventData]
+    flows: list[FlowData]
     left_out: NotRequired[int]  # events that are too short to be shown beside so many others
 
 
-class Cost(TypedDict):
-    """The median cost of a node in one run. `shared`: the number of nodes it was run with as one; each has an equal part."""
+class CostData(TypedDict):
+    """The median cost of a node in one run. `shared` is the number of nodes that ran as one, each with an equal share."""
 
     microseconds: float
     share: float  # of the run, 0 to 1
@@ -191,7 +192,7 @@ class Cost(TypedDict):
     shared: int
 
 
-class Operator(TypedDict):
+class OperatorData(TypedDict):
     """The documentation of an operator."""
 
     since: int
@@ -199,30 +200,30 @@ class Operator(TypedDict):
     url: str  # of its page in ONNX's documentation; "" where it has none
 
 
-class Provider(TypedDict):
-    """A provider of the session."""
+class ProviderData(TypedDict):
+    """A provider of the session and its device."""
 
     name: str
     device: str
 
 
 class Document(TypedDict):
-    """The whole document."""
+    """The data of one page."""
 
     format: str
     title: str
     facts: list[tuple[str, str]]  # (label, text): producer, opsets, weights, CPU, versions
-    providers: list[Provider]
-    operators: dict[str, Operator]
-    values: dict[str, Value]
-    nodes: dict[str, Node]
-    graphs: list[Body]
-    stages: list[Stage]
-    placements: dict[str, Placement]  # of the nodes of the stage "partitioned"
-    partitions: list[Partition]
-    copies: list[Copy]
+    providers: list[ProviderData]
+    operators: dict[str, OperatorData]
+    values: dict[str, ValueData]
+    nodes: dict[str, NodeData]
+    graphs: list[BodyData]
+    stages: list[StageData]
+    placements: dict[str, PlacementData]  # of the nodes of the stage "partitioned"
+    partitions: list[PartitionData]
+    copies: list[CopyData]
     notes: list[str]
-    memory: list[Arena]
-    timeline: Timeline | None  # of one profiled run
-    costs: dict[str, Cost]  # by key, of the stage "partitioned"
+    memory: list[ArenaData]
+    timeline: TimelineData | None  # of one profiled run
+    costs: dict[str, CostData]  # by key, of the stage "partitioned"
     other: NotRequired["Document"]  # to compare with; without the values that are equal in both

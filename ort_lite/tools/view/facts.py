@@ -1,4 +1,4 @@
-"""Facts about a model as a whole: its origin, its size, the work of a run, the providers that looked at it."""
+"""Facts about a model as a whole: its origin, its size, the work of one run, and its providers."""
 
 import platform
 from collections import Counter
@@ -19,7 +19,10 @@ _BYTES = (1024, " bytes", " KiB", " MiB", " GiB", " TiB", " PiB")
 
 
 def facts_of(model: Model | None, graph: Graph, values: Iterable[Value], dims: Mapping[str, int]) -> Facts:
-    """`model` is as its file has it, `graph` as it is run, `values` all that are in it, `dims` known sizes of free dimensions."""
+    """Return the facts as pairs of label and text.
+
+    `model` is as it is in the file, `graph` as it runs. `values` are all its values, `dims` the known sizes of free dimensions.
+    """
     constants = [value.constant for value in values if value.constant is not None]
     facts = [] if model is None else _origin(model)
     facts.append(("Nodes", f"{sum(1 for _ in graph.all_nodes()):,}"))
@@ -41,13 +44,13 @@ def _origin(model: Model) -> Facts:
 
 
 def _operations(graph: Graph, dims: Mapping[str, int]) -> int | None:
-    """Return the operations; None if sizes are not known before the run."""
+    """Return the number of operations, or None if sizes are not known before the run."""
     found = graph_work(graph, sizes_of(dims))
     return None if found.unknown else sum(found.operations.values())
 
 
 def _short(number: int, scale: tuple[int, str, str, str, str, str, str]) -> str:
-    """Three digits: "1.24 M"."""
+    """Format a number with three digits, such as "1.24 M"."""
     step, *units = scale
     value, place = float(number), 0
     while value >= step and place < len(units) - 1:
@@ -57,7 +60,7 @@ def _short(number: int, scale: tuple[int, str, str, str, str, str, str]) -> str:
 
 
 class GraphWork(Record):
-    """The work of one run of a graph, nodes of bodies once."""
+    """The work of one run of a graph. Nodes of bodies count once."""
 
     operations: Mapping[str, int]
     """By operator, the most first; those that have some."""
@@ -68,7 +71,7 @@ class GraphWork(Record):
 
 
 def graph_work(graph: Graph, size: Sizes) -> GraphWork:
-    """O(nodes), bodies included."""
+    """Return the work of a graph. O(nodes), bodies included."""
     counts: Counter[str] = Counter()
     moved = unknown = 0
     for node in graph.all_nodes():

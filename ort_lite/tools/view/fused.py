@@ -1,4 +1,4 @@
-"""Fusions by providers: the nodes of the partitions that they compiled, next to those that they were assigned."""
+"""Fusions by providers: the nodes of their compiled partitions, next to the nodes that they were assigned."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,19 +7,19 @@ from ort_lite.graph.graph import Node
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.provider import Partition
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.names import Names, value_of
+from ort_lite.tools.view.graph_records import GraphNames, value_of
 from ort_lite.tools.view.pictures import Form, Forms
 
 
-def compiled_forms(
+def forms_after_compilation(
     parted: Mapping[str, Form],
     assignment: Assignment,
-    names: Names,
+    names: GraphNames,
     fused: Mapping[str, Fused],
     forms: Forms,
-    values: dict[str, page.Value],
+    values: dict[str, page.ValueData],
 ) -> dict[str, Form]:
-    """The form of each node once partitions were fused, by name. `values` receives what fusions made."""
+    """Return the form of each node after fusion, by name. Values that fusions created are added to `values`."""
     made = dict(parted)
     for partition in assignment.partitions:
         if (found := fused.get(partition.name)) is not None:
@@ -31,28 +31,25 @@ def compiled_forms(
     return made
 
 
-def _names_of(fused: Fused, partition: Partition, names: Names) -> Names:
-    """Return the names of a copy: values that the partition has too are called as there."""
+def _names_of(fused: Fused, partition: Partition, names: GraphNames) -> GraphNames:
+    """Return the names for a copy of a partition. Values that the partition also has keep their names."""
     graph, home = fused.partition.nodes[0].graph, partition.nodes[0].graph
     assert graph is not None and home is not None
     known = {copy: names.values[value] for value, copy in fused.copies.items()}
     known |= zip(fused.partition.outputs, names.keys(partition.outputs), strict=True)  # also where a fusion makes them anew
-    return Names(graph, names.paths[home], known, f"{partition.name}/")
+    return GraphNames(graph, names.paths[home], known, f"{partition.name}/")
 
 
 def _all(partition: Partition) -> Iterator[Node]:
-    """Its nodes and those of their bodies."""
+    """Return the nodes of a partition and of their bodies."""
     for node in partition.nodes:
         yield node
         for body in node.subgraphs():
             yield from body.all_nodes()
 
 
-def fused_nodes(fused: Fused, partition: Partition, keys: Mapping[str, str]) -> list[page.Fused]:
-    """The nodes that are made of others, each with those others in order. `keys`: of the compiled nodes, by name.
-
-    A transform says which nodes went and which came: those that came are made of those that went.
-    """
+def list_fusions(fused: Fused, partition: Partition, keys: Mapping[str, str]) -> list[page.FusedData]:
+    """Return the fused nodes, each with the nodes that it replaces, in order. `keys` are those of the compiled nodes by name."""
     order = {node.name: k for k, node in enumerate(_all(partition))}
     parts: dict[str, set[str]] = {}
     for change in fused.changes:

@@ -1,13 +1,13 @@
-"""Keys of the page's nodes for the names that a provider gives to things."""
+"""The mapping from names that a provider uses to keys of the page's nodes."""
 
 from collections.abc import Collection, Mapping, Sequence
 
 
 def key_of(name: str, nodes: Collection[str], fused: Mapping[str, Sequence[str]]) -> str:
-    """The key, among `nodes`, of the one that a name is of; "" where it is of none.
+    """Return the key, among `nodes`, that a name belongs to, or "" if it belongs to none.
 
-    `fused` has the parts of nodes that became one, whose last one stands for all. Providers join names with "+", too, and write an
-    operator before the one of the last.
+    `fused` holds the parts of fused nodes; the last part stands for all. Providers may also join names with "+", with an operator
+    before the last one.
     """
     ends = [name[k + 1 :] for k, letter in enumerate(name) if letter == "+"]
     for whole in (name, *ends, name.partition("_")[2]):

@@ -1,14 +1,14 @@
-"""A document as Model Explorer reads it (https://github.com/google-ai-edge/model-explorer): JSON of a graph collection.
+"""A document in the JSON format of Model Explorer (https://github.com/google-ai-edge/model-explorer): a graph collection.
 
-Keys are those of `model_explorer.graph_builder`. A partition is a layer, a body a graph that its node leads to; inputs and outputs of a
-graph are nodes with the labels that Model Explorer knows them by.
+The keys are those of `model_explorer.graph_builder`. A partition is a layer, and a body is a subgraph of its node. Inputs and
+outputs of a graph are nodes with Model Explorer's labels for them.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ort_lite.tools.view.document import Body, Document, Node
+from ort_lite.tools.view.document import BodyData, Document, NodeData
 
 INPUTS, OUTPUTS = "GraphInputs", "GraphOutputs"
 
@@ -17,17 +17,17 @@ Source = tuple[str, int]
 
 
 def model_explorer_json(document: Document) -> str:
-    """Return the document in the format of Model Explorer, as JSON."""
+    """Return a document as JSON in Model Explorer's format."""
     graphs = [_graph(document, body) for body in document["graphs"] if body["node"] is None or body["node"] in _last(document)]
     return json.dumps({"label": document["title"], "graphs": graphs}, indent=1, allow_nan=False)
 
 
 def _last(document: Document) -> Mapping[str, Any]:
-    """The nodes of the stage "partitioned" are those that have a place."""
+    """Return the placements, whose keys are the nodes of the stage "partitioned"."""
     return document["placements"]
 
 
-def _graph(document: Document, body: Body) -> dict[str, Any]:
+def _graph(document: Document, body: BodyData) -> dict[str, Any]:
     nodes = {key: document["nodes"][key] for key in _last(document) if document["nodes"][key]["graph"] == body["path"]}
     sources: dict[str, Source] = {value: (INPUTS, k) for k, value in enumerate(body["inputs"])}
     for key, node in nodes.items():
@@ -48,7 +48,7 @@ def _end(
     return {"id": label, "label": label, "incomingEdges": edges, "outputsMetadata": _metadata(document, outputs)}
 
 
-def _node(document: Document, key: str, node: Node, sources: Mapping[str, Source]) -> dict[str, Any]:
+def _node(document: Document, key: str, node: NodeData, sources: Mapping[str, Source]) -> dict[str, Any]:
     inputs, outputs = [*node["inputs"], *node.get("captures", ())], node["outputs"]
     return {
         "id": key,
@@ -62,7 +62,7 @@ def _node(document: Document, key: str, node: Node, sources: Mapping[str, Source
     }
 
 
-def _attributes(document: Document, key: str, node: Node) -> dict[str, str]:
+def _attributes(document: Document, key: str, node: NodeData) -> dict[str, str]:
     place = document["placements"][key]
     told = {"name": node["name"], **node["attributes"], "provider": place["provider"], "partition": place["partition"]}
     told |= {f"{r['provider']} {r['verdict']}": f"{r['code']}: {r['detail']}" for r in place["reasons"]}
@@ -81,11 +81,13 @@ def _edges(inputs: Iterable[str | None], sources: Mapping[str, Source]) -> Itera
 
 def _metadata(document: Document, values: Iterable[str | None]) -> list[dict[str, Any]]:
     return [
-        {"id": str(place), "attrs": _pairs(_told(document, value))} for place, value in enumerate(values) if value is not None
+        {"id": str(place), "attrs": _pairs(_describe_value(document, value))}
+        for place, value in enumerate(values)
+        if value is not None
     ]
 
 
-def _told(document: Document, value: str) -> dict[str, str]:
+def _describe_value(document: Document, value: str) -> dict[str, str]:
     known = document["values"][value]
     told = {"__tensor_tag": value, "type": known["type"]}
     return {**told, "constant": known["constant"]} if "constant" in known else told

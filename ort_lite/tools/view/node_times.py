@@ -1,4 +1,4 @@
-"""The time of a run: a line for each node, or for nodes that became one, from the Kernel events of a session."""
+"""The time of a run per node, or per group of nodes that ran as one, from a session's Kernel events."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,11 +20,12 @@ Span = tuple[int, int]
 """When a run began and ended."""
 
 
-class Line(Record):
-    """`name` is that of the event: names of nodes that became one are joined by "+". `share` is of the whole run.
+class NodeTime(Record):
+    """The time of a node or group in one run. `name` is that of the event, with "+" between fused nodes; `share` is the part of the
+    whole run.
 
-    `nbytes` are those of the tensors that go in and come out, each once; `operations` is None where data alone tells sizes.
-    `nodes`: the names of those that it is of; what providers insert has none.
+    `nbytes` counts the tensors that go in and out, each once. `operations` is None if it depends on data. `nodes` are the names of
+    the group, which is empty for what providers insert.
     """
 
     name: str
@@ -38,9 +39,11 @@ class Line(Record):
 
 
 class Profile(Record):
-    """Sorted by time. `runs` are those that count, `seconds` is their median: an instruction at a time, so longer than of others."""
+    """Node times, the longest first. `runs` are the runs that count, and `seconds` is their median. Runs are slower than usual,
+    because instructions run one at a time.
+    """
 
-    lines: tuple[Line, ...]
+    lines: tuple[NodeTime, ...]
     seconds: float
     runs: int
 
@@ -59,9 +62,9 @@ def profile_of(
     size: Sizes,
     steps: Iterable[Event] = (),
 ) -> Profile:
-    """`every`: all runs, of which the quiet ones count. An event is of a node, or of some that became one.
+    """Return the profile of runs. Of `every` run, only the quiet ones count. An event belongs to one node or a fused group.
 
-    `steps` are of partitions, or of nodes; those count of which no node has an event.
+    `steps` are events of partitions or nodes; those of partitions count if none of their nodes has an event.
     """
     whole = nodes_by_partition(assignment)
     groups = groups_of({event.name: event.args.get("op_name", "") for event in events}, assignment)
@@ -82,7 +85,7 @@ def profile_of(
 
 
 def repeat(run: Callable[[], object], seconds: float) -> None:
-    """Run once to plan, and then for so many seconds, FEWEST times at least and MOST at most."""
+    """Run once to plan memory, then for `seconds`, at least FEWEST and at most MOST times."""
     run()
     count, end = 0, time.perf_counter() + seconds
     while count < FEWEST or (time.perf_counter() < end and count < MOST):
@@ -91,12 +94,12 @@ def repeat(run: Callable[[], object], seconds: float) -> None:
 
 
 def quiet(spans: Sequence[Span]) -> list[Span]:
-    """The shortest quarter of the runs, in order: in the others something else was at work too."""
+    """Return the shortest quarter of the runs, in order. Other work on the machine disturbed the others."""
     return sorted(sorted(spans, key=lambda span: span[1] - span[0])[: max(FEWEST, len(spans) // 4)])
 
 
 def medians(events: Iterable[Event], spans: Sequence[Span]) -> dict[str, float]:
-    """Seconds by name, the median over runs of what its events take in a run. What is inside of an event (a body) is not its own."""
+    """Return the seconds per run by name: the median over runs of the time of its events, without the events inside them."""
     own = sorted(_own(events), key=lambda pair: pair[0].begin)
     found: dict[str, list[float]] = {}
     run = 0
@@ -109,7 +112,7 @@ def medians(events: Iterable[Event], spans: Sequence[Span]) -> dict[str, float]:
 
 
 def together(events: Sequence[Event], runs: int) -> dict[str, str]:
-    """Merge events of one name: operator, bytes of a run, and their shapes if each has the same."""
+    """Merge the events of one name: operator, bytes per run, and the shapes if they are all equal."""
     args = [event.args for event in events]
     shapes = list(dict.fromkeys(one.get("shapes", "") for one in args))
     moved = sum(float(one.get("bytes", 0)) for one in args) / runs
@@ -118,7 +121,7 @@ def together(events: Sequence[Event], runs: int) -> dict[str, str]:
 
 
 def _own(events: Iterable[Event]) -> Iterator[tuple[Event, float]]:
-    """Each event with its seconds, without those of events inside of it."""
+    """Yield each event with its duration, without that of events inside it."""
     open_: list[list[Any]] = []
     for event in sorted(events, key=lambda event: (event.begin, -event.end)):
         while open_ and open_[-1][0].end <= event.begin:
@@ -130,24 +133,24 @@ def _own(events: Iterable[Event]) -> Iterator[tuple[Event, float]]:
     yield from ((closed, taken / 1e9) for closed, taken in open_)
 
 
-def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: float, whole: float, size: Sizes) -> Line:
+def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: float, whole: float, size: Sizes) -> NodeTime:
     """`told` holds where the nodes do not say it: copies that providers insert, and sizes that data tells."""
     operator = "+".join(node.op_type for node in group) or told["op_name"]
     shapes, moved = told["shapes"], float(told["bytes"])
     made: float | None = 0.0
     try:
         if group:
-            shapes, moved = _moved(group, size)
+            shapes, moved = _traffic(group, size)
             made = sum(operations(node, size) for node in group)
     except KeyError:
         made = None
-    return Line(
+    return NodeTime(
         name, operator, shapes, seconds, seconds / whole if whole else 0.0, moved, made, tuple(node.name for node in group)
     )
 
 
-def _moved(group: Sequence[Node], size: Sizes) -> tuple[str, float]:
-    """Shapes of what goes in and comes out, and its bytes; what nodes of the group pass on to each other is neither.
+def _traffic(group: Sequence[Node], size: Sizes) -> tuple[str, float]:
+    """Return the shapes of what goes in and out of a group, and its bytes. Values inside the group do not count.
 
     Raises KeyError for sizes that are not known before the run.
     """
@@ -177,7 +180,7 @@ def _text(value: Value, size: Sizes) -> str:
 
 
 def dims_of(values: Sequence[Value], feeds: Mapping[str, Any]) -> dict[str, int]:
-    """The free dimensions of these feeds, by the names that the graph has for them."""
+    """Return the sizes of the free dimensions in these feeds, by the names that the graph has for them."""
     pairs = [pair for value in values if value.name in feeds for pair in _pairs(value, feeds[value.name])]
     return {str(dim): size for dim, size in pairs if not isinstance(dim, int)}
 

@@ -1,4 +1,4 @@
-"""The display of a session in a notebook: each provider's share of the model, its inputs and outputs."""
+"""The display of a session in a notebook: each provider's share of the model, its inputs and its outputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -16,7 +16,7 @@ _MOST = 50
 
 
 def html_of(title: str, explanation: Explanation, inputs: Sequence[NodeArg], outputs: Sequence[NodeArg]) -> str:
-    """Static HTML of at most 25 kB. `title` is the model's."""
+    """Return static HTML of at most 25 kB. `title` is the model's name."""
     counts = dict.fromkeys(explanation.assignment.providers, 0)
     for place in explanation.assignment.placements.values():
         counts[place.provider] += 1
@@ -34,7 +34,7 @@ def _rows(kind: str, args: Sequence[NodeArg]) -> Iterator[tuple[str, ...]]:
 
 
 def _bar(counts: Mapping[str, int]) -> str:
-    """Nodes by provider, to scale, and in words."""
+    """Return the number of nodes per provider, as a bar to scale and as text."""
     scale = _WIDTH / max(1, sum(counts.values()))
     places: list[str] = []
     said: list[str] = []

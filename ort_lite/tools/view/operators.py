@@ -1,4 +1,4 @@
-"""ONNX's documentation of a model's operators: since which opset they are so, what they do, where that is written."""
+"""ONNX's documentation of the operators in a model: the opset of their version, what they do, and a link."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from ort_lite.graph.graph import Node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.names import first_paragraph
+from ort_lite.tools.view.graph_records import first_paragraph
 
 _LONG = 600
 """Characters of a text."""
@@ -19,12 +19,12 @@ _PAGES = {
 }
 
 
-def operators_of(nodes: Mapping[str, Node], rules: ShapeRules) -> dict[str, page.Operator]:
-    """Return the operators by name; `nodes`: one of each. Imports onnx, for the texts."""
+def operators_of(nodes: Mapping[str, Node], rules: ShapeRules) -> dict[str, page.OperatorData]:
+    """Return the documentation by operator. `nodes` has one node of each. Imports onnx for the texts."""
     return {name: _operator(node, rules) for name, node in nodes.items()}
 
 
-def _operator(node: Node, rules: ShapeRules) -> page.Operator:
+def _operator(node: Node, rules: ShapeRules) -> page.OperatorData:
     schema = rules.schemas.find(node)
     domain = "" if node.domain == NHWC_DOMAIN else node.domain
     url = _PAGES.get(domain, "").format(op_type=node.op_type) if schema is not None else ""
@@ -36,7 +36,7 @@ def _operator(node: Node, rules: ShapeRules) -> page.Operator:
 
 
 def _text(op_type: str, version: int, domain: str) -> str:
-    """The first paragraph of its documentation; "" where onnx does not know the operator."""
+    """Return the first paragraph of the documentation, or "" if onnx does not know the operator."""
     from onnx import defs
 
     if not defs.has(op_type, domain):

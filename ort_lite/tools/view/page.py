@@ -1,4 +1,4 @@
-"""One HTML file from a document, which needs no network: styles, scripts, libraries and the document are inside."""
+"""A document as one HTML file that needs no network: styles, scripts, libraries and data are inside."""
 
 import base64
 import gzip
@@ -55,31 +55,32 @@ _EXPORT = re.compile(r"^export (?=(async )?function |const |class )", re.MULTILI
 
 
 def page_of(document: Document | None, script: str = "", style: str = "") -> str:
-    """The page, 1.2 MB and what the document takes. Without a document it shows none, until a script of it does: `script`, of
-    modules behind the page's own, whose style is `style`.
+    """Return the page: 1.2 MB plus the document. Without a document it is empty until a script shows one.
+
+    `script` is loaded after the page's own modules, and `style` belongs to it.
     """
     parts = {
         "<!--title-->": escape("" if document is None else document["title"]),
         "<!--more-style-->": style,
         "<!--more-script-->": _script(script),
-        "<!--document-->": embedded(document),
+        "<!--document-->": embed(document),
     }
     return re.sub("|".join(parts), lambda found: parts[found[0]], _template())
 
 
-def embedded(document: Document | None) -> str:
-    """Return JSON without a "<", which could end the script or begin another."""
+def embed(document: Document | None) -> str:
+    """Return the document as JSON without "<", which could end the script or start another."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 @cache
 def _template() -> str:
-    """All but the document, the same for every model."""
+    """Return the page without the document, which is the same for every model."""
     folder = files("ort_lite.tools.view")
     parts = {
         "<!--style-->": "\n".join(_styles(folder.joinpath("page"))),
-        "<!--libraries-->": "\n".join(_vendored(folder, name).decode() for name in _LIBRARIES),
-        "<!--layout-->": _packed(_vendored(folder, "elk-worker.min.js.xz")),
+        "<!--libraries-->": "\n".join(_read_library(folder, name).decode() for name in _LIBRARIES),
+        "<!--layout-->": _pack(_read_library(folder, "elk-worker.min.js.xz")),
         "<!--script-->": "\n".join(
             _script(folder.joinpath("page", f"{name}.js").read_text(encoding="utf-8")) for name in SCRIPTS
         ),
@@ -90,8 +91,8 @@ def _template() -> str:
     return made
 
 
-def _vendored(folder: Traversable, name: str) -> bytes:
-    """Return a file of a library, unpacked. 10 ms for d3."""
+def _read_library(folder: Traversable, name: str) -> bytes:
+    """Return the unpacked file of a library. 10 ms for d3."""
     data = folder.joinpath("vendor", name).read_bytes()
     return lzma.decompress(data) if name.endswith(".xz") else data
 
@@ -107,5 +108,5 @@ def _script(module: str) -> str:
     return _EXPORT.sub("", _IMPORT.sub("", module))
 
 
-def _packed(data: bytes) -> str:
+def _pack(data: bytes) -> str:
     return base64.b64encode(gzip.compress(data, mtime=0)).decode()

@@ -1,6 +1,6 @@
-"""Pictures of a graph while transforms are at work: which nodes it had, each in the form that it had then.
+"""Snapshots of a graph while transforms run: the nodes it has, and the form of each.
 
-Passes have a picture each. Rules take turns from node to node, so what they do between two passes is one picture.
+Each pass has its own snapshot. Rules alternate from node to node, so their work between two passes is one snapshot.
 """
 
 import operator
@@ -10,7 +10,7 @@ from ort_lite.graph.graph import Graph, Node
 from ort_lite.log.events import Event, Subscriber
 from ort_lite.record import Record
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.names import Names, value_of
+from ort_lite.tools.view.graph_records import GraphNames, value_of
 from ort_lite.transform.contract import Change
 
 INLINING = "inline_functions"
@@ -22,14 +22,14 @@ Form = tuple[str, int]
 
 
 class Forms:
-    """All records that nodes had, by name; and the first node of each operator."""
+    """All records that nodes had, by name, and the first node of each operator."""
 
     def __init__(self) -> None:
         self.operators: dict[str, Node] = {}
-        self._records: dict[str, list[page.Node]] = {}
+        self._records: dict[str, list[page.NodeData]] = {}
 
-    def of(self, node: Node, names: Names) -> Form:
-        """Return the form of a node, and remember it."""
+    def of(self, node: Node, names: GraphNames) -> Form:
+        """Return the form of a node, and store its record if no node of that name had the same one before."""
         self.operators.setdefault(node.operator, node)
         record = names.node(node)
         known = self._records.setdefault(record["name"], [])
@@ -38,7 +38,7 @@ class Forms:
         return record["name"], known.index(record)
 
     def keys(self, kept: Iterable[Form]) -> dict[Form, str]:
-        """A key for each form: those in `kept`, and otherwise the last ones, have their names; others "NAME~1" and so on."""
+        """Return a key for each form. Forms in `kept`, or otherwise the last ones, have the node's name; others "NAME~1" and so on."""
         plain = {name: len(records) - 1 for name, records in self._records.items()} | dict(kept)
         keys: dict[Form, str] = {}
         for name, records in self._records.items():
@@ -47,13 +47,13 @@ class Forms:
             keys.update(((name, k), f"{name}~{number}") for number, k in enumerate(others, 1))
         return keys
 
-    def nodes(self, keys: Mapping[Form, str]) -> dict[str, page.Node]:
-        """Return the nodes of all forms that have keys."""
+    def nodes(self, keys: Mapping[Form, str]) -> dict[str, page.NodeData]:
+        """Return all records by key."""
         return {keys[name, k]: record for name, records in self._records.items() for k, record in enumerate(records)}
 
 
 class Picture(Record):
-    """The state of a graph: the form of each node, by name, and the reports of transforms. `turn`: whose it is."""
+    """The state of a graph: the form of each node by name, and the changes by transforms. `turn` names the transform."""
 
     turn: str
     forms: Mapping[str, Form]
@@ -64,9 +64,9 @@ class Picture(Record):
 
 
 class Film(Subscriber):
-    """Takes a picture when another transform begins, if the one before changed something. Reads the events of transforms.
+    """A subscriber to events of transforms that takes a picture when another transform begins, if the last one changed something.
 
-    `passes`: the names of the passes. O(nodes) a picture.
+    `passes` are the names of the passes. O(nodes) per picture.
     """
 
     def __init__(self, graph: Graph, forms: Forms, passes: Collection[str]) -> None:
@@ -75,54 +75,56 @@ class Film(Subscriber):
         self._turn = ""
         """Whose changes no picture shows yet."""
         self._fired = self._shown = 0
-        self.values: dict[str, page.Value] = {}
-        self.bodies: dict[str, page.Body] = {}
-        self.pictures = [Picture("", self._seen())]
+        self.values: dict[str, page.ValueData] = {}
+        self.bodies: dict[str, page.BodyData] = {}
+        self.pictures = [Picture("", self._find_forms())]
 
     def on_begin(self, name: str) -> None:
+        """Take a picture if the last transform changed something and another one begins."""
         if self._turn not in ("", self._turn_of(name)):
             self._take()
 
     def on_end(self, event: Event) -> None:
+        """Note that a transform changed the graph, or that inference gave values their types."""
         if event.args.get("fired"):
             self._turn = self._turn_of(event.name)
             self._fired += 1
         elif event.name == "check_form":
             self._turn = INLINING
         elif event.name == "inference":
-            self._look_at_values(Names(self._graph))
+            self._look_at_values(GraphNames(self._graph))
 
     def _turn_of(self, name: str) -> str:
         return name if name in self._passes else RULES
 
     def end(self, changes: Sequence[Change]) -> list[Picture]:
-        """The pictures. `changes`: what was done in all, an entry for each time that a transform fired."""
+        """Return the pictures. `changes` has one entry for each time that a transform fired."""
         self._take()
         return [picture.replace(changes=tuple(changes[picture.first : picture.last])) for picture in self.pictures]
 
     def _take(self) -> None:
-        """One in which nothing changed is none."""
+        """Take a picture if something changed."""
         turn, first = self._turn, self._shown
         self._turn, self._shown = "", self._fired
-        if turn and (forms := self._seen()) != self.pictures[-1].forms:
+        if turn and (forms := self._find_forms()) != self.pictures[-1].forms:
             self.pictures.append(Picture(turn, forms, first, self._fired))
 
-    def _seen(self) -> dict[str, Form]:
-        """The form of each node. What looks as it did before is not written down again."""
-        names: Names | None = None
+    def _find_forms(self) -> dict[str, Form]:
+        """Return the form of each node. Records of unchanged nodes are reused."""
+        names: GraphNames | None = None
         known, self._known = self._known, {}
         for node in self._graph.all_nodes():
             look, before = _Look(node), known.get(node)
             if before is None or before[0] != look:
-                names = names or Names(self._graph)
+                names = names or GraphNames(self._graph)
                 before = look, self._forms.of(node, names)
             self._known[node] = before
         if names is not None:
             self._look_at_values(names)
         return {node.name: form for node, (_, form) in self._known.items()}
 
-    def _look_at_values(self, names: Names) -> None:
-        """Values are as they were seen first with a type."""
+    def _look_at_values(self, names: GraphNames) -> None:
+        """Record values as they are when they first have a type."""
         for value, key in names.values.items():
             known = self.values.get(key)
             if known is None or (known["type"] == "unknown" and value.type is not None):
@@ -132,7 +134,7 @@ class Film(Subscriber):
 
 
 class _Look:
-    """Equal where the record of a node is the same. Attributes are never written to: the same ones are equal."""
+    """A cheap description of a node, equal if its record is equal. Attributes are never written to, so identity is enough."""
 
     __slots__ = ("attributes", "operands")
 

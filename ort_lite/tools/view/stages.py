@@ -1,4 +1,4 @@
-"""The stages of a document: what each transform did, what partitioning put in, what compilation made one node of."""
+"""The stages of a document: each transform, partitioning, and the fusions of compilation."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +15,8 @@ from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.simplify import simplify
 from ort_lite.tools.view import document as page
-from ort_lite.tools.view.fused import compiled_forms
-from ort_lite.tools.view.names import Names, first_paragraph
+from ort_lite.tools.view.fused import forms_after_compilation
+from ort_lite.tools.view.graph_records import GraphNames, first_paragraph
 from ort_lite.tools.view.pictures import INLINING, Film, Form, Forms, Picture
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, Transform
 
@@ -26,15 +26,15 @@ Keys = Mapping[Form, str]
 
 
 class Story(Record):
-    """All stages and the nodes of all of them by key. `values` and `bodies` are those of graphs before the last one.
+    """All stages and their nodes by key. `values` and `bodies` belong to graphs before the last stage.
 
-    `compiled`: keys of the nodes of the last stage, by name. `operators`: a node of each.
+    `compiled` maps the names of the last stage's nodes to keys. `operators` has one node of each operator.
     """
 
-    stages: list[page.Stage]
-    nodes: dict[str, page.Node]
-    values: dict[str, page.Value]
-    bodies: dict[str, page.Body]
+    stages: list[page.StageData]
+    nodes: dict[str, page.NodeData]
+    values: dict[str, page.ValueData]
+    bodies: dict[str, page.BodyData]
     compiled: Mapping[str, str]
     operators: Mapping[str, Node]
 
@@ -44,10 +44,11 @@ def story_of(
     providers: Sequence[ExecutionProvider],
     options: SessionOptions,
     assignment: Assignment,
-    names: Names,
+    names: GraphNames,
     fused: Mapping[str, Fused],
 ) -> Story:
-    """`loaded`: the model as it was before the transforms, which are run over it again; None: stages begin with the assignment.
+    """Return the stages. `loaded` is the model before the transforms, which run again; without it, the stages begin with the
+    assignment.
 
     Raises what the transforms raise.
     """
@@ -62,25 +63,27 @@ def story_of(
         events.subscribe(film)
         pictures = film.end(simplify(loaded, providers, options, events.span).changes)
     parted = {node.name: forms.of(node, names) for node in assignment.graph.all_nodes()}
-    values: dict[str, page.Value] = {} if film is None else film.values
-    compiled = compiled_forms(parted, assignment, names, fused, forms, values)
+    values: dict[str, page.ValueData] = {} if film is None else film.values
+    compiled = forms_after_compilation(parted, assignment, names, fused, forms, values)
     keys = forms.keys(parted.values())
-    stages = [_loaded(pictures[0], keys)] if pictures else []
-    stages += [_simplify(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]
-    stages.append(_partition(pictures[-1].forms if pictures else {}, parted, keys, assignment))
+    stages = [_load_stage(pictures[0], keys)] if pictures else []
+    stages += [_transform_stage(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]
+    stages.append(_partition_stage(pictures[-1].forms if pictures else {}, parted, keys, assignment))
     if compiled != parted:
-        stages.append(_compiled(parted, compiled, keys, fused))
+        stages.append(_compile_stage(parted, compiled, keys, fused))
     bodies = {} if film is None else film.bodies
     last = {name: keys[form] for name, form in compiled.items()}
     return Story(stages, forms.nodes(keys), values, bodies, last, forms.operators)
 
 
-def _loaded(picture: Picture, keys: Keys) -> page.Stage:
-    return _stage("loaded", "As loaded", "The model as its file has it.", Step({}, picture.forms, keys))
+def _load_stage(picture: Picture, keys: Keys) -> page.StageData:
+    return _stage("loaded", "As loaded", "The model as its file has it.", StageStep({}, picture.forms, keys))
 
 
-def _simplify(number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]) -> page.Stage:
-    step, names = Step(before.forms, after.forms, keys), list(dict.fromkeys(change.transform for change in after.changes))
+def _transform_stage(
+    number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]
+) -> page.StageData:
+    step, names = StageStep(before.forms, after.forms, keys), list(dict.fromkeys(change.transform for change in after.changes))
     if after.turn == INLINING:
         return _stage(f"transform:{number}", "Functions inlined", "Calls of functions that no provider takes.", step)
     note = " ".join(dict.fromkeys(_about(known[name]) for name in names))
@@ -89,8 +92,8 @@ def _simplify(number: int, before: Picture, after: Picture, keys: Keys, known: M
     return _stage(f"transform:{number}", title, note, step, step.changes(after.changes), level)
 
 
-def _partition(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.Stage:
-    step, by_reason = Step(before, after, keys), dict[str, list[str]]()
+def _partition_stage(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.StageData:
+    step, by_reason = StageStep(before, after, keys), dict[str, list[str]]()
     for place in assignment.placements.values():
         if place.inserted:
             by_reason.setdefault(place.inserted, []).append(place.node.name)
@@ -98,15 +101,15 @@ def _partition(before: Moment, after: Moment, keys: Keys, assignment: Assignment
     return _stage("partitioned", "Partitioned", "Each node has the provider that runs it.", step, changes)
 
 
-def _compiled(before: Moment, after: Moment, keys: Keys, fused: Mapping[str, Fused]) -> page.Stage:
-    step = Step(before, after, keys)
+def _compile_stage(before: Moment, after: Moment, keys: Keys, fused: Mapping[str, Fused]) -> page.StageData:
+    step = StageStep(before, after, keys)
     changes = [change for found in fused.values() for change in step.changes(found.changes)]
     note = "Providers made one node of several in copies of their partitions."
     return _stage("compiled", "Compiled", note, step, changes)
 
 
 class _Joined:
-    """Changes of which each goes on with what another one made. Sets that are ordered."""
+    """Changes that build on each other, as ordered sets."""
 
     def __init__(self) -> None:
         self.rules: dict[str, None] = {}
@@ -118,15 +121,15 @@ class _Joined:
             own.update(dict.fromkeys(new))
 
 
-class Step(Record):
+class StageStep(Record):
     """The step from one moment to the next."""
 
     before: Moment
     after: Moment
     keys: Keys
 
-    def changes(self, made: Iterable[Change]) -> list[page.Change]:
-        """Return the reported changes of transforms. A node that came and went meanwhile is in no stage: both changes are one."""
+    def changes(self, made: Iterable[Change]) -> list[page.ChangeData]:
+        """Return the changes by transforms. If one change removes what another added, the two are one."""
         joined: dict[str, _Joined] = {}  # by the name of a node that came
         every: dict[_Joined, None] = {}
         for change in made:
@@ -140,30 +143,32 @@ class Step(Record):
             every[one] = None
         return [self.change(", ".join(one.rules), one.removed, one.added) for one in every]
 
-    def change(self, rule: str, removed: Iterable[str], added: Iterable[str]) -> page.Change:
-        """Return a change by a rule."""
+    def change(self, rule: str, removed: Iterable[str], added: Iterable[str]) -> page.ChangeData:
+        """Return one change, with keys for those of its nodes that were there before or are there afterwards."""
         return {"rule": rule, "removed": self._keys(self.before, removed), "added": self._keys(self.after, added)}
 
     def _keys(self, moment: Moment, names: Iterable[str]) -> list[str]:
         return [self.keys[moment[name]] for name in names if name in moment]
 
     @property
-    def removed(self) -> list[str]:
-        """Return the keys of removed nodes."""
+    def removals(self) -> list[str]:
+        """Return the keys of the nodes that are gone or have another form."""
         return [self.keys[form] for name, form in self.before.items() if self.after.get(name) != form]
 
     @property
-    def added(self) -> list[str]:
-        """Return the keys of added nodes."""
+    def additions(self) -> list[str]:
+        """Return the keys of the nodes that are new or have another form."""
         return [self.keys[form] for name, form in self.after.items() if self.before.get(name) != form]
 
 
-def _stage(id: str, title: str, note: str, step: Step, changes: Sequence[page.Change] = (), level: str = "") -> page.Stage:
+def _stage(
+    id: str, title: str, note: str, step: StageStep, changes: Sequence[page.ChangeData] = (), level: str = ""
+) -> page.StageData:
     said = [change for change in changes if change["removed"] or change["added"]]
-    removed, added = step.removed, step.added
+    removed, added = step.removals, step.additions
     return {"id": id, "title": title, "level": level, "note": note, "removed": removed, "added": added, "changes": said}
 
 
 def _about(transform: Transform) -> str:
-    """The first paragraph of what its file says."""
+    """Return the first paragraph of the docstring of a transform's module."""
     return first_paragraph(getattr(sys.modules.get(transform.function.__module__), "__doc__", None) or "")

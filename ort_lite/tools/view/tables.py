@@ -1,4 +1,4 @@
-"""Tables for a notebook: static HTML in the page's own colours, every text escaped."""
+"""Tables for a notebook: static HTML in the page's own colors, with all text escaped."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -12,13 +12,13 @@ _CELL = 160
 """Characters of a cell."""
 
 
-def folded(summary: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterable[str] = ()) -> str:
-    """A table that is shown on demand."""
+def collapsible_table(summary: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterable[str] = ()) -> str:
+    """Return a table that is collapsed until it is opened."""
     return f"<details><summary>{escape(summary)}</summary>{table(columns, rows, numbers)}</details>"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterable[str] = ()) -> str:
-    """The columns `numbers` are aligned to the right. What is too much is left out, and counted."""
+    """Return a table. The columns named in `numbers` are aligned to the right; rows beyond the limit are counted, not shown."""
     right = {columns.index(name) for name in numbers}
     shown: list[str] = []
     size = 0
@@ -31,8 +31,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterab
     return f"<table><thead>{_row('th', columns, right)}</thead><tbody>{''.join(shown)}</tbody></table>{more}"
 
 
-def noted(what: str, lines: Sequence[str]) -> str:
-    """A line each, on demand where they are more than a FEW; `what` says of what they are, in the plural."""
+def collapsible_list(what: str, lines: Sequence[str]) -> str:
+    """Return one line per item, collapsed if there are more than FEW. `what` names the items in the plural."""
     told = [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]
     shown = "".join(f"<div>{escape(shorten(line, _CELL))}</div>" for line in told)
     return shown if len(lines) <= FEW else f"<details><summary>{len(lines)} {escape(what)}</summary>{shown}</details>"

@@ -1,4 +1,4 @@
-"""One run out of a trace, as tracks with events and what flows between them."""
+"""One run of a trace, as tracks of events and the flows between them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,8 +14,8 @@ _DETAILS = ("op_name", "kernel", "shapes", "parts", "route")
 """What events say of themselves that is shown with them."""
 
 
-def timeline_of(trace: Trace, document: page.Document) -> page.Timeline | None:
-    """The run that took the least time, which was disturbed least; None where there is none. O(events log events)."""
+def timeline_of(trace: Trace, document: page.Document) -> page.TimelineData | None:
+    """Return the fastest run, which was disturbed least, or None if there is none. O(events log events)."""
     runs = trace.runs
     if not runs:
         return None
@@ -23,7 +23,7 @@ def timeline_of(trace: Trace, document: page.Document) -> page.Timeline | None:
     inside = [event for event in trace.events if run.begin <= event.begin and event.end <= run.end]
     shown = _longest(inside)
     tracks = {track: number for number, track in enumerate(dict.fromkeys(event.thread for event in (run, *shown)))}
-    made: page.Timeline = {
+    made: page.TimelineData = {
         "tracks": [{"id": number, "name": trace.tracks[track]} for track, number in tracks.items()],
         "events": _events(shown, run.begin, tracks, document),
         "flows": [_flow(flow, run.begin, tracks) for flow in trace.flows if _inside(flow, run, tracks)],
@@ -38,12 +38,12 @@ def _duration(event: Event) -> int:
 
 
 def _longest(events: Sequence[Event]) -> list[Event]:
-    """Return the longest ones, in their order."""
+    """Return the longest events in their original order."""
     ranked = sorted(range(len(events)), key=lambda k: -_duration(events[k]))
     return [events[k] for k in sorted(ranked[:MOST])]
 
 
-def _events(events: Sequence[Event], start: int, tracks: Mapping[int, int], document: page.Document) -> list[page.Event]:
+def _events(events: Sequence[Event], start: int, tracks: Mapping[int, int], document: page.Document) -> list[page.EventData]:
     owners = {found["name"]: found["provider"] for found in document["partitions"]}
     fused = {made["name"]: made["parts"] for found in document["partitions"] for made in found["fused"]}
     key = partial(key_of, nodes=document["placements"].keys(), fused=fused)
@@ -52,10 +52,10 @@ def _events(events: Sequence[Event], start: int, tracks: Mapping[int, int], docu
 
 def _event(
     event: Event, start: int, tracks: Mapping[int, int], owners: Mapping[str, str], key: Callable[[str], str]
-) -> page.Event:
-    """A copy says who reads it, a partition or the "output" of the graph: it is that partition's provider's."""
+) -> page.EventData:
+    """Return an event. A copy belongs to the provider of the partition that reads it, or to the "output" of the graph."""
     name, said = event.name.removesuffix(STEP), str(event.args.get("provider", ""))
-    made: page.Event = {
+    made: page.EventData = {
         "name": name,
         "category": event.kind,
         "provider": owners.get(said, "" if said == "output" else said),
@@ -77,7 +77,7 @@ def _inside(flow: Flow, run: Event, tracks: Mapping[int, int]) -> bool:
     return run.begin <= begin and end <= run.end and source in tracks and target in tracks
 
 
-def _flow(flow: Flow, start: int, tracks: Mapping[int, int]) -> page.Flow:
+def _flow(flow: Flow, start: int, tracks: Mapping[int, int]) -> page.FlowData:
     (begin, source), (end, target) = flow.source, flow.target
     return {
         "name": flow.name,
@@ -86,8 +86,8 @@ def _flow(flow: Flow, start: int, tracks: Mapping[int, int]) -> page.Flow:
     }
 
 
-def trace_of(timeline: page.Timeline) -> Trace:
-    """The run that is shown, to be written for Perfetto."""
+def trace_of(timeline: page.TimelineData) -> Trace:
+    """Return the timeline as a trace for Perfetto."""
     events = [
         Event(event["name"], *_span(event), _args(event), event["track"], event["category"]) for event in timeline["events"]
     ]
@@ -95,12 +95,12 @@ def trace_of(timeline: page.Timeline) -> Trace:
     return Trace(tuple(events), tuple(flows), {track["id"]: track["name"] for track in timeline["tracks"]})
 
 
-def _span(event: page.Event) -> tuple[int, int]:
+def _span(event: page.EventData) -> tuple[int, int]:
     begin = round(event["start"] * 1000)
     return begin, begin + round(event["duration"] * 1000)
 
 
-def _args(event: page.Event) -> dict[str, str | int]:
+def _args(event: page.EventData) -> dict[str, str | int]:
     found: dict[str, str | int] = {"provider": event["provider"], **event.get("details", {})}
     return found | {"bytes": event["bytes"]} if "bytes" in event else found
 

@@ -1,4 +1,4 @@
-"""Traces that sessions wrote, read again."""
+"""Traces that sessions wrote to files."""
 
 import os
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from ort_lite.log.events import Event
 
 
 def read(path: str | os.PathLike[str]) -> Trace:
-    """A trace that a session wrote, this package's or onnxruntime's. Raises InvalidArgument for another file, and what `read_json`
-    raises.
+    """Read a trace that a session wrote, of this package or of onnxruntime. Raises InvalidArgument for any other file, and what
+    `read_json` raises.
     """
     try:
         found = read_json(path)

@@ -1,4 +1,4 @@
-"""The assembly of `InferenceSession.view()`'s document."""
+"""The assembly of the document for `InferenceSession.view()`."""
 
 import os
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from ort_lite.session.preparation import Arguments, load_again
 from ort_lite.session.session import Session
 from ort_lite.session.session_state import SessionState
 from ort_lite.tools.view.collect import Subject, collect
-from ort_lite.tools.view.costs import costs_of_trace, measured
+from ort_lite.tools.view.costs import costs_of_trace, measure_runs
 from ort_lite.tools.view.node_times import dims_of
 from ort_lite.tools.view.trace_file import read
-from ort_lite.tools.view.view import View
+from ort_lite.tools.view.view_result import View
 
 
 class Origin(Record):
-    """The source that a session was created from, as far as it kept it."""
+    """The source that a session was created from, as far as the session kept it."""
 
     source: ModelSource | Model | None
     given: Arguments
@@ -29,22 +29,24 @@ class Origin(Record):
 
     @property
     def missing(self) -> str:
-        """Why the model cannot be loaded from it again; "" where it can."""
+        """Explain why the model cannot be loaded again, or return "" if it can."""
         if self.own_params:
             return "it has parameters that are not the model's file's"
         return "it was made from a large buffer or a file object, which it has not kept" if self.source is None else ""
 
 
 def view_of(session: Session, feeds: Mapping[str, Any] | None, profile: "str | os.PathLike[str] | None") -> View:
-    """Loads the model again where it is still there, for the stages that a session keeps nothing of. See `Session.view`."""
+    """Return the view of a session. It loads the model again, if possible, for stages that a session does not keep. See
+    `Session.view`.
+    """
     state: SessionState = session._state
     origin = Origin(session._kept, session._arguments, session._own_params)
     explanation, graph = state.explain(), state.explain().assignment.graph
-    loaded, note = _loaded(state, origin)
+    loaded, note = _reload(state, origin)
     dims = dims_of(graph.inputs, feeds or {})
     trace = None if profile is None else _read(profile)
     if feeds is not None:
-        recorded = measured(session, feeds)
+        recorded = measure_runs(session, feeds)
         trace = trace or recorded
     subject = Subject(
         explanation=explanation,
@@ -68,8 +70,8 @@ def _title(origin: Origin, state: SessionState) -> str:
     return state.metadata.graph_name or "model"
 
 
-def _loaded(state: SessionState, origin: Origin) -> tuple[Model | None, str]:
-    """The model before the transforms, or why it is not there."""
+def _reload(state: SessionState, origin: Origin) -> tuple[Model | None, str]:
+    """Return the model before the transforms, or the reason why it is not available."""
     why = origin.missing
     if not why and origin.source is not None:
         try:

@@ -20,4 +20,4 @@ def test_the_kit_finds_nothing(check: str, kit: Kit) -> None:
 
 
 def test_the_kit_looked_at_every_operator(kit: Kit) -> None:
-    assert {operator for case in kit.some for operator in kit.taken[case]} == set(SINCE)
+    assert {operator for case in kit.some for operator in kit.operators_by_case[case]} == set(SINCE)

@@ -17,4 +17,4 @@ def test_the_kit_finds_nothing(check: str, kit: Kit) -> None:
 
 
 def test_the_kit_looked_at_most_operators(kit: Kit) -> None:
-    assert len({operator for operators in kit.taken.values() for operator in operators}) >= 150
+    assert len({operator for operators in kit.operators_by_case.values() for operator in operators}) >= 150

@@ -49,5 +49,5 @@ def test_the_kit_finds_nothing(check: str, kit: Kit) -> None:
 
 
 def test_the_kit_looked_at_its_operators(kit: Kit) -> None:
-    claimed = {operator for operators in kit.taken.values() for operator in operators}
+    claimed = {operator for operators in kit.operators_by_case.values() for operator in operators}
     assert {name for domain, name in OPERATORS if not domain} - claimed == UNCLAIMED

@@ -29,8 +29,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ort_lite.dtypes import from_ort_name, to_numpy
-from ort_lite.tools.cli.benchmark.load import PERCENTILES, ROUNDS, Load
-from ort_lite.tools.cli.benchmark.machine import cores, cpu
+from ort_lite.tools.cli.benchmark.concurrent_load import PERCENTILES, ROUNDS, Load
+from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu
 
 CONNECTIONS = 8
 

@@ -19,7 +19,7 @@ from threading import Thread
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ort_lite.tools.cli.benchmark.machine import cores, cpu
+from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu
 from tests.benchmarks.compare.cases import STARTS, Case, write_cases
 from tests.benchmarks.compare.lines import lines_of_code
 from tests.benchmarks.compare.measure import Figure, Task, Trio, measure_run, measure_starts, measure_wheels

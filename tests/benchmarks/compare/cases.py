@@ -10,7 +10,7 @@ import numpy as np
 
 import ort_lite
 from ort_lite.record import Record
-from ort_lite.tools.cli.feeds import lengths, random
+from ort_lite.tools.cli.feed_arguments import lengths, random
 from tests.benchmarks.compare.sides import ROOT
 from tests.benchmarks.operators import operators
 from tests.benchmarks.rows import Row, rows

@@ -15,7 +15,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.session.metadata import NodeArg
 from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.tools.cli.benchmark.rivals import RIVALS, rival
-from ort_lite.tools.cli.feeds import LENGTH, lengths
+from ort_lite.tools.cli.feed_arguments import LENGTH, lengths
 
 MODEL = (
     '<ir_version: 8, opset_import: ["": 17]> m (float[N,3] x, float[3,2] w) => (float[N,2] y) { a = MatMul(x, w)  y = Relu(a) }'

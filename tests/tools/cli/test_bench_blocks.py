@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ort_lite.tools.cli.bench import lines
-from ort_lite.tools.cli.benchmark.blocks import BLOCK, FEWEST, PAUSE, quietest
-from ort_lite.tools.cli.benchmark.comparison import Result, compared, differences, geometric_mean, timed
+from ort_lite.tools.cli.bench_command import lines
+from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, differences, geometric_mean, time_runs
+from ort_lite.tools.cli.benchmark.interleaved_runs import BLOCK, FEWEST, PAUSE, quietest
 
 
 class Clock:
@@ -127,9 +127,9 @@ def test_results_are_compared_before_times_are_taken() -> None:
 
         return run
 
-    found = compared("m", run("ours", 1), run("theirs", 2), run("control", 2), ["y"], "onnxruntime", 0)
+    found = compare_runs("m", run("ours", 1), run("theirs", 2), run("control", 2), ["y"], "onnxruntime", 0)
     assert order[:2] == ["ours", "theirs"]
     assert len(found.differences) == 1
     assert {"ours", "theirs", "control"} == set(order)
-    alone = timed("m", run("ours", 1), 0)
+    alone = time_runs("m", run("ours", 1), 0)
     assert alone.ours is not None and alone.theirs is None

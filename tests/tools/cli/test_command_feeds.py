@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from ort_lite import __main__ as command_line
 from ort_lite.errors import InvalidArgument
 from ort_lite.session.metadata import NodeArg
-from ort_lite.tools.cli.feeds import feeds_of
+from ort_lite.tools.cli.feed_arguments import feeds_of
 
 X = NodeArg("x", "tensor(float)", ["N", 3])
 IMAGE = NodeArg("image", "tensor(float)", [1, 3, 4, None])

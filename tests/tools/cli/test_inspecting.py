@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from ort_lite.__main__ import main
-from ort_lite.tools.cli.benchmark.load import Load, loaded
+from ort_lite.tools.cli.benchmark.concurrent_load import Load, measure_load
 from ort_lite.tools.cli.printing import table_of
 
 LAYERS = """<ir_version: 8, opset_import: ["": 17]> layers (float[N, 3] x) => (float[N, 2] y)
@@ -133,7 +133,7 @@ def test_what_a_caller_raises_is_raised() -> None:
         raise ValueError("its own")
 
     with pytest.raises(ValueError, match="its own"):
-        loaded([fail], 2, 0.01)
+        measure_load([fail], 2, 0.01)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -11,7 +11,7 @@ import pytest
 from ort_lite.__main__ import main
 from ort_lite.errors import InvalidArgument
 from ort_lite.plugins import plugins
-from ort_lite.tools.cli.new_provider import LICENSES, contents, names_of
+from ort_lite.tools.cli.new_provider_command import LICENSES, contents, names_of
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "plugins" / "template"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ort_lite.__main__ import main
-from ort_lite.tools.cli import serve
+from ort_lite.tools.cli import serve_command
 
 
 class Entry:
@@ -21,7 +21,7 @@ class Entry:
 def test_where_no_server_is_installed_one_line_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(serve, "entry_points", lambda **_: ())
+    monkeypatch.setattr(serve_command, "entry_points", lambda **_: ())
     assert main(["serve", "model.onnx"]) == 2
     assert capsys.readouterr().err == (
         "ort-lite serve: InvalidArgument: the server is a package of its own: in a clone of ort-lite, "
@@ -32,7 +32,9 @@ def test_where_no_server_is_installed_one_line_says_what_to_do(
 def test_the_server_gets_the_arguments_and_what_opens_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Entry()
     monkeypatch.setattr(
-        serve, "entry_points", lambda **asked: [entry] if asked == {"group": "ort_lite.commands", "name": "serve"} else ()
+        serve_command,
+        "entry_points",
+        lambda **asked: [entry] if asked == {"group": "ort_lite.commands", "name": "serve"} else (),
     )
     model = "examples/digits/digits_cnn.onnx"
     assert main(["serve", model, "--max-batch", "8", "--providers", "CPUExecutionProvider"]) == 0

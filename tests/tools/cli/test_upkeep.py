@@ -50,9 +50,9 @@ def test_what_is_wrong_is_found(folder: str) -> None:
     damaged.write_bytes(damaged.read_bytes()[:-1])
     shared.chmod(0o666)
     unfinished.touch()
-    assert upkeep.unfinished(folder) == []  # somebody may be writing it
+    assert upkeep.find_partial_files(folder) == []  # somebody may be writing it
     os.utime(unfinished, (0, 0))
-    assert upkeep.unfinished(folder) == [unfinished.name]
+    assert upkeep.find_partial_files(folder) == [unfinished.name]
     wrong = [upkeep.trouble(folder, another(number)) for number in (1, 2, 3, 4)]
     assert wrong == ["is not what was written", "can be written by others", "", "No such file or directory"]
 

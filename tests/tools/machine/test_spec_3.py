@@ -21,7 +21,7 @@ from ort_lite.memory.arenas import allocate_bytes
 from ort_lite.memory.planning.checker import Occupied, find_overlap
 from ort_lite.memory.planning.plan import MemoryPlan
 from ort_lite.provider.machine_image import MachineInstruction
-from ort_lite.tools.machine import Machine, State, Trace, node_tuple, record_trace, verify_trace
+from ort_lite.tools.machine import Machine, MachineState, MachineTrace, node_tuple, record_trace, verify_trace
 from ort_lite_cpu.program.program import Program
 from tests.cpu.steps import segment_runs
 from tests.provider.numpy_provider import NumpyProvider
@@ -81,7 +81,7 @@ def test_spec_3_1_a_graph_with_a_cycle_is_refused() -> None:
     graph = Graph("g", (), ())
     graph.extend([Node("Neg", [b], [a], version=13, name="one"), Node("Neg", [a], [b], version=13, name="two")])
     with pytest.raises(InvalidGraph, match="cycle"):
-        State(graph, allocate_bytes(64))
+        MachineState(graph, allocate_bytes(64))
 
 
 def test_spec_3_2_each_tensor_is_one_contiguous_region() -> None:
@@ -117,7 +117,7 @@ def dependencies(made: Machine) -> list[set[int]]:
     before: list[set[int]] = []
     writers: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
-    while not made.halted:
+    while not made.at_end:
         record = made.step()
         own = {writers[name] for name in (*record.reads, *record.writes) if name in writers}
         before.append(own | {k for name in record.writes for k in readers.get(name, ())})
@@ -159,7 +159,7 @@ def test_spec_3_5_what_is_no_order_is_refused() -> None:
 def test_spec_3_6_a_step_says_what_it_read_and_wrote_and_changes_nothing_else() -> None:
     made = machine()
     written: set[str] = set()
-    while not made.halted:
+    while not made.at_end:
         before = made.state.M.copy()
         record = made.step(check=True)
         changed = np.flatnonzero(before != made.state.M)
@@ -171,7 +171,7 @@ def test_spec_3_6_a_step_says_what_it_read_and_wrote_and_changes_nothing_else() 
 
 def test_spec_3_6_run_is_the_fold_of_step() -> None:
     stepped, at_once = machine(), machine()
-    while not stepped.halted:
+    while not stepped.at_end:
         stepped.step()
     outputs = at_once.run()
     assert stepped.state.M.tobytes() == at_once.state.M.tobytes()
@@ -240,7 +240,7 @@ def occupied(made: Machine) -> list[Occupied]:
     start = -1
     constant = {name for _, name in made._entries("constant", "input")}
     outputs = {name for name in made._outputs if name}
-    while not made.halted:
+    while not made.at_end:
         record = made.step()
         for name in (*record.reads, *record.writes):
             first.setdefault(name, start if name in constant else record.index)
@@ -256,7 +256,7 @@ def occupied(made: Machine) -> list[Occupied]:
 
 def test_spec_3_9_a_trace_is_executed_again_and_holds() -> None:
     trace = record_trace(machine())
-    verify_trace(Trace.from_json(trace.to_json()), machine())
+    verify_trace(MachineTrace.from_json(trace.to_json()), machine())
     assert trace.digest == record_trace(machine()).digest != record_trace(Machine(session(), feed(4))).digest
 
 
@@ -266,13 +266,13 @@ def test_spec_3_9_a_changed_trace_is_refused_at_its_step() -> None:
         steps = list(trace.steps)
         steps[number] = steps[number].replace(digest="0" * 64)
         with pytest.raises(InvalidArgument, match=f"step {number} came out otherwise"):
-            verify_trace(Trace(trace.initial, tuple(steps)), machine())
+            verify_trace(MachineTrace(trace.initial, tuple(steps)), machine())
     with pytest.raises(InvalidArgument, match="starts from another M"):
         verify_trace(trace, Machine(session(), feed(4)))
     with pytest.raises(InvalidArgument, match="the trace has 1 steps"):
-        verify_trace(Trace(trace.initial, trace.steps[:1]), machine())
+        verify_trace(MachineTrace(trace.initial, trace.steps[:1]), machine())
     with pytest.raises(InvalidArgument, match="not a trace"):
-        Trace.from_json('{"format": "other"}')
+        MachineTrace.from_json('{"format": "other"}')
 
 
 def test_a_trace_begins_at_the_first_step() -> None:

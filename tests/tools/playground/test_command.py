@@ -11,7 +11,7 @@ import pytest
 
 from ort_lite.__main__ import main
 from ort_lite.errors import InvalidArgument
-from ort_lite.tools.cli.desk import desk_page
+from ort_lite.tools.cli.desk_command import desk_page
 from ort_lite.tools.cli.parser import command_parser
 from ort_lite.tools.playground import models
 from ort_lite.tools.playground.desk import Desk

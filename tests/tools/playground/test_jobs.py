@@ -9,10 +9,10 @@ import pytest
 from ort_lite.errors import CompileError, OutOfMemory
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.native.progress import Logged, piece
-from ort_lite.tools.playground.jobs import Busy, Job, Jobs
+from ort_lite.tools.playground.jobs import Busy, Jobs, PlaygroundJob
 
 
-def finished(call: Any) -> Job:
+def finished(call: Any) -> PlaygroundJob:
     job = Jobs().start(call)
     assert job.thread is not None
     job.thread.join(10)
@@ -20,7 +20,7 @@ def finished(call: Any) -> Job:
 
 
 def raising(error: BaseException) -> Any:
-    def call(job: Job) -> dict[str, Any]:
+    def call(job: PlaygroundJob) -> dict[str, Any]:
         raise error
 
     return call
@@ -48,7 +48,7 @@ def test_what_goes_wrong_is_said(error: BaseException, said: str) -> None:
 def test_a_job_that_is_to_end_ends_before_its_next_step() -> None:
     begun, go = threading.Event(), threading.Event()
 
-    def call(job: Job) -> dict[str, Any]:
+    def call(job: PlaygroundJob) -> dict[str, Any]:
         begun.set()
         go.wait(10)
         job.say("next")
@@ -68,7 +68,7 @@ def test_a_job_that_is_to_end_ends_before_its_next_step() -> None:
 def test_a_job_that_is_ended_while_it_compiles_has_not_failed() -> None:
     """The provider's failure to compile is all that a session knows of the request."""
 
-    def call(job: Job) -> dict[str, Any]:
+    def call(job: PlaygroundJob) -> dict[str, Any]:
         job.end()
         raise CompileError("CPUExecutionProvider could not compile a partition: Cancelled")
 
@@ -76,7 +76,7 @@ def test_a_job_that_is_ended_while_it_compiles_has_not_failed() -> None:
 
 
 def test_compiling_is_told_and_can_be_ended() -> None:
-    def call(job: Job) -> dict[str, Any]:
+    def call(job: PlaygroundJob) -> dict[str, Any]:
         with piece(Logged()) as progress, progress.more(2):
             progress.advance()
             said.append(job.said)
@@ -92,7 +92,7 @@ def test_compiling_is_told_and_can_be_ended() -> None:
 def test_a_job_that_is_to_end_ends_at_the_next_checkpoint_of_a_creation() -> None:
     begun = threading.Event()
 
-    def call(job: Job) -> dict[str, Any]:
+    def call(job: PlaygroundJob) -> dict[str, Any]:
         begun.set()
         while True:
             time.sleep(0.01)

@@ -137,6 +137,6 @@ def test_the_default_tolerance_grows_with_the_greatest_element() -> None:
 def test_reports_of_several_calls_keep_the_worst() -> None:
     x = np.zeros(2, np.float32)
     first, second = one(x + np.float32(1), x), one(x + np.array([0, 2], np.float32), x)
-    merged = first.merged(second)
+    merged = first.merge(second)
     assert (merged.wrong, merged.elements, merged.index, merged.greatest_difference) == (3, 4, (1,), 2.0)
-    assert second.merged(first) == merged
+    assert second.merge(first) == merged

@@ -11,7 +11,7 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument, RuntimeException, VerificationError
 from ort_lite.provider import Capability
-from ort_lite.tools.verify import Report, Tolerance, Verification
+from ort_lite.tools.verify import Tolerance, Verification, VerificationReport
 from tests.provider.numpy_provider import Box, NumpyProvider, OtherDevice
 from tests.threads import join
 from tests.tools.verify.providers import CHAIN, FEED, LOOP, Off, model, poisoned, shifted
@@ -280,7 +280,7 @@ def _fail(inputs: Any) -> Any:
 
 def test_threads_have_reports_of_their_own() -> None:
     made = session(Off(lambda node, y: y + (y.shape[0] == 2) if node.op_type == "Neg" else y))
-    reports: dict[int, Report | None] = {}
+    reports: dict[int, VerificationReport | None] = {}
 
     def work(k: int) -> None:
         rows = 1 + k % 2

@@ -11,7 +11,7 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument
 from ort_lite.tools.view.document import Document
-from ort_lite.tools.view.names import Names
+from ort_lite.tools.view.graph_records import GraphNames
 from tests.models.light_models import FOLDER
 from tests.provider.numpy_provider import NumpyProvider
 from tests.tools.view.models import BODIES, CHAIN, HEADER, SAMPLE, check, model, session_of
@@ -139,6 +139,6 @@ def test_constants_that_were_given_up_are_as_they_were() -> None:
 def test_long_texts_are_cut() -> None:
     text = f'(float[4] x) => (float[4] y) {{ y = own.Op <long = {list(range(1000))}, word = "{"w" * 1000}"> (x) }}'
     graph = ort_lite.load(onnx.parser.parse_model(HEADER.replace("21", '21, "own": 1') + text)).graph
-    attributes = Names(graph).node(graph.nodes[0])["attributes"]
+    attributes = GraphNames(graph).node(graph.nodes[0])["attributes"]
     assert {name: len(text) for name, text in attributes.items()} == {"long": 200, "word": 200}
     assert json.dumps(attributes).count("...") == 2

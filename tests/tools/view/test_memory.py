@@ -11,7 +11,7 @@ from ort_lite.memory.planning.lifetimes import TensorLifetime
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation, TensorBinding
 from ort_lite.memory.planning.requests import ArenaRole
 from ort_lite.tools.view.keys import key_of
-from ort_lite.tools.view.memory import arenas_of
+from ort_lite.tools.view.memory_chart import arenas_of
 
 CHAIN = """<ir_version: 8, opset_import: ["": 17]> main (float[N, 8] x, float[8, 8] w) => (float[N, 8] y) {
     a = MatMul(x, w)  b = Softmax(a)  c = MatMul(b, w)  y = Softmax(c) }"""

@@ -10,7 +10,7 @@ import pytest
 import ort_lite
 from ort_lite.errors import InvalidArgument
 from ort_lite.log.events import Event
-from ort_lite.tools.cli.benchmark.machine import Peaks, cpu, peaks
+from ort_lite.tools.cli.benchmark.machine_peaks import Peaks, cpu, peaks
 from ort_lite.tools.cli.benchmark.nodes import profile
 from ort_lite.tools.view.node_times import FEWEST, Profile, medians, quiet, together
 from tests.models.light_models import randomised

@@ -12,8 +12,8 @@ import pytest
 import ort_lite
 from ort_lite.memory.planning.lifetimes import TensorLifetime
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
-from ort_lite.tools.view.node_times import Line, Profile
-from ort_lite.tools.view.tables import MOST_BYTES, folded, noted, table
+from ort_lite.tools.view.node_times import NodeTime, Profile
+from ort_lite.tools.view.tables import MOST_BYTES, collapsible_list, collapsible_table, table
 from tests.provider.numpy_provider import OtherDevice
 
 VOID = {"rect", "line"}
@@ -145,7 +145,7 @@ def test_a_plan_before_a_run_says_so() -> None:
 
 
 def test_a_profile_is_a_table() -> None:
-    seen = shown(Profile((Line("conv<1>", "Conv", "float32[1]", 2e-6, 0.5, 4.0, None),), 4e-6, 3))
+    seen = shown(Profile((NodeTime("conv<1>", "Conv", "float32[1]", 2e-6, 0.5, 4.0, None),), 4e-6, 3))
     assert {"conv<1>", "Conv", "2.0", "50.0%", "4.0 us a run, 3 runs"} <= set(seen.texts)
 
 
@@ -159,7 +159,7 @@ def test_tables_stop_at_so_many_rows_or_bytes(width: int, rows: int) -> None:
 
 
 def test_lines_are_folded_where_they_are_many() -> None:
-    assert shown(noted("notes", ["a", "b"])).tags == ["div", "div"]
-    assert shown(noted("notes", ["a"] * 100)).texts[:2] == ["100 notes", "a"]
-    assert "and 40 more" in shown(noted("notes", ["a"] * 100)).texts
-    assert shown(folded("all", ("n",), [("1",)], ("n",))).attributes == [("style", "text-align:right")] * 2
+    assert shown(collapsible_list("notes", ["a", "b"])).tags == ["div", "div"]
+    assert shown(collapsible_list("notes", ["a"] * 100)).texts[:2] == ["100 notes", "a"]
+    assert "and 40 more" in shown(collapsible_list("notes", ["a"] * 100)).texts
+    assert shown(collapsible_table("all", ("n",), [("1",)], ("n",))).attributes == [("style", "text-align:right")] * 2

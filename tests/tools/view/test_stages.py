@@ -9,14 +9,14 @@ import pytest
 from ort_lite_accelerator import AcceleratorExecutionProvider
 
 import ort_lite
-from ort_lite.tools.view.document import Document, Stage
+from ort_lite.tools.view.document import Document, StageData
 from tests.models.light_models import FOLDER
 from tests.tools.view.models import BODIES, CHAIN, SAMPLE, check, model, moments, partitioned, session_of
 
 CPU = SAMPLE[1:]
 
 
-def stage(document: Document, title: str) -> Stage:
+def stage(document: Document, title: str) -> StageData:
     return next(found for found in document["stages"] if found["title"] == title)
 
 

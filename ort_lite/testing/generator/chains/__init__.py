@@ -1,1 +1,1 @@
-"""Chains of nodes that graph transforms match where their patterns do not say it all: passes, constants, bodies, integers."""
+"""Chains of nodes for graph transforms that patterns do not fully describe: passes, constants, bodies and integers."""

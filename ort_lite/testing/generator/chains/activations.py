@@ -1,18 +1,18 @@
 """Activations and layer normalization, written out as exporters do."""
 
-from ort_lite.testing.generator.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import ChainDraft, chain_for
 
 
-def clipped(chain: Chain, x: str) -> str:
-    """Clip(x + 3, 0, 6)."""
+def hard_clip(chain: ChainDraft, x: str) -> str:
+    """Append Clip(x + 3, 0, 6)."""
     moved = chain.either_way("Add", x, chain.scalar(3))
     if chain.opset < 11:
         return chain.node("Clip", moved, min=0.0, max=6.0)
     return chain.node("Clip", moved, chain.array_of(0), chain.array_of(6))
 
 
-def sixth(chain: Chain, x: str) -> None:
-    """Divide by 6, or multiply by its inverse."""
+def sixth(chain: ChainDraft, x: str) -> None:
+    """Divide a value by 6, or multiply it by 1/6."""
     if chain.chance(0.5):
         chain.node("Div", x, chain.scalar(6))
     else:
@@ -20,36 +20,36 @@ def sixth(chain: Chain, x: str) -> None:
 
 
 @chain_for("compose_hard_sigmoid")
-def hard_sigmoid(chain: Chain) -> None:
-    """Draft clip(x + 3, 0, 6) / 6."""
-    sixth(chain, clipped(chain, chain.value(1)))
+def hard_sigmoid(chain: ChainDraft) -> None:
+    """Append HardSigmoid, written out as a clip and a division by 6."""
+    sixth(chain, hard_clip(chain, chain.value(1)))
 
 
 @chain_for("compose_hard_swish")
-def hard_swish(chain: Chain) -> None:
-    """Draft x * clip(x + 3, 0, 6) / 6."""
+def hard_swish(chain: ChainDraft) -> None:
+    """Append HardSwish, written out as a clip, a multiplication and a division by 6."""
     x = chain.value(1)
-    sixth(chain, chain.either_way("Mul", x, clipped(chain, x)))
+    sixth(chain, chain.either_way("Mul", x, hard_clip(chain, x)))
 
 
 @chain_for("compose_gated_hard_swish")
-def gated_hard_swish(chain: Chain) -> None:
+def hard_swish_gate(chain: ChainDraft) -> None:
     """Draft a gated hard swish, at times with the default of HardSigmoid, 0.2, which is near 1/6."""
     x = chain.value(1)
     slope = {"alpha": 1 / 6} if chain.chance(0.7) else {}
     chain.either_way("Mul", x, chain.node("HardSigmoid", x, beta=0.5, **slope))
 
 
-def mean(chain: Chain, x: str, axes: list[int]) -> str:
-    """ReduceMean, whose axes are an input from opset 18 on."""
+def mean(chain: ChainDraft, x: str, axes: list[int]) -> str:
+    """Append ReduceMean, whose axes are an input from opset 18 on."""
     if chain.opset >= 18:
         return chain.node("ReduceMean", x, chain.ints(*axes))
     return chain.node("ReduceMean", x, axes=axes)
 
 
 @chain_for("compose_layer_norm", "fuse_layer_norm_bias")
-def layer_norm(chain: Chain) -> None:
-    """(x - mean) / sqrt(variance + epsilon) * scale, and mostly a bias."""
+def layer_norm(chain: ChainDraft) -> None:
+    """Append (x - mean) / sqrt(variance + epsilon) * scale and usually a bias."""
     x = chain.value(1, least=1)
     shape = chain.shape(x)
     first = chain.draw.integer(1, min(2, len(shape)))

@@ -1,23 +1,23 @@
-"""Transposes, reshapes and casts in a row, and nodes that hand their input on."""
+"""Consecutive transposes, reshapes and casts, and nodes that return their input."""
 
 import numpy as np
 
 from ort_lite.dtypes import to_onnx
-from ort_lite.testing.generator.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import ChainDraft, chain_for
 
 UNARY = ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Exp", "Floor", "Ceil", "Elu", "LeakyRelu", "Softplus", "Softsign")
 BINARY = ("Add", "Sub", "Mul", "Div", "Less", "Greater", "Equal")
 
 
-def permutation(chain: Chain, x: str) -> list[int]:
-    """Draw a permutation of a value's axes."""
+def permutation(chain: ChainDraft, x: str) -> list[int]:
+    """Return a random permutation of a value's axes."""
     rank = len(chain.shape(x))
     return chain.rng.sample(range(rank), rank)
 
 
 @chain_for("merge_transposes")
-def transposes(chain: Chain) -> None:
-    """Two in a row, of which the second undoes the first at times."""
+def transposes(chain: ChainDraft) -> None:
+    """Append two transposes, of which the second sometimes undoes the first."""
     x = chain.value(2)
     first = permutation(chain, x)
     y = chain.node("Transpose", x, perm=first)
@@ -27,8 +27,8 @@ def transposes(chain: Chain) -> None:
 
 
 @chain_for("sink_transpose_below_unary")
-def transpose_unary(chain: Chain) -> None:
-    """A Transpose, activations, and mostly a Transpose back."""
+def transpose_unary(chain: ChainDraft) -> None:
+    """Append a Transpose, activations and usually a Transpose back."""
     x = chain.value(2)
     perm = permutation(chain, x)
     y = chain.node(chain.rng.choice(UNARY), chain.node("Transpose", x, perm=perm))
@@ -36,14 +36,14 @@ def transpose_unary(chain: Chain) -> None:
         chain.node("Transpose", y, perm=[int(axis) for axis in np.argsort(perm)])
 
 
-def comparable(chain: Chain) -> str:
-    """A binary operator that takes float32 at this opset."""
+def comparable(chain: ChainDraft) -> str:
+    """Return a binary operator that supports float32 at this opset."""
     return chain.rng.choice(BINARY if chain.opset >= 11 else BINARY[:4])
 
 
 @chain_for("sink_two_transposes")
-def two_transposes(chain: Chain) -> None:
-    """Draft two Transposes in a row."""
+def two_transposes(chain: ChainDraft) -> None:
+    """Combine two values that are transposed the same way."""
     a = chain.value(2)
     b = chain.fresh(chain.shape(a))
     perm = permutation(chain, a)
@@ -52,8 +52,8 @@ def two_transposes(chain: Chain) -> None:
 
 
 @chain_for("sink_transpose_below_constant")
-def transpose_constant(chain: Chain) -> None:
-    """Draft a Transpose of a constant."""
+def transpose_constant(chain: ChainDraft) -> None:
+    """Combine a transposed value with a constant that broadcasts to it."""
     x = chain.value(2)
     y = chain.node("Transpose", x, perm=permutation(chain, x))
     other = chain.constant(chain.draw.broadcastable(chain.shape(y), wider=False))
@@ -61,8 +61,8 @@ def transpose_constant(chain: Chain) -> None:
 
 
 @chain_for("merge_reshapes")
-def reshapes(chain: Chain) -> None:
-    """A change of shape, and a Reshape to another one, which copies a dimension at times."""
+def reshapes(chain: ChainDraft) -> None:
+    """Append a change of shape and a Reshape to another one, which sometimes copies a dimension."""
     x = chain.value(1, least=1)
     shape = chain.shape(x)
     kind = chain.rng.choice(("Reshape", "Flatten", "Unsqueeze"))
@@ -76,8 +76,8 @@ def reshapes(chain: Chain) -> None:
 
 
 @chain_for("merge_casts")
-def casts(chain: Chain) -> None:
-    """A Cast to a type that is wider, or that loses digits, and one from there."""
+def casts(chain: ChainDraft) -> None:
+    """Append a Cast to a wider type, or one that loses digits, and a Cast from there."""
     kind, middle = chain.rng.choice(
         (
             ("float32", "float64"),
@@ -102,8 +102,8 @@ def casts(chain: Chain) -> None:
 
 
 @chain_for("remove_no_op")
-def no_op(chain: Chain) -> None:
-    """Between two others, since a graph keeps the names of its inputs and outputs."""
+def no_op(chain: ChainDraft) -> None:
+    """Append a node without effect between two others, because a graph keeps the names of its inputs and outputs."""
     x = chain.node("Relu", chain.value(1))
     kind = chain.rng.choice(("Identity", "Dropout", "Cast", "Transpose"))
     if kind == "Cast":
@@ -116,8 +116,8 @@ def no_op(chain: Chain) -> None:
 
 
 @chain_for("remove_same_shape")
-def same_shape(chain: Chain) -> None:
-    """Draft a node that changes neither the shape nor the elements."""
+def same_shape(chain: ChainDraft) -> None:
+    """Append a node that returns its input, for example a Reshape to the shape it already has."""
     x = chain.node("Relu", chain.value(1, least=1))
     shape = chain.shape(x)
     kind = chain.rng.choice(("Reshape", "Expand", "Concat", "Sum", "Mean", "Max", "Tile", "Flatten"))
@@ -137,8 +137,8 @@ def same_shape(chain: Chain) -> None:
 
 
 @chain_for("remove_neutral_operand")
-def neutral(chain: Chain) -> None:
-    """Draft a neutral operand; at times it adds an axis to the result, or is on the side where it is not neutral."""
+def neutral(chain: ChainDraft) -> None:
+    """Append an operation with a neutral operand. Sometimes it adds an axis, or is on the side where it is not neutral."""
     x = chain.node("Relu", chain.value(1))
     op_type, number = chain.rng.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1)))
     wide = (1,) * (len(chain.shape(x)) + 1)
@@ -149,8 +149,8 @@ def neutral(chain: Chain) -> None:
 
 
 @chain_for("replace_sum_of_two")
-def sum_of_two(chain: Chain) -> None:
-    """Draft a Sum of two operands."""
+def sum_of_two(chain: ChainDraft) -> None:
+    """Append a Sum of two operands, of which one may broadcast."""
     if chain.opset < 8:
         chain.skip("Sum does not broadcast before opset 8")
     x = chain.value(1)

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from ort_lite.testing.generator.arrays import between, numbers
-from ort_lite.testing.generator.chain import Chain, chain_for
+from ort_lite.testing.generator.chain import ChainDraft, chain_for
 
 
 class Scale:
-    """A scale and a zero point of bytes, both constant."""
+    """A constant scale and zero point of an 8-bit type."""
 
-    def __init__(self, chain: Chain, kind: str, count: int | None = None) -> None:
+    def __init__(self, chain: ChainDraft, kind: str, count: int | None = None) -> None:
         self.chain, self.kind = chain, kind
         self.shape = () if count is None else (count,)
         self.scale = chain.array(between(0.03125, 0.5)(chain.rng, self.shape, "float32"))
@@ -24,46 +24,46 @@ class Scale:
         """Draw another zero point."""
         self.zero = self._zero()
 
-    def dequantized(self, x: str, **attributes: Any) -> str:
-        """Add a DequantizeLinear."""
+    def dequantize(self, x: str, **attributes: Any) -> str:
+        """Append a DequantizeLinear and return the name of its output."""
         return self.chain.node("DequantizeLinear", x, self.scale, self.zero, **attributes)
 
-    def quantized(self, x: str) -> str:
-        """Add a QuantizeLinear."""
+    def quantize(self, x: str) -> str:
+        """Append a QuantizeLinear and return the name of its output."""
         return self.chain.node("QuantizeLinear", x, self.scale, self.zero)
 
 
-def scale(chain: Chain, kind: str | None = None) -> Scale:
-    """Draw a scale and a zero point."""
+def scale(chain: ChainDraft, kind: str | None = None) -> Scale:
+    """Return a scale and zero point for `kind`, by default uint8 or int8. Skips the chain before opset 10."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
     return Scale(chain, kind or chain.rng.choice(("uint8", "int8")))
 
 
-def bytes_of(chain: Chain, shape: tuple[int, ...], kind: str) -> str:
-    """Draw a constant of bytes."""
+def bytes_of(chain: ChainDraft, shape: tuple[int, ...], kind: str) -> str:
+    """Return a new non-constant operand of an 8-bit type."""
     return chain.draw.tensor_of(kind, shape, numbers, constant=False)
 
 
 @chain_for("keep_integers")
-def there_and_back(chain: Chain) -> None:
-    """Quantized as it was before it was dequantized, perhaps with a move in between, or with another zero point."""
+def there_and_back(chain: ChainDraft) -> None:
+    """Quantize a dequantized tensor again, sometimes moved in between or with another zero point."""
     own = scale(chain)
-    x = own.dequantized(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
+    x = own.dequantize(bytes_of(chain, chain.draw.shape(1, 4, least=1), own.kind))
     if chain.chance(0.2):
         own.move()
-    own.dequantized(own.quantized(_move(chain, x) if chain.chance(0.5) else x))
+    own.dequantize(own.quantize(_move(chain, x) if chain.chance(0.5) else x))
 
 
 @chain_for("move_integers")
-def moved(chain: Chain) -> None:
-    """Draft quantized values that an operator moves."""
+def reordering(chain: ChainDraft) -> None:
+    """Dequantize a tensor, move its elements and quantize them with the same scale."""
     own = scale(chain)
-    x = own.dequantized(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
-    own.quantized(_move(chain, x))
+    x = own.dequantize(bytes_of(chain, chain.draw.shape(2, 4, least=1), own.kind))
+    own.quantize(_move(chain, x))
 
 
-def _move(chain: Chain, x: str) -> str:
+def _move(chain: ChainDraft, x: str) -> str:
     shape = chain.shape(x)
     if chain.chance(0.5):
         return chain.node("Transpose", x, perm=chain.rng.sample(range(len(shape)), len(shape)))
@@ -73,17 +73,17 @@ def _move(chain: Chain, x: str) -> str:
 
 
 @chain_for("join_integers")
-def joined(chain: Chain) -> None:
-    """Draft quantized values that Concat joins."""
+def concatenation(chain: ChainDraft) -> None:
+    """Dequantize two or three tensors, concatenate them and quantize the result with the same scale."""
     own = scale(chain)
     shape = chain.draw.shape(1, 3, least=1)
-    parts = [own.dequantized(bytes_of(chain, shape, own.kind)) for _ in range(chain.draw.integer(2, 3))]
-    own.quantized(chain.node("Concat", *parts, axis=0))
+    parts = [own.dequantize(bytes_of(chain, shape, own.kind)) for _ in range(chain.draw.integer(2, 3))]
+    own.quantize(chain.node("Concat", *parts, axis=0))
 
 
 @chain_for("saturate_once")
-def saturated(chain: Chain) -> None:
-    """A limit that the zero point has already, or one above it."""
+def redundant_relu(chain: ChainDraft) -> None:
+    """Append a Relu whose limit the zero point implies, or one above it."""
     if chain.opset < 10:
         chain.skip("QuantizeLinear is of opset 10")
     limit = chain.node("Relu", chain.value(1))
@@ -93,8 +93,8 @@ def saturated(chain: Chain) -> None:
 
 
 @chain_for("multiply_integers")
-def product(chain: Chain) -> None:
-    """MatMul, Gemm or Conv of dequantized bytes, with a QuantizeLinear behind it or without."""
+def product(chain: ChainDraft) -> None:
+    """Append a MatMul, Gemm or Conv of dequantized bytes, with or without a QuantizeLinear after it."""
     left = scale(chain)
     kind = chain.rng.choice(("MatMul", "Gemm", "Conv"))
     depth, columns = chain.draw.integer(1, 6), chain.draw.integer(1, 5)
@@ -106,12 +106,12 @@ def product(chain: Chain) -> None:
     by_column = chain.opset >= 13 and chain.chance(0.5)
     right = Scale(chain, chain.rng.choice(("int8", "uint8")), columns if by_column else None)
     axis = {"axis": 0 if kind == "Conv" else 1} if by_column else {}
-    x = left.dequantized(bytes_of(chain, shape, left.kind))
-    w = right.dequantized(chain.array(numbers(chain.rng, weights, right.kind)), **axis)
+    x = left.dequantize(bytes_of(chain, shape, left.kind))
+    w = right.dequantize(chain.array(numbers(chain.rng, weights, right.kind)), **axis)
     operands = [x, w]
     if kind != "MatMul" and (chain.chance(0.5) or (kind == "Gemm" and chain.opset < 11)):
         operands.append(chain.constant((columns,)))
     factors = {key: chain.rng.choice((1.0, 1.0, 0.5, 2.0)) for key in ("alpha", "beta")} if kind == "Gemm" else {}
     y = chain.node(kind, *operands, **factors)
     if chain.chance(0.6):
-        scale(chain).quantized(y)
+        scale(chain).quantize(y)

@@ -1,4 +1,4 @@
-"""Attention and what goes with it."""
+"""Attention, rotary embeddings and linear attention."""
 
 from collections.abc import Sequence
 from random import Random
@@ -7,7 +7,7 @@ from typing import Any
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite.testing.generator.arrays import between, numpy_random
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import unless_default, weight
 
 SMALL = between(-1, 1)
@@ -15,7 +15,7 @@ PRECISIONS = ("float32", "float16", "float64", "bfloat16")
 
 
 def readable_mask(rng: Random, shape: Sequence[int], dtype: str) -> Array:
-    """Bools, nearly always with a key that counts in each row."""
+    """Return a Boolean mask, nearly always with at least one visible key in each row."""
     mask = numpy_random(rng).random(tuple(shape)) < 0.6
     if rng.random() < 0.9 and mask.size:
         mask[..., 0] = True
@@ -23,8 +23,8 @@ def readable_mask(rng: Random, shape: Sequence[int], dtype: str) -> Array:
 
 
 @recipe("Attention")
-def attention(draw: Draw) -> Call:
-    """Queries (B, Hq, S, D) with keys and values (B, Hkv, L, D) behind a past, or all of rank 3; Hkv divides Hq."""
+def attention(draw: Draw) -> NodeProposal:
+    """Draw queries `(B, Hq, S, D)` with keys and values `(B, Hkv, L, D)` after a past, or all of rank 3. Hkv divides Hq."""
     batch, heads = draw.size(2), draw.integer(1, 2)
     queries, length = draw.integer(1, 5), draw.integer(1, 5)
     size, value_size = draw.choice([1, 2, 4, 8]), draw.choice([1, 3, 4, 8])
@@ -50,7 +50,7 @@ def attention(draw: Draw) -> Call:
 
 
 def _mask(draw: Draw, front: tuple[int, int, int], total: int) -> str:
-    """A mask of rank 2 to 4 that broadcasts to (B, H, S, total). From version 24 on it may have fewer columns."""
+    """Return a mask of rank 2 to 4 that broadcasts to `(B, H, S, total)`. From version 24 on it may have fewer columns."""
     columns = total - draw.integer(0, total - 1) if draw.has_input(6) and draw.chance(0.15) else total
     batch, heads, queries = front
     shape = draw.choice(
@@ -81,8 +81,8 @@ def _rules(draw: Draw, with_scores: bool) -> dict[str, Any]:
 
 
 @recipe("RotaryEmbedding")
-def rotary_embedding(draw: Draw) -> Call:
-    """Heads have an even size. Angles of each position, chosen by ids, or of each row."""
+def rotary_embedding(draw: Draw) -> NodeProposal:
+    """Draw heads of even size, and angles for each position, selected by ids, or for each row."""
     batch, heads, rows, size = draw.size(2), draw.integer(1, 3), draw.integer(1, 5), 2 * draw.integer(1, 4)
     partial = draw.chance(0.3)
     turned = 2 * draw.integer(1, size // 2) if partial else size
@@ -103,8 +103,8 @@ def rotary_embedding(draw: Draw) -> Call:
 
 
 @recipe("LinearAttention")
-def linear_attention(draw: Draw) -> Call:
-    """The update rule says whether there are decays and betas. Without a past state its type is that of the queries."""
+def linear_attention(draw: Draw) -> NodeProposal:
+    """Draw an update rule, which determines decays and betas. Without a past, the state has the type of the queries."""
     batch, steps, heads, shared = draw.size(2), draw.integer(1, 4), draw.integer(1, 2), draw.choice([1, 1, 2])
     size, width = draw.choice([1, 2, 4]), draw.choice([1, 3, 4])
     rule = draw.choice(["linear", "gated", "delta", "gated_delta", None])

@@ -1,4 +1,4 @@
-"""Elementwise operators of several tensors, which broadcast."""
+"""Elementwise operators of several tensors that broadcast."""
 
 import numpy as np
 
@@ -6,15 +6,15 @@ from ort_lite.dtypes import itemsize
 from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 BITS = ("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 
 
 @recipe("Add", "Sub", "Mul", "StringConcat", *COMPARISONS, *BITS)
-def binary(draw: Draw) -> Call:
-    """Draw an elementwise operator of two operands that broadcast."""
+def binary(draw: Draw) -> NodeProposal:
+    """Draw an operand and another one of a shape that broadcasts with it, in either order."""
     first = draw.value(0, high=4)
     if draw.has_attribute("broadcast"):
         return _one_way(draw, first)
@@ -24,8 +24,10 @@ def binary(draw: Draw) -> Call:
     return call(operands)
 
 
-def _one_way(draw: Draw, first: Known) -> Call:
-    """Until version 7 the second operand broadcasts, if an attribute says so: its axes are the first one's from `axis` on."""
+def _one_way(draw: Draw, first: Known) -> NodeProposal:
+    """Draw operands before version 7, where the second one broadcasts only with `broadcast=1`: its axes are the first one's from
+    `axis` on.
+    """
     start = draw.integer(0, first.rank)
     other = first.sizes[start : draw.integer(start, first.rank)]
     if draw.chance(0.4) or not other:
@@ -35,15 +37,17 @@ def _one_way(draw: Draw, first: Known) -> Call:
 
 
 @recipe("SwiGLU")
-def swiglu(draw: Draw) -> Call:
-    """The gate and the value have the same shape."""
+def swiglu(draw: Draw) -> NodeProposal:
+    """Draw a gate and a value of the same shape."""
     gate = draw.value(0, high=4)
     return call([gate.name, draw.tensor(1, gate.sizes)], alpha=draw.maybe(draw.number()))
 
 
 @recipe("Div", "Mod")
-def division(draw: Draw) -> Call:
-    """Integers are not divided by 0, nor the least one by -1. The remainder of floats is C's fmod until version 28."""
+def division(draw: Draw) -> NodeProposal:
+    """Draw two operands. Integers are not divided by 0, nor the least one by -1. Before version 28 the remainder of floats is C's
+    fmod.
+    """
     shape = draw.shape()
     other = draw.broadcastable(shape)
     if draw.chance(0.5):
@@ -62,8 +66,10 @@ def division(draw: Draw) -> Call:
 
 
 @recipe("Pow")
-def power(draw: Draw) -> Call:
-    """Powers of integers are integers in their range: none of 0 to a negative power, or of a negative one to half."""
+def power(draw: Draw) -> NodeProposal:
+    """Draw a base and exponents whose powers are defined: integer powers stay in range, and no negative number has a fractional
+    exponent.
+    """
     shape = draw.shape()
     other = draw.broadcastable(shape)
     if draw.chance(0.5):
@@ -81,8 +87,8 @@ def power(draw: Draw) -> Call:
 
 
 @recipe("Max", "Min", "Mean", "Sum")
-def variadic(draw: Draw) -> Call:
-    """All inputs have the same shape until version 8, when broadcasting came."""
+def variadic(draw: Draw) -> NodeProposal:
+    """Draw up to five operands, of one shape before version 8, which introduced broadcasting."""
     first = draw.value(0, high=4)
     shape, operands = first.sizes, [first.name]
     for _ in range(draw.integer(0, 4)):
@@ -94,15 +100,15 @@ def variadic(draw: Draw) -> Call:
 
 
 @recipe("PRelu")
-def prelu(draw: Draw) -> Call:
-    """The slope broadcasts to the input, which keeps its shape."""
+def prelu(draw: Draw) -> NodeProposal:
+    """Draw an input and a slope that broadcasts to it."""
     first = draw.value(0, high=4)
     return call([first.name, draw.tensor(1, draw.broadcastable(first.sizes, wider=False))])
 
 
 @recipe("Where")
-def where(draw: Draw) -> Call:
-    """Draw a Where."""
+def where(draw: Draw) -> NodeProposal:
+    """Draw a condition and two operands whose shapes broadcast."""
     first = draw.value(1, high=4)
     condition = draw.broadcastable(first.sizes)
     shape = np.broadcast_shapes(first.sizes, condition)
@@ -113,8 +119,8 @@ def where(draw: Draw) -> Call:
 
 
 @recipe("BitShift")
-def bit_shift(draw: Draw) -> Call:
-    """Version 28 defines shifts by any number, and those of signed integers."""
+def bit_shift(draw: Draw) -> NodeProposal:
+    """Draw a value and numbers of bits. From version 28 on the shifts of any number, and of signed integers, are defined."""
     first = draw.value(0, high=4)
     bits = 8 * itemsize(draw.kind(0))
     by = between(-2, bits + 2) if draw.version >= 28 and draw.chance(0.4) else between(0, bits - 1)

@@ -9,19 +9,19 @@ from ort_lite.dtypes import FLOATS, Array, to_onnx
 from ort_lite.testing.generator.arrays import Contents, among, between, is_float, is_integer, limits, numbers
 from ort_lite.testing.generator.arrays import special as special_numbers
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 @recipe("Cast")
-def cast(draw: Draw) -> Call:
-    """Draw a Cast."""
+def cast(draw: Draw) -> NodeProposal:
+    """Draw an operand whose elements the target type can hold."""
     target = draw.output_kind(0)
     return call([_castable(draw, target)], to=to_onnx(target), saturate=_saturate(draw), round_mode=_round_mode(draw))
 
 
 @recipe("CastLike")
-def cast_like(draw: Draw) -> Call:
-    """Draw a CastLike."""
+def cast_like(draw: Draw) -> NodeProposal:
+    """Draw an operand, and another one that supplies the target type."""
     source = _castable(draw, draw.kind(1))
     like = draw.value(1, open_shape=True)
     return call([source, like.name], saturate=_saturate(draw), round_mode=_round_mode(draw))
@@ -36,7 +36,7 @@ def _round_mode(draw: Draw) -> str | None:
 
 
 def _castable(draw: Draw, target: str) -> str:
-    """An operand whose elements the target type holds, roughly at least: ONNX leaves open what other ones become."""
+    """Return an operand whose elements the target type can hold at least roughly, because ONNX leaves others undefined."""
     source = draw.kind(0)
     contents = cast_contents(source, target, draw.draft.special)
     if contents is None:
@@ -45,7 +45,7 @@ def _castable(draw: Draw, target: str) -> str:
 
 
 def cast_contents(source: str, target: str, special: bool) -> Contents | None:
-    """Contents of the source type that a Cast to the target type is defined for; None: all are."""
+    """Return contents of the source type for which a Cast to the target type is defined, or None if all are."""
     if source == "string":
         return None if target == "string" else numerals(target, special)
     if target == "string":
@@ -63,7 +63,7 @@ def cast_contents(source: str, target: str, special: bool) -> Contents | None:
 
 
 def numerals(target: str, special: bool) -> Contents:
-    """Texts of numbers: "-7", and for floats "2.5", "1e2", as special ones "NaN"."""
+    """Return contents that are texts of numbers: "-7" and, for floats, "2.5", "1e2" or, if `special`, "NaN"."""
     least = limits(target)[0] if is_integer(target) else -8
     most = limits(target)[1] if is_integer(target) else 8
     texts = [str(n) for n in range(max(least, -8), min(most, 8) + 1)]
@@ -82,8 +82,8 @@ def numerals(target: str, special: bool) -> Contents:
 
 
 @recipe("BitCast")
-def bit_cast(draw: Draw) -> Call:
-    """Draw a BitCast."""
+def bit_cast(draw: Draw) -> NodeProposal:
+    """Draw an operand of a type with as many bits as the target. Only 0 and 1 become bool."""
     target = draw.output_kind(0)
     if target == "bool" and draw.kind(0) != "bool":  # of another byte than 0 and 1, no bool comes
         return call([draw.tensor(0, draw.shape(), among(0, 1))], to=to_onnx(target))

@@ -1,4 +1,4 @@
-"""Recipes of If, Loop and Scan. Their bodies are drafts that the generator extends by a few nodes."""
+"""Recipes of If, Loop and Scan. Their bodies are drafts that the generator extends with a few nodes."""
 
 from collections.abc import Sequence
 
@@ -9,20 +9,20 @@ from ort_lite.record import Record
 from ort_lite.testing.generator.bodies import add_next_state, add_output, add_row
 from ort_lite.testing.generator.draft import Draft, Known, sizes_of
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 SIMPLE = ("float32", "float32", "int64", "bool", "float64", "int32")
 MOST_TURNS = 4
 
 
 def more_kinds(draw: Draw, most: int) -> list[str]:
-    """Draw the types of up to `most` more values."""
+    """Return up to `most` element types for additional states or outputs."""
     return [draw.choice(SIMPLE) for _ in range(draw.integer(0, most))]
 
 
 @recipe("If")
-def if_(draw: Draw) -> Call:
-    """Draw an If."""
+def if_(draw: Draw) -> NodeProposal:
+    """Draw a condition and two branches with the same number and types of outputs."""
     condition = (
         draw.value(0, 0, 0).name if draw.chance(0.5) else draw.array(np.full(draw.choice([(), (), (1,)]), draw.chance(0.5)))
     )
@@ -36,15 +36,15 @@ def if_(draw: Draw) -> Call:
 
 
 def _either(first: Known, second: Known) -> Type:
-    """The type of an output: its shape is known where both branches give the same one."""
+    """Return the type of an output. Its shape is known if both branches have the same one."""
     if not isinstance(first.type, TensorType):
         return first.type
     return TensorType(first.type.dtype, first.shape if first.shape == second.shape else None)
 
 
 @recipe("Loop")
-def loop(draw: Draw) -> Call:
-    """The number of turns is known: by the trip count, the first condition, and how the body computes the next one."""
+def loop(draw: Draw) -> NodeProposal:
+    """Draw states and a body. The number of iterations follows from the trip count, the first condition and the body's condition."""
     count = draw.maybe(draw.integer(0, MOST_TURNS), 0.8)
     goes_on = draw.maybe(draw.chance(0.85), 0.7)
     states = [draw.value_of(draw.types["V"], open_shape=True), *_tensors(draw, more_kinds(draw, 2))]
@@ -73,7 +73,7 @@ def _tensors(draw: Draw, kinds: Sequence[str]) -> list[Known]:
 
 
 def _next_condition(inner: Draw, turn: Known, condition: Known, count: int | None, starts: bool) -> int:
-    """Add the first output of a loop's body; returns the number of turns."""
+    """Add the condition output of a loop's body and return the number of iterations."""
     body = inner.draft
     most = 1 << 30 if count is None else count
     how = "until" if count is None and starts else inner.choice(["same", "same", "fixed", "until"])
@@ -92,7 +92,7 @@ def _next_condition(inner: Draw, turn: Known, condition: Known, count: int | Non
 
 
 def _growing(inner: Draw, known: Known, state: Known, turns: int) -> Type:
-    """Add a state to which each turn adds rows; returns its last type."""
+    """Add a state that each iteration extends by rows, and return its final type."""
     axis = inner.axis(state.rank) if inner.draft.opsets[""] >= 11 else inner.integer(0, state.rank - 1)
     sizes = list(state.sizes)
     sizes[axis] = inner.integer(1, 2)
@@ -104,9 +104,10 @@ def _growing(inner: Draw, known: Known, state: Known, turns: int) -> Type:
 
 
 @recipe("Scan")
-def scan(draw: Draw) -> Call:
-    """States keep their shapes; every scan input is as long as the others along its axis. Without a turn axes are 0: a process
-    of onnxruntime ends there otherwise.
+def scan(draw: Draw) -> NodeProposal:
+    """Draw states, which keep their shapes, and scan inputs of equal length along their axes.
+
+    Without iterations, axes are 0, because onnxruntime aborts the process otherwise.
     """
     length = 0 if draw.chance(0.03) else draw.integer(1, 4)
     kinds = [draw.types["V"], *more_kinds(draw, 2)]
@@ -124,7 +125,7 @@ def scan(draw: Draw) -> Call:
 
 
 class _Operands(Record, eq=False):
-    """Types of the states of a Scan, of the slices of its inputs, and of the rows of its outputs; `length`: how many there are."""
+    """The types of a Scan's states, of the slices of its inputs and of the rows of its outputs, and the number of slices, `length`."""
 
     length: int
     states: Sequence[TensorType]
@@ -136,8 +137,8 @@ def _tensor(draw: Draw, type_: TensorType, *sizes: int) -> str:
     return draw.tensor_of(type_.dtype, (*sizes, *(sizes_of(type_) or ())))
 
 
-def _old_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
-    """Version 8: all operands have a batch axis in front, scan inputs and outputs have the length next."""
+def _old_scan(draw: Draw, own: _Operands, body: Draft) -> NodeProposal:
+    """Draw Scan-8, whose operands have a leading batch axis; in scan inputs and outputs the sequence axis follows."""
     batch, length = draw.integer(1, 2), own.length
     operands = [_tensor(draw, one, batch) for one in own.states] + [_tensor(draw, one, batch, length) for one in own.slices]
     lengths = draw.ints(*(draw.integer(min(1, length), length) for _ in range(batch))) if draw.chance(0.5) else ""
@@ -148,7 +149,7 @@ def _old_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
     return call([lengths, *operands], len(types), types=types, body=body, num_scan_inputs=count, directions=directions)
 
 
-def _new_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
+def _new_scan(draw: Draw, own: _Operands, body: Draft) -> NodeProposal:
     operands, types = [_tensor(draw, one) for one in own.states], [*own.states]
     input_axes, output_axes = [], []
     for one in own.slices:
@@ -173,7 +174,7 @@ def _new_scan(draw: Draw, own: _Operands, body: Draft) -> Call:
 
 
 def _stack(draw: Draw, one: TensorType, length: int) -> tuple[int, TensorType]:
-    """An axis, and the type of as many tensors stacked along it."""
+    """Draw an axis, and return it with the type of the tensors stacked along it."""
     sizes = list(sizes_of(one) or ())
     rank = len(sizes) + 1
     axis = _axis(draw, rank, draw.version >= 11) if length else 0

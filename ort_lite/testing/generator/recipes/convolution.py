@@ -6,37 +6,37 @@ from typing import Any
 from ort_lite.testing.generator.arrays import between, limits, positive
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, check_size
-from ort_lite.testing.generator.recipe import Call, call, recipe
-from ort_lite.testing.generator.recipes.windows import SAME, Window, image, unless_default, weight, window
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
+from ort_lite.testing.generator.recipes.windows import SAME, KernelWindow, image, unless_default, weight, window
 
 OFFSETS = between(-1.5, 1.5)
 
 
 def groups(draw: Draw, channels: int) -> int:
-    """A number of groups that the channels can be shared out to: often 1, at times one for each channel."""
+    """Return a number of groups that divides the channels: often 1, sometimes one per channel."""
     if draw.chance(0.5):
         return 1
     return channels if draw.chance(0.4) else draw.choice([n for n in range(1, channels + 1) if channels % n == 0])
 
 
 class Convolution:
-    """The choices that all convolutions share: an image, groups, a window, and the shape of the weights."""
+    """The choices that all convolutions share: an image, groups, a window, and the shape of the weight."""
 
     def __init__(self, draw: Draw, x: Known, automatic: bool = True) -> None:
         self.draw, self.x, self.sizes = draw, x, x.sizes[2:]
         self.batch, self.channels = x.sizes[:2]
         self.group = groups(draw, self.channels)
-        self.window: Window = window(draw, self.sizes, pooling=False, automatic=automatic)
+        self.window: KernelWindow = window(draw, self.sizes, pooling=False, automatic=automatic)
         self.results = self.group * draw.integer(1, 4 if self.group < 4 else 2)
         """Channels of the result."""
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """The shape of the weight: (results, channels / group, *window)."""
+        """Return the shape of the weight, `(M, C / group, *kernel)`."""
         return self.results, self.channels // self.group, *self.window.kernel
 
     def attributes(self) -> dict[str, Any]:
-        """The attributes of the node."""
+        """Return the attributes of the node. Those that have their default value are sometimes left out."""
         return {
             **self.window.attributes(self.draw),
             "kernel_shape": self.draw.maybe(list(self.window.kernel), 0.7),
@@ -45,16 +45,16 @@ class Convolution:
 
 
 @recipe("Conv")
-def conv(draw: Draw) -> Call:
-    """Draw a Conv."""
+def conv(draw: Draw) -> NodeProposal:
+    """Draw an image, a weight and sometimes a bias."""
     own = Convolution(draw, image(draw))
     bias = weight(draw, 2, (own.results,)) if draw.chance(0.5) else ""
     return call([own.x.name, weight(draw, 1, own.weight_shape), bias], **own.attributes())
 
 
 @recipe("ConvInteger")
-def conv_integer(draw: Draw) -> Call:
-    """Draw a ConvInteger."""
+def conv_integer(draw: Draw) -> NodeProposal:
+    """Draw an integer image and weight, sometimes with zero points, per tensor or per output channel."""
     own = Convolution(draw, image(draw))
     points = [
         zero_point(draw, index, draw.choice([(), (1,)]) if index == 2 else draw.choice([(), (1,), (own.results,)]))
@@ -66,8 +66,8 @@ def conv_integer(draw: Draw) -> Call:
 
 
 @recipe("QLinearConv")
-def qlinear_conv(draw: Draw) -> Call:
-    """Draw a QLinearConv."""
+def qlinear_conv(draw: Draw) -> NodeProposal:
+    """Draw a quantized image and weight with scales and zero points, per tensor or per output channel."""
     own = Convolution(draw, image(draw))
     by_channel = draw.chance(0.5)
     shape = (own.results,) if by_channel else ()
@@ -86,14 +86,14 @@ def qlinear_conv(draw: Draw) -> Call:
 
 
 def zero_point(draw: Draw, index: int, shape: tuple[int, ...] = ()) -> str:
-    """A zero point, small or any; mostly a constant."""
+    """Return a zero point, small or of the whole range, usually constant."""
     least, most = limits(draw.kind(index))
     return weight(draw, index, shape, between(-4, 4) if draw.chance(0.6) else between(least, most))
 
 
 @recipe("ConvTranspose")
-def conv_transpose(draw: Draw) -> Call:
-    """Draw a ConvTranspose."""
+def conv_transpose(draw: Draw) -> NodeProposal:
+    """Draw a transposed convolution, sometimes with output padding or an output shape."""
     x = image(draw)
     own = Convolution(draw, x)
     shape = (own.channels, own.results // own.group, *own.window.kernel)
@@ -103,7 +103,7 @@ def conv_transpose(draw: Draw) -> Call:
 
 
 def _spread(draw: Draw, own: Convolution) -> dict[str, Any]:
-    """Attributes of a transposed window. The result, which pads cut, has a size of at least 1."""
+    """Return attributes of a transposed convolution whose output has a size of at least 1 after padding."""
     at, rank = own.window, own.window.rank
     more = [0] * rank
     if draw.chance(0.3):
@@ -125,8 +125,8 @@ def _spread(draw: Draw, own: Convolution) -> dict[str, Any]:
 
 
 @recipe("DeformConv")
-def deform_conv(draw: Draw) -> Call:
-    """Draw a DeformConv."""
+def deform_conv(draw: Draw) -> NodeProposal:
+    """Draw an image `(N, C, H, W)`, offsets of the kernel's taps and sometimes a mask."""
     own = Convolution(draw, image(draw, high=4, low=4), automatic=False)
     counts = own.window.counts(own.sizes)
     offset_group = groups(draw, own.channels)
@@ -144,8 +144,8 @@ def deform_conv(draw: Draw) -> Call:
 
 
 @recipe("Col2Im")
-def col2im(draw: Draw) -> Call:
-    """Draw a Col2Im."""
+def col2im(draw: Draw) -> NodeProposal:
+    """Draw the columns `(N, C * prod(kernel), windows)` of an image with one to three spatial axes."""
     sizes = [draw.integer(1, 5) for _ in range(draw.choice([1, 2, 2, 2, 3]))]
     at = window(draw, sizes, pooling=True, automatic=False)
     shape = (draw.size(3), draw.integer(1, 3) * prod(at.kernel), prod(at.counts(sizes)))
@@ -155,8 +155,8 @@ def col2im(draw: Draw) -> Call:
 
 
 @recipe("CausalConvWithState")
-def causal_conv(draw: Draw) -> Call:
-    """Draw a CausalConvWithState."""
+def causal_conv(draw: Draw) -> NodeProposal:
+    """Draw an image `(N, C, L)`, a depthwise weight and sometimes a bias and a past state."""
     x = image(draw, high=3)
     batch, channels, _ = x.sizes
     size = draw.integer(1, 5)

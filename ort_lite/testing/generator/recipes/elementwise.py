@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.testing.generator.arrays import Contents, between, is_float, is_integer, limits, positive
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 PLAIN = (
     *("Abs", "Neg", "Sign", "Identity", "Ceil", "Floor", "Round", "IsNaN", "Not", "BitwiseNot"),
@@ -26,67 +26,67 @@ DOMAINS: Mapping[str, Contents] = {
 
 
 @recipe(*PLAIN)
-def unary(draw: Draw) -> Call:
-    """Draw an elementwise operator of one operand."""
+def unary(draw: Draw) -> NodeProposal:
+    """Draw the only operand of an operator without attributes."""
     return call([draw.value(0, open_shape=True).name])
 
 
 @recipe(*DOMAINS)
-def restricted(draw: Draw) -> Call:
-    """One in three operands is any value, of which the function may not be defined: the result is NaN."""
+def in_domain(draw: Draw) -> NodeProposal:
+    """Draw an operand. One in three may be outside the function's domain, where the result is NaN."""
     return call([within(draw, DOMAINS[draw.op_type])])
 
 
 def within(draw: Draw, contents: Contents) -> str:
-    """A fresh first operand with these contents; at times, and in a model with special numbers, any value."""
+    """Return a new first operand with these contents, or sometimes, and with special numbers, with any."""
     if draw.draft.special or draw.chance(0.35):
         return draw.value(0, open_shape=True).name
     return draw.tensor(0, draw.shape(), contents)
 
 
 @recipe("Elu", "LeakyRelu", "ThresholdedRelu", "Swish")
-def slope(draw: Draw) -> Call:
-    """Draw an activation with a slope or a limit."""
+def slope(draw: Draw) -> NodeProposal:
+    """Draw an operand and sometimes `alpha`."""
     return call([draw.value(0, open_shape=True).name], alpha=draw.maybe(draw.number(), 0.8))
 
 
 @recipe("Celu")
-def celu(draw: Draw) -> Call:
-    """The operator divides by alpha."""
+def celu(draw: Draw) -> NodeProposal:
+    """Draw an operand and an `alpha` that is not 0, because the operator divides by it."""
     return call([draw.value(0, open_shape=True).name], alpha=draw.maybe(draw.number() or 2.0, 0.8))
 
 
 @recipe("Selu")
-def selu(draw: Draw) -> Call:
-    """Draw a Selu."""
+def selu(draw: Draw) -> NodeProposal:
+    """Draw an operand and sometimes `alpha` and `gamma`."""
     value = draw.value(0, open_shape=True)
     return call([value.name], alpha=draw.maybe(draw.number()), gamma=draw.maybe(draw.number()))
 
 
 @recipe("HardSigmoid")
-def hard_sigmoid(draw: Draw) -> Call:
-    """Draw a HardSigmoid."""
+def hard_sigmoid(draw: Draw) -> NodeProposal:
+    """Draw an operand and sometimes `alpha` and `beta`."""
     value = draw.value(0, open_shape=True)
     return call([value.name], alpha=draw.maybe(draw.number()), beta=draw.maybe(draw.number()))
 
 
 @recipe("Gelu")
-def gelu(draw: Draw) -> Call:
-    """Draw a Gelu."""
+def gelu(draw: Draw) -> NodeProposal:
+    """Draw an operand and the exact formula or the tanh approximation."""
     return call([draw.value(0, open_shape=True).name], approximate=draw.maybe(draw.choice(["none", "tanh"]), 0.7))
 
 
 @recipe("IsInf")
-def is_inf(draw: Draw) -> Call:
-    """Draw an IsInf."""
+def is_inf(draw: Draw) -> NodeProposal:
+    """Draw an operand and the signs of infinity that count."""
     value = draw.value(0, open_shape=True)
     flags = [draw.maybe(draw.integer(0, 1)) for _ in range(2)]
     return call([value.name], detect_negative=flags[0], detect_positive=flags[1])
 
 
 @recipe("Shrink")
-def shrink(draw: Draw) -> Call:
-    """The numbers of integers are whole, and of unsigned ones not negative: nothing says how others are rounded."""
+def shrink(draw: Draw) -> NodeProposal:
+    """Draw an operand and attributes that are whole numbers for integers, and not negative for unsigned ones."""
     value = draw.value(0, open_shape=True)
     bias, lambd = draw.number(), abs(draw.number())
     if is_integer(draw.kind(0)):
@@ -95,8 +95,10 @@ def shrink(draw: Draw) -> Call:
 
 
 @recipe("Clip")
-def clip(draw: Draw) -> Call:
-    """The bounds are attributes until version 11. Until version 13 the least must not exceed the most."""
+def clip(draw: Draw) -> NodeProposal:
+    """Draw an operand and bounds, which are attributes before version 11. Before version 13 the minimum must not exceed the
+    maximum.
+    """
     value = draw.value(0, open_shape=True)
     dtype = draw.kind(0)
     least, most = (-8, 8) if is_float(dtype) else (max(limits(dtype)[0], -8), 8)
@@ -110,8 +112,8 @@ def clip(draw: Draw) -> Call:
 
 
 @recipe("Dropout")
-def dropout(draw: Draw) -> Call:
-    """Inference, or training that drops nothing. The mask has no defined contents before version 12."""
+def dropout(draw: Draw) -> NodeProposal:
+    """Draw inference, or training that drops nothing. Before version 12 the mask has no defined contents."""
     value = draw.value(0, open_shape=True)
     ratio = draw.integer(0, 15) / 16
     if draw.has_attribute("ratio"):

@@ -1,4 +1,4 @@
-"""Operators that read and write at indices or by conditions."""
+"""Operators that read and write at indices, or select by conditions."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.testing.generator.arrays import Contents, between, indices, is_float, limits, numpy_random, with_nan
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 @recipe("Gather")
-def gather(draw: Draw) -> Call:
-    """Draw a Gather."""
+def gather(draw: Draw) -> NodeProposal:
+    """Draw an operand and indices into one of its axes."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
@@ -23,15 +23,15 @@ def gather(draw: Draw) -> Call:
 
 
 def within(draw: Draw, shape: Shape, axis: int) -> Shape:
-    """A shape of indices: no larger than `shape` except along the axis, which may be empty."""
+    """Return a shape of indices that is no larger than `shape` except along the axis. That axis may be empty."""
     sizes = [n if draw.chance(0.6) else min(n, draw.size()) for n in shape]
     sizes[axis] = draw.size(4) if shape[axis] else 0
     return tuple(sizes)
 
 
 @recipe("GatherElements")
-def gather_elements(draw: Draw) -> Call:
-    """Draw a GatherElements."""
+def gather_elements(draw: Draw) -> NodeProposal:
+    """Draw an operand and indices into one axis, of a shape that fits within the operand's other axes."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
@@ -40,7 +40,7 @@ def gather_elements(draw: Draw) -> Call:
 
 
 def distinct(draw: Draw, shape: Shape, axis: int, size: int, negative: bool) -> Array:
-    """Indices of which no two along the axis name the same place."""
+    """Return indices of which no two along the axis are equal."""
     lines = np.empty(shape, np.int64)
     for line in np.ndindex(*shape[:axis], *shape[axis + 1 :]):
         chosen = draw.rng.sample(range(size), shape[axis])
@@ -49,7 +49,7 @@ def distinct(draw: Draw, shape: Shape, axis: int, size: int, negative: bool) -> 
 
 
 def reduction(draw: Draw) -> str | None:
-    """Draw how an update is combined with the data. max and min come with version 18; strings and bools have no arithmetic."""
+    """Draw how an update is combined with the data. max and min exist from version 18 on; strings and bools have no arithmetic."""
     if not draw.has_attribute("reduction"):
         return None
     kind = draw.kind(0)
@@ -58,18 +58,18 @@ def reduction(draw: Draw) -> str | None:
     return draw.choice([None, "none", "add", "mul", *(["max", "min"] * (draw.version >= 18))])
 
 
-def scattered(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
-    """The data, and contents of the updates. Maxima and minima of special numbers have NaN on either side, which they must keep."""
+def scatter_data(draw: Draw, how: str | None) -> tuple[Known, Contents | None]:
+    """Return the data and contents for the updates. With special numbers, max and min have NaN on both sides, which must survive."""
     if how in ("max", "min") and is_float(draw.kind(0)) and draw.draft.special:
-        return draw.draft.known(draw.tensor(0, draw.shape(1, least=1), with_nan)), with_nan
+        return draw.draft.lookup(draw.tensor(0, draw.shape(1, least=1), with_nan)), with_nan
     return draw.value(0, low=1), None
 
 
 @recipe("Scatter", "ScatterElements")
-def scatter_elements(draw: Draw) -> Call:
-    """Draw a Scatter or ScatterElements."""
+def scatter_elements(draw: Draw) -> NodeProposal:
+    """Draw updates along one axis. Without a reduction, no two updates have the same index."""
     how = reduction(draw)
-    value, contents = scattered(draw, how)
+    value, contents = scatter_data(draw, how)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
     sizes = list(within(draw, value.sizes, axis))
@@ -85,8 +85,8 @@ def scatter_elements(draw: Draw) -> Call:
 
 
 @recipe("GatherND")
-def gather_nd(draw: Draw) -> Call:
-    """Draw a GatherND."""
+def gather_nd(draw: Draw) -> NodeProposal:
+    """Draw an operand and index tuples, sometimes behind batch axes."""
     value = draw.value(0, low=1)
     batch = draw.integer(0, value.rank - 1) if draw.has_attribute("batch_dims") and draw.chance(0.5) else 0
     depth = draw.integer(1, value.rank - batch)
@@ -102,10 +102,10 @@ def gather_nd(draw: Draw) -> Call:
 
 
 @recipe("ScatterND")
-def scatter_nd(draw: Draw) -> Call:
-    """Draw a ScatterND."""
+def scatter_nd(draw: Draw) -> NodeProposal:
+    """Draw updates by index tuples. Without a reduction, no two updates have the same index."""
     how = reduction(draw)
-    value, contents = scattered(draw, how)
+    value, contents = scatter_data(draw, how)
     depth = draw.integer(1, value.rank)
     named = value.sizes[:depth]
     lead = draw.shape(0, 2, most=3)
@@ -127,8 +127,8 @@ def scatter_nd(draw: Draw) -> Call:
 
 
 @recipe("TensorScatter")
-def tensor_scatter(draw: Draw) -> Call:
-    """Draw a TensorScatter."""
+def tensor_scatter(draw: Draw) -> NodeProposal:
+    """Draw a cache and an update that fits behind each batch's write index, or wraps in circular mode."""
     cache = draw.value(0, low=3, least=1)
     axis = draw.choice([*range(1, cache.rank), *range(1 - cache.rank, 0)])
     length = draw.integer(1, cache.sizes[axis])
@@ -143,8 +143,8 @@ def tensor_scatter(draw: Draw) -> Call:
 
 
 @recipe("OneHot")
-def one_hot(draw: Draw) -> Call:
-    """Draw an OneHot."""
+def one_hot(draw: Draw) -> NodeProposal:
+    """Draw indices, some of which are out of range, a depth, and the off and on values."""
     places = draw.value(0, high=3) if draw.chance(0.3) else None
     depth = draw.integer(1, 5)
     shape = draw.shape(0, 3, most=4) if places is None else places.sizes
@@ -156,15 +156,15 @@ def one_hot(draw: Draw) -> Call:
 
 
 def whole(draw: Draw, array: Array, dtype: str) -> Array:
-    """Whole numbers in a type of any kind; an unsigned one has no negative numbers."""
+    """Return whole numbers in a type of any kind, not negative in an unsigned one."""
     if dtype.startswith("u"):
         array = np.clip(array, *limits("uint8"))
     return np.asarray(array).astype(to_numpy(dtype))
 
 
 @recipe("Compress")
-def compress(draw: Draw) -> Call:
-    """Draw a Compress."""
+def compress(draw: Draw) -> NodeProposal:
+    """Draw an operand and a condition along one axis or over all elements, which may be shorter."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank) if draw.chance(0.7) else None
     size = int(np.prod(value.sizes)) if axis is None else value.sizes[axis]
@@ -175,14 +175,14 @@ def compress(draw: Draw) -> Call:
 
 
 @recipe("NonZero")
-def nonzero(draw: Draw) -> Call:
-    """Draw a NonZero."""
+def nonzero(draw: Draw) -> NodeProposal:
+    """Draw the only operand."""
     return call([draw.value(0).name])
 
 
 @recipe("Unique")
-def unique(draw: Draw) -> Call:
-    """Draw an Unique."""
+def unique(draw: Draw) -> NodeProposal:
+    """Draw an operand and the optional outputs, along one axis or over all elements."""
     value = draw.value(0)
     axis = draw.axis(value.rank) if value.rank and draw.chance(0.5) else None
     outputs = draw.choice([(True,), (True, True, True, True), (True, False, True), (True, True), (True, False, False, True)])

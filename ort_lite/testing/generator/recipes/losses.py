@@ -1,4 +1,4 @@
-"""Losses of a classification."""
+"""Classification losses."""
 
 from collections.abc import Sequence
 from random import Random
@@ -9,12 +9,12 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.testing.generator.arrays import Contents, numpy_random, positive
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
 
 def labels(classes: int, ignored: int | None) -> Contents:
-    """Classes, at times the one that is ignored, which need not be a class."""
+    """Return contents that are classes, sometimes the ignored one, which need not be a class."""
 
     def contents(rng: Random, shape: Sequence[int], dtype: str) -> Array:
         generator = numpy_random(rng)
@@ -27,8 +27,8 @@ def labels(classes: int, ignored: int | None) -> Contents:
 
 
 @recipe("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
-def loss(draw: Draw) -> Call:
-    """Draw a SoftmaxCrossEntropyLoss or NegativeLogLikelihoodLoss."""
+def loss(draw: Draw) -> NodeProposal:
+    """Draw scores, labels within the classes and sometimes weights of the classes."""
     scores = draw.value(0, low=2, high=5)
     batch, classes, *space = scores.sizes
     if classes == 0:

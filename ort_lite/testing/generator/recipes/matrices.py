@@ -1,14 +1,14 @@
-"""Products of matrices, and sums of products."""
+"""Matrix products and sums of products."""
 
 from ort_lite.testing.generator.arrays import is_float
 from ort_lite.testing.generator.draw import Draw, Shape, check_size
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
 
 @recipe("MatMul")
-def matmul(draw: Draw) -> Call:
-    """A weight behind (mostly) or a batch of matrices; vectors on either side at times."""
+def matmul(draw: Draw) -> NodeProposal:
+    """Draw a weight on the right (usually) or a batch of matrices, sometimes with vectors on either side."""
     a = draw.value(0, low=1, high=4)
     depth = a.sizes[-1]
     if draw.chance(0.1):
@@ -21,16 +21,16 @@ def matmul(draw: Draw) -> Call:
     return call([a.name, draw.tensor(1, (*batch, depth, columns))])
 
 
-def _turn(draw: Draw, a: str, shape: Shape, b: str) -> Call:
-    """The product, or that of a constant with the value."""
+def _turn(draw: Draw, a: str, shape: Shape, b: str) -> NodeProposal:
+    """Return the product of the operands, or sometimes of a constant with the first one."""
     if len(shape) >= 2 and draw.chance(0.15):
         return call([weight(draw, 0, (draw.size(5), shape[-2])), a])
     return call([a, b])
 
 
 @recipe("Gemm")
-def gemm(draw: Draw) -> Call:
-    """Draw a Gemm."""
+def gemm(draw: Draw) -> NodeProposal:
+    """Draw two matrices, either of which may be transposed, and sometimes an addend that broadcasts."""
     a = draw.value(0, low=2, high=2)
     flip_a, flip_b = draw.choice([None, 0, 1]), draw.choice([None, 0, 1])
     rows, depth = reversed(a.sizes) if flip_a else a.sizes
@@ -44,8 +44,8 @@ def gemm(draw: Draw) -> Call:
 
 
 @recipe("Einsum")
-def einsum(draw: Draw) -> Call:
-    """Letters with sizes; each operand has some of them, a repeated one takes the diagonal, "..." broadcasts."""
+def einsum(draw: Draw) -> NodeProposal:
+    """Draw an equation. Repeated letters of an operand take the diagonal, and "..." broadcasts."""
     letters = draw.rng.sample("abcdefghijkXYZ", draw.integer(1, 5))
     sizes = {letter: draw.size(4) for letter in letters}
     wide: Shape = draw.shape(0, 2, most=3) if draw.chance(0.25) else ()
@@ -68,7 +68,7 @@ def einsum(draw: Draw) -> Call:
 
 
 def _equation(draw: Draw, terms: list[str], dots: bool, sizes: dict[str, int], wide: Shape) -> str:
-    """The operands, and mostly the result: some of their letters in any order."""
+    """Return the operands' letters and usually the result's: some of them in any order."""
     blank = draw.choice(["", "", " "])
     left = f"{blank},{blank}".join(terms)
     if draw.chance(0.25):
@@ -82,7 +82,7 @@ def _equation(draw: Draw, terms: list[str], dots: bool, sizes: dict[str, int], w
 
 
 @recipe("Det")
-def det(draw: Draw) -> Call:
-    """Draw a Det."""
+def det(draw: Draw) -> NodeProposal:
+    """Draw square matrices behind up to two batch axes."""
     side = draw.integer(1, 4)
     return call([draw.tensor(0, (*draw.shape(0, 2, most=3), side, side))])

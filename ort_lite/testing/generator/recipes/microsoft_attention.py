@@ -1,10 +1,10 @@
-"""Attention of com.microsoft: Attention, QAttention, MultiHeadAttention and its form for decoders."""
+"""Attention of com.microsoft: Attention, QAttention, MultiHeadAttention and DecoderMaskedMultiHeadAttention."""
 
 from typing import Any
 
 from ort_lite.testing.generator.arrays import Contents, between
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 MICROSOFT = "com.microsoft"
 FLAGS = between(0, 1)
@@ -12,12 +12,12 @@ SCALES = between(0.01, 0.1)
 
 
 def scores_bias(draw: Draw, index: int, batch: int, heads: int, rows: int, keys: int) -> str:
-    """One addend for each score; batch and heads may be 1."""
+    """Return a bias with one number per score. Its batch and head axes may be 1."""
     return draw.tensor(index, (draw.choice((1, batch)), draw.choice((1, heads)), rows, keys))
 
 
 def padding_mask(draw: Draw, index: int, batch: int, rows: int, keys: int, ranks: tuple[int, ...] = (1, 2, 3)) -> str:
-    """A mask of the keys: lengths, lengths and starts, lengths and bounds of packed sequences, or a flag for each."""
+    """Return a mask of the keys: lengths, lengths and starts, lengths and bounds of packed sequences, or one flag per key."""
     rank = draw.choice(ranks)
     if rank > 1:
         return draw.tensor(index, (batch, keys) if rank == 2 else (batch, rows, keys), FLAGS)
@@ -26,7 +26,7 @@ def padding_mask(draw: Draw, index: int, batch: int, rows: int, keys: int, ranks
 
 
 def scores_attributes(draw: Draw, heads: int) -> dict[str, Any]:
-    """Draw the attributes that concern the scores."""
+    """Return the attributes that the attention operators share; most are sometimes left out."""
     return {
         "num_heads": heads,
         "unidirectional": draw.maybe(draw.integer(0, 1)),
@@ -36,8 +36,8 @@ def scores_attributes(draw: Draw, heads: int) -> dict[str, Any]:
 
 
 @recipe("Attention", domain=MICROSOFT)
-def attention(draw: Draw) -> Call:
-    """Keys and values have one size where there is a past, or where the present is an output."""
+def attention(draw: Draw) -> NodeProposal:
+    """Draw self-attention. Keys and values have the same size if there is a past or a present output."""
     batch, rows, width = (draw.integer(1, 4) for _ in range(3))
     heads, size = draw.integer(1, 3), draw.integer(1, 5)
     remembers = draw.chance(0.5)
@@ -58,8 +58,8 @@ def attention(draw: Draw) -> Call:
 
 
 @recipe("QAttention", domain=MICROSOFT)
-def q_attention(draw: Draw) -> Call:
-    """Draw a QAttention."""
+def q_attention(draw: Draw) -> NodeProposal:
+    """Draw quantized inputs and weights of self-attention, with scales per tensor or per column."""
     batch, rows, width = (draw.integer(1, 4) for _ in range(3))
     heads, size = draw.integer(1, 3), draw.integer(1, 5)
     hidden, remembers = 3 * heads * size, draw.chance(0.5)
@@ -82,21 +82,21 @@ def q_attention(draw: Draw) -> Call:
 
 
 def follow_scores(draw: Draw) -> None:
-    """Scores have the type of the queries: a target that varies the one varies the other."""
+    """Give queries and scores the same type, whichever of the two the target varies."""
     if draw.types["QK"] != "float32":
         draw.types["T"] = draw.types["QK"]
     draw.types["QK"] = draw.types["T"]
 
 
 def _outputs(draw: Draw, remembers: bool) -> tuple[bool, ...]:
-    """The result, both presents or neither, and the scores."""
+    """Return which outputs are present: the result, both presents or neither, and the scores."""
     presents = remembers or draw.chance(0.4)
     return (True, presents, presents, draw.chance(0.3))
 
 
 @recipe("MultiHeadAttention", domain=MICROSOFT)
-def multi_head_attention(draw: Draw) -> Call:
-    """Queries, keys and values apart, packed together, keys packed with values, or both from the past of another attention."""
+def multi_head_attention(draw: Draw) -> NodeProposal:
+    """Draw queries, keys and values: separate, packed together, keys packed with values, or both from another attention's past."""
     follow_scores(draw)
     form = draw.choice(("apart",) * 6 + ("packed", "packed", "keys and values", "other", "other"))
     batch, rows, heads, size = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 3), draw.integer(1, 5)
@@ -126,8 +126,8 @@ def multi_head_attention(draw: Draw) -> Call:
 
 
 @recipe("DecoderMaskedMultiHeadAttention", domain=MICROSOFT)
-def decoder_masked_multi_head_attention(draw: Draw) -> Call:
-    """One query a sequence, with a past in a buffer of its final size, or with the keys and values of cross attention."""
+def decoder_masked_multi_head_attention(draw: Draw) -> NodeProposal:
+    """Draw one query per sequence, with a past in a buffer of its final size, or with cross-attention's keys and values."""
     follow_scores(draw)
     groups, beams, heads, size = draw.integer(1, 2), draw.integer(1, 3), draw.integer(1, 3), draw.integer(1, 5)
     batch, hidden = groups * beams, heads * size
@@ -152,7 +152,7 @@ def decoder_masked_multi_head_attention(draw: Draw) -> Call:
     return call(operands, (True, True, True, scores), past_present_share_buffer=1, **attributes)
 
 
-def _of_other_heads(draw: Draw, batch: int, heads: int, size: int) -> Call:
+def _of_other_heads(draw: Draw, batch: int, heads: int, size: int) -> NodeProposal:
     length = draw.integer(1, 5)
     operands = [
         draw.tensor(0, (batch, 1, heads * size)),

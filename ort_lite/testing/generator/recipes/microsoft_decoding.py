@@ -1,4 +1,4 @@
-"""Parts of decoders of com.microsoft: grouped queries, rotation, linear attention, causal convolution, matching of drafts."""
+"""Parts of decoders of com.microsoft: grouped queries, rotary embeddings, linear attention, causal convolution, matching of drafts."""
 
 from typing import Any
 
@@ -7,15 +7,15 @@ import numpy as np
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT, scores_bias
 
 _TURNS = between(-1, 1)
 
 
 @recipe("GroupQueryAttention", domain=MICROSOFT)
-def group_query_attention(draw: Draw) -> Call:
-    """A prompt, whose rows are the first; or rows behind a past, which grows by as many or is a buffer with room.
+def group_query_attention(draw: Draw) -> NodeProposal:
+    """Draw a prompt, or rows after a past that grows by them or is a buffer with room.
 
     A cache has the type of the queries.
     """
@@ -55,7 +55,7 @@ def group_query_attention(draw: Draw) -> Call:
 
 
 def _last_keys(draw: Draw, rows: int, total: int) -> tuple[int, int]:
-    """The range of the position of a sequence's last key. Rows of a prompt behind it are padding, whose results are any."""
+    """Return the range of the position of a sequence's last key. Rows of a prompt after it are padding, with undefined results."""
     whole = rows == total and draw.chance(0.8)
     return (total - 1 if whole else 0 if rows == total else rows - 1), total - 1
 
@@ -70,7 +70,7 @@ def _rules(draw: Draw) -> dict[str, Any]:
 
 
 def _rotation(draw: Draw, batch: int, rows: int, total: int, size: int) -> tuple[str, str, str]:
-    """Caches of cosines and sines, and positions: all left out, or positions alone. Those of a prompt count on from the first one.
+    """Return the caches of cosines and sines, and positions, all or the positions omitted. Positions of a prompt are consecutive.
 
     onnxruntime rotates 8 columns at a time.
     """
@@ -82,8 +82,8 @@ def _rotation(draw: Draw, batch: int, rows: int, total: int, size: int) -> tuple
 
 
 @recipe("RotaryEmbedding", domain=MICROSOFT)
-def rotary_embedding(draw: Draw) -> Call:
-    """Heads are an axis, or follow from the caches, or from `num_heads` where a part of a head is rotated."""
+def rotary_embedding(draw: Draw) -> NodeProposal:
+    """Draw heads as an axis, derived from the caches, or given by `num_heads` if only part of a head is rotated."""
     batch, rows, heads, size = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 3), 8 * draw.integer(1, 2)
     part = draw.choice((size // 2, size // 4)) * 2 if draw.chance(0.4) else size
     length = rows + draw.integer(0, 4)
@@ -105,8 +105,8 @@ def rotary_embedding(draw: Draw) -> Call:
 
 
 @recipe("LinearAttention", domain=MICROSOFT)
-def linear_attention(draw: Draw) -> Call:
-    """Each rule has decay, beta, both or neither. The state has the type of the queries."""
+def linear_attention(draw: Draw) -> NodeProposal:
+    """Draw an update rule, which determines decay and beta. The state has the type of the queries."""
     if draw.types["S"] != "float32":
         draw.types["T"] = draw.types["S"]
     draw.types["S"] = draw.types["T"]
@@ -136,8 +136,8 @@ def linear_attention(draw: Draw) -> Call:
 
 
 @recipe("CausalConvWithState", domain=MICROSOFT)
-def causal_conv_with_state(draw: Draw) -> Call:
-    """Draw a CausalConvWithState."""
+def causal_conv_with_state(draw: Draw) -> NodeProposal:
+    """Draw a signal `(N, C, L)`, a depthwise weight and sometimes a bias and a past state."""
     batch, channels, length, taps = draw.integer(1, 3), draw.integer(1, 4), draw.integer(1, 7), draw.integer(1, 4)
     dilation = draw.choice((1, 1, 1, 2, 3))
     operands = [
@@ -151,8 +151,8 @@ def causal_conv_with_state(draw: Draw) -> Call:
 
 
 @recipe("BifurcationDetector", domain=MICROSOFT)
-def bifurcation_detector(draw: Draw) -> Call:
-    """The draft has one token more than the source has from the last match on. Few kinds of tokens make matches likely."""
+def bifurcation_detector(draw: Draw) -> NodeProposal:
+    """Draw a draft with one token more than the source has after the last match. Few distinct tokens make matches likely."""
     tokens = between(1, 4)
     length = draw.integer(1, 8)
     start = draw.integer(0, length)

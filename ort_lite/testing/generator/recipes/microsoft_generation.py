@@ -1,12 +1,12 @@
-"""Searches of com.microsoft for sequences of tokens: GreedySearch, BeamSearch and Sampling, with a decoder of a few nodes."""
+"""Token searches of com.microsoft: GreedySearch, BeamSearch and Sampling, with a decoder of a few nodes."""
 
 from typing import Any
 
 from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import between
+from ort_lite.testing.generator.draft_proto import parse_graph
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.proto import parse_graph
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 
 _HEADS, _SIZE = 2, 3
@@ -18,9 +18,9 @@ SCORES = TensorType("float32", None)
 
 
 def _decoder(draw: Draw, vocabulary: int) -> Any:
-    """A GraphProto with the names of inputs and outputs that searches ask for: logits of a token and its place.
+    """Return a GraphProto whose inputs and outputs have the names that searches expect. Logits depend on a token and its position.
 
-    By the token alone, sequences of the same pairs of tokens would be equally likely.
+    If they depended on the token alone, sequences with the same token pairs would be equally likely.
     """
     tables = {
         "by_token": between(-2, 2)(draw.rng, (vocabulary, vocabulary), "float32"),
@@ -42,10 +42,10 @@ def _decoder(draw: Draw, vocabulary: int) -> Any:
     )
 
 
-class _Search:
-    """Sizes and operands that the three have in common. Every sequence has a token that it may begin with.
+class _SearchOperands:
+    """The sizes and operands that the three searches share. Every sequence has a token that it may begin with.
 
-    Most searches go on to the end: what one that ends early leaves of its result is pads here, and undefined in onnxruntime.
+    Most searches run to the end, because the rest of an early-ended result is padding here, and undefined in onnxruntime.
     """
 
     def __init__(self, draw: Draw) -> None:
@@ -63,7 +63,7 @@ class _Search:
         return self.number(value, dtype) if self.draw.chance(0.4) else ""
 
     def least(self) -> str:
-        """The length before which no sequence ends."""
+        """Return the length before which no sequence ends."""
         return self.number(self.longest) if self.draw.chance(0.7) else self.maybe(self.draw.integer(0, self.longest))
 
     def penalty(self) -> str:
@@ -80,7 +80,7 @@ class _Search:
         return self.draw.tensor_of("int32", (self.batch, self.steps), FLAGS) if self.draw.chance(0.3) else ""
 
     def operands(self) -> list[str]:
-        """The operands of GreedySearch, with which those of Sampling begin."""
+        """Return the operands of GreedySearch, which are also the first ones of Sampling."""
         masks = self.vocabulary_mask(), self.vocabulary_mask(self.batch), self.attention_mask()
         return [self.prompt, self.number(self.longest), self.least(), self.penalty(), *masks]
 
@@ -100,19 +100,19 @@ class _Search:
 
 
 @recipe("GreedySearch", domain=MICROSOFT)
-def greedy_search(draw: Draw) -> Call:
-    """Draw a GreedySearch."""
-    search = _Search(draw)
+def greedy_search(draw: Draw) -> NodeProposal:
+    """Draw a prompt, a decoder and the limits of a greedy search."""
+    search = _SearchOperands(draw)
     return call(search.operands(), types=[TOKENS], **search.attributes())
 
 
 @recipe("Sampling", domain=MICROSOFT)
-def sampling(draw: Draw) -> Call:
-    """A seed makes the draws those of every run. Tokens that are present cost something: in onnxruntime the first of them alone.
+def sampling(draw: Draw) -> NodeProposal:
+    """Draw a search with a seed, so that runs are repeatable. Only the first present token is penalized in onnxruntime.
 
-    With the default top_p, 0, rounding decides whether any token is left.
+    With the default top_p, 0, rounding decides whether any token remains.
     """
-    search = _Search(draw)
+    search = _SearchOperands(draw)
     present = draw.chance(0.3)
     operands = [
         *search.operands(),
@@ -132,9 +132,9 @@ def sampling(draw: Draw) -> Call:
 
 
 @recipe("BeamSearch", domain=MICROSOFT)
-def beam_search(draw: Draw) -> Call:
-    """Draw a BeamSearch."""
-    search = _Search(draw)
+def beam_search(draw: Draw) -> NodeProposal:
+    """Draw a prompt, a decoder, and a number of beams that is at least the number of returned sequences."""
+    search = _SearchOperands(draw)
     beams = draw.integer(1, 3)
     operands = [
         search.prompt,

@@ -1,4 +1,4 @@
-"""Normalizations and activations of com.microsoft, and operators that move, count or cut."""
+"""Normalizations and activations of com.microsoft, and operators that move, count or remove elements."""
 
 from typing import Any
 
@@ -6,30 +6,30 @@ import numpy as np
 
 from ort_lite.testing.generator.arrays import between, indices, is_integer
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import FLAGS, MICROSOFT
 
 _EPSILONS = (1e-12, 1e-5, 0.1)
 
 
 @recipe("Gelu", "QuickGelu", domain=MICROSOFT)
-def gelu(draw: Draw) -> Call:
-    """Draw a Gelu or QuickGelu."""
+def gelu(draw: Draw) -> NodeProposal:
+    """Draw an operand, and for QuickGelu sometimes `alpha`."""
     alpha = draw.maybe(draw.choice((1.702, 1.0, 0.5, -1.0)), 0.7) if draw.op_type == "QuickGelu" else None
     return call([draw.value(0, open_shape=True).name], alpha=alpha)
 
 
 @recipe("BiasGelu", "FastGelu", domain=MICROSOFT)
-def gelu_with_bias(draw: Draw) -> Call:
-    """The bias is as long as the last axis; FastGelu may have none."""
+def gelu_with_bias(draw: Draw) -> NodeProposal:
+    """Draw a bias as long as the last axis, which FastGelu may omit."""
     x = draw.value(0, low=1)
     bias = draw.op_type == "BiasGelu" or draw.chance(0.6)
     return call([x.name, draw.tensor(1, x.sizes[-1:]) if bias else ""])
 
 
 @recipe("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
-def skip_layer_normalization(draw: Draw) -> Call:
-    """(B, S, H) or (S, H); the skip may lack the batch, or have 1 there. Rows of one number have no deviation."""
+def skip_layer_normalization(draw: Draw) -> NodeProposal:
+    """Draw inputs `(B, S, H)` or `(S, H)`. The skip may lack the batch or have 1 there, and rows have more than one number."""
     shape = (*draw.shape(1, 2, most=4, least=1), draw.integer(2, 8))
     skip = draw.choice((shape, shape[1:], (1, *shape[1:]))) if len(shape) == 3 else shape
     width = shape[-1:]
@@ -41,8 +41,8 @@ def skip_layer_normalization(draw: Draw) -> Call:
 
 
 @recipe("EmbedLayerNormalization", domain=MICROSOFT)
-def embed_layer_normalization(draw: Draw) -> Call:
-    """Segments come with their table. Positions are those of each sequence, or of all."""
+def embed_layer_normalization(draw: Draw) -> NodeProposal:
+    """Draw segments with their table, and positions per sequence or for all."""
     batch, steps, width = draw.integer(1, 3), draw.integer(1, 4), draw.integer(2, 8)
     words, places, kinds = draw.integer(1, 9), steps + draw.integer(0, 3), draw.integer(1, 3)
     segmented = draw.chance(0.6)
@@ -62,16 +62,16 @@ def embed_layer_normalization(draw: Draw) -> Call:
 
 # --- Moving
 @recipe("ExpandDims", domain=MICROSOFT)
-def expand_dims(draw: Draw) -> Call:
-    """Draw an ExpandDims."""
+def expand_dims(draw: Draw) -> NodeProposal:
+    """Draw an operand and the position of a new axis."""
     x = draw.value(0, high=4)
     axis = draw.integer(-x.rank - 1, x.rank)
     return call([x.name, draw.scalar(axis, "int32", draw.chance(0.8))])
 
 
 @recipe("GatherND", domain=MICROSOFT)
-def gather_nd(draw: Draw) -> Call:
-    """Each row of the indices names an element, or a part with the axes behind those that it counts."""
+def gather_nd(draw: Draw) -> NodeProposal:
+    """Draw indices whose rows name an element, or a slice of the remaining axes."""
     x = draw.value(0, low=1, high=4, least=1)
     depth = draw.integer(1, x.rank)
     shape = (*draw.shape(0, 2, most=4), depth)
@@ -80,8 +80,8 @@ def gather_nd(draw: Draw) -> Call:
 
 
 @recipe("Pad", domain=MICROSOFT)
-def pad(draw: Draw) -> Call:
-    """Negative pads cut; mirrored axes are longer than their pads."""
+def pad(draw: Draw) -> NodeProposal:
+    """Draw pads. Negative ones remove elements; reflected axes are longer than their pads."""
     x = draw.value(0, low=1, high=4, least=1)
     mode = draw.choice(("constant", "constant", "reflect", "edge"))
     most = [n - 1 if mode == "reflect" else 2 for n in x.sizes]
@@ -92,8 +92,8 @@ def pad(draw: Draw) -> Call:
 
 
 @recipe("Range", domain=MICROSOFT)
-def range_(draw: Draw) -> Call:
-    """Without a step it is 1."""
+def range_(draw: Draw) -> NodeProposal:
+    """Draw a range, whose step may be omitted and is then 1."""
     kind = draw.kind(0)
     step = draw.choice((1, 2, -1, -3) if is_integer(kind) else (1, 0.5, -0.25, 2))
     start = draw.integer(-6, 6)
@@ -104,22 +104,22 @@ def range_(draw: Draw) -> Call:
 
 
 @recipe("Trilu", domain=MICROSOFT)
-def trilu(draw: Draw) -> Call:
-    """Draw a Trilu."""
+def trilu(draw: Draw) -> NodeProposal:
+    """Draw a matrix or a stack of matrices, and a diagonal that may lie outside them."""
     x = draw.value(0, low=2)
     diagonal = draw.scalar(draw.integer(-4, 4), "int64") if draw.chance(0.7) else ""
     return call([x.name, diagonal], upper=draw.maybe(draw.integer(0, 1)))
 
 
 @recipe("Unique", domain=MICROSOFT)
-def unique(draw: Draw) -> Call:
-    """Draw an Unique."""
+def unique(draw: Draw) -> NodeProposal:
+    """Draw a vector. All three outputs are used."""
     return call([draw.value(0, low=1, high=1).name], 3)
 
 
 @recipe("MurmurHash3", domain=MICROSOFT)
-def murmur_hash(draw: Draw) -> Call:
-    """Draw a MurmurHash3."""
+def murmur_hash(draw: Draw) -> NodeProposal:
+    """Draw an operand and a seed. An int32 result needs `positive=0`."""
     return call(
         [draw.value(0, open_shape=True).name],
         positive=0 if draw.output_kind(0) == "int32" else draw.maybe(1),
@@ -133,8 +133,8 @@ _EXPRESSIONS = (".", "[a-z]+", r"\w+", "a|b", "[^ ]+", "..")
 
 
 @recipe("Tokenizer", domain=MICROSOFT)
-def tokenizer(draw: Draw) -> Call:
-    """Separators or an expression say what a token is; [""] and "." make each character one."""
+def tokenizer(draw: Draw) -> NodeProposal:
+    """Draw separators or an expression for tokens. [""] and "." make each character a token."""
     x = draw.value(0, low=1, high=2)
     attributes: dict[str, Any] = {"separators": list(draw.choice(_SEPARATORS))}
     if draw.chance(0.4):

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions of com.microsoft with what is fused to them; distances and inverses."""
+"""Matrix products and convolutions of com.microsoft with fused operations, distances and inverses."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.testing.generator.arrays import cast, numbers
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT
 
 _CONVOLUTION_PARAMETERS = {"Relu": 0, "Tanh": 0, "Sigmoid": 0, "LeakyRelu": 1, "Clip": 2, "HardSigmoid": 2}
@@ -25,8 +25,8 @@ _PRODUCT_PARAMETERS = {
 }
 
 
-class Window(Record, eq=False):
-    """Spatial sizes of an input, a kernel that fits into it, and their attributes."""
+class FittingWindow(Record, eq=False):
+    """The spatial sizes of an input, a kernel that fits into it, and their attributes."""
 
     sizes: tuple[int, ...]
     kernel: tuple[int, ...]
@@ -35,8 +35,8 @@ class Window(Record, eq=False):
     """Spatial sizes of the result; those of a pool that rounds up are not known."""
 
 
-def window(draw: Draw, rank: int, pools: bool = False) -> Window:
-    """Pads of a pool are smaller than its kernel. With auto_pad there are none."""
+def window(draw: Draw, rank: int, pools: bool = False) -> FittingWindow:
+    """Return a window. Pads of a pool are smaller than its kernel, and with auto_pad there are none."""
     kernel = tuple(draw.integer(1, 3) for _ in range(rank))
     strides = [draw.integer(1, 2) for _ in range(rank)] if draw.chance(0.5) else [1] * rank
     auto = draw.choice(("NOTSET", "NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
@@ -60,12 +60,12 @@ def window(draw: Draw, rank: int, pools: bool = False) -> Window:
     }
     if pools:
         attributes["ceil_mode"] = draw.maybe(draw.integer(0, 1), 0.4)
-    return Window(sizes, kernel, attributes, results)
+    return FittingWindow(sizes, kernel, attributes, results)
 
 
 @recipe("FusedConv", domain=MICROSOFT)
-def fused_conv(draw: Draw) -> Call:
-    """activation(Conv + Z)."""
+def fused_conv(draw: Draw) -> NodeProposal:
+    """Draw activation(Conv + Z)."""
     x = window(draw, draw.integer(1, 3))
     groups = draw.choice((1, 1, 2))
     batch, channels, outputs = draw.integer(1, 2), groups * draw.integer(1, 3), groups * draw.integer(1, 3)
@@ -88,8 +88,8 @@ def fused_conv(draw: Draw) -> Call:
 
 
 @recipe("FusedGemm", domain=MICROSOFT)
-def fused_gemm(draw: Draw) -> Call:
-    """Draw a FusedGemm."""
+def fused_gemm(draw: Draw) -> NodeProposal:
+    """Draw a product of two matrices with an activation and sometimes an addend that broadcasts."""
     m, n, k = (draw.integer(1, 6) for _ in range(3))
     turns = draw.choice((0, 0, 1)), draw.choice((0, 0, 1))
     addend: Shape = draw.choice(((), (n,), (1, n), (m, 1), (m, n)))
@@ -114,8 +114,8 @@ def fused_gemm(draw: Draw) -> Call:
 
 
 @recipe("FusedMatMul", domain=MICROSOFT)
-def fused_matmul(draw: Draw) -> Call:
-    """transBatchA and transBatchB take the first axis for the rows; both operands have one rank then."""
+def fused_matmul(draw: Draw) -> NodeProposal:
+    """Draw a product. transBatchA and transBatchB use the first axis as rows, and then both operands have the same rank."""
     m, n, k = (draw.size() for _ in range(3))
     batch = draw.shape(0, 2, most=3, least=1)
     swaps = (bool(batch) and draw.chance(0.3), bool(batch) and draw.chance(0.3))
@@ -138,16 +138,16 @@ def _with_batch(batch: Shape, matrix: Shape, swaps: bool) -> Shape:
 
 
 @recipe("CDist", domain=MICROSOFT)
-def c_dist(draw: Draw) -> Call:
-    """Draw a CDist."""
+def c_dist(draw: Draw) -> NodeProposal:
+    """Draw two matrices with equally long rows, and a distance."""
     width = draw.integer(1, 6)
     operands = [draw.tensor(0, (draw.integer(1, 6), width)), draw.tensor(1, (draw.integer(1, 6), width))]
     return call(operands, metric=draw.maybe(draw.choice(("euclidean", "sqeuclidean")), 0.8))
 
 
 @recipe("Inverse", domain=MICROSOFT)
-def inverse(draw: Draw) -> Call:
-    """Rows with a large number on the diagonal: the matrices are far from those that have no inverse."""
+def inverse(draw: Draw) -> NodeProposal:
+    """Draw matrices with a large diagonal, which are far from singular."""
     size = draw.integer(1, 5)
     shape = (*draw.shape(0, 2, most=3), size, size)
     array: Array = cast(numbers(draw.rng, shape, "float64") / 2 + 8 * np.eye(size), draw.kind(0))

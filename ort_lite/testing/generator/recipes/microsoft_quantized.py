@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.testing.generator.arrays import Contents, between
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.microsoft_attention import MICROSOFT, SCALES
 from ort_lite.testing.generator.recipes.microsoft_products import window
 
@@ -15,25 +15,25 @@ WHOLE: Contents = between(-(1 << 31), (1 << 31) - 1)
 
 
 def level(draw: Draw, index: int, shape: Shape = (), optional: bool = False) -> list[str]:
-    """Scale and zero point in inputs `index` and `index` + 1."""
+    """Return the scale and zero point for inputs `index` and `index` + 1."""
     zero = "" if optional and draw.chance(0.2) else draw.tensor(index + 1, shape, WHOLE)
     return [draw.tensor(index, shape, SCALES), zero]
 
 
-def quantized(draw: Draw, index: int, shape: Shape) -> str:
-    """Draw a tensor of quantized numbers for an input."""
+def integer_operand(draw: Draw, index: int, shape: Shape) -> str:
+    """Return a quantized operand, usually spread over the whole range of its type."""
     return draw.tensor(index, shape, WHOLE if draw.chance(0.7) else None)
 
 
 @recipe("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def q_linear_binary(draw: Draw) -> Call:
-    """Draw a QLinearAdd or QLinearMul."""
+def q_linear_binary(draw: Draw) -> NodeProposal:
+    """Draw two quantized operands whose shapes broadcast, with scales and zero points."""
     shape = draw.shape(0, 4)
     return call(
         [
-            quantized(draw, 0, shape),
+            integer_operand(draw, 0, shape),
             *level(draw, 1, optional=True),
-            quantized(draw, 3, draw.broadcastable(shape)),
+            integer_operand(draw, 3, draw.broadcastable(shape)),
             *level(draw, 4, optional=True),
             *level(draw, 6, optional=True),
         ]
@@ -41,24 +41,26 @@ def q_linear_binary(draw: Draw) -> Call:
 
 
 @recipe("QLinearLeakyRelu", "QLinearSigmoid", domain=MICROSOFT)
-def q_linear_unary(draw: Draw) -> Call:
-    """The last zero point, where it is left out, is an empty name: onnxruntime looks for it without counting the inputs."""
-    operands = [quantized(draw, 0, draw.shape(0, 4)), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
+def q_linear_unary(draw: Draw) -> NodeProposal:
+    """Draw an operand. An omitted last zero point is an empty name, because onnxruntime reads it without counting the inputs."""
+    operands = [integer_operand(draw, 0, draw.shape(0, 4)), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
     alpha = draw.number()
-    return Call(tuple(operands), (True,), {"alpha": alpha} if draw.op_type == "QLinearLeakyRelu" and draw.chance(0.7) else {})
+    return NodeProposal(
+        tuple(operands), (True,), {"alpha": alpha} if draw.op_type == "QLinearLeakyRelu" and draw.chance(0.7) else {}
+    )
 
 
 @recipe("QLinearSoftmax", domain=MICROSOFT)
-def q_linear_softmax(draw: Draw) -> Call:
-    """Before opset 13 all that lies from the axis on is one row."""
+def q_linear_softmax(draw: Draw) -> NodeProposal:
+    """Draw an operand. Before opset 13 everything from the axis on is one row."""
     shape = draw.shape(1, 4)
-    operands = [quantized(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3)]
+    operands = [integer_operand(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3)]
     return call(operands, axis=draw.maybe(draw.axis(len(shape)), 0.8), opset=draw.integer(7, 22))
 
 
 @recipe("QLinearConcat", domain=MICROSOFT)
-def q_linear_concat(draw: Draw) -> Call:
-    """The inputs may be of other types than the result, whose type the target binds, or else theirs."""
+def q_linear_concat(draw: Draw) -> NodeProposal:
+    """Draw inputs whose types may differ from the result's. The target binds either."""
     own = draw.types["T8"]
     first = draw.types["TV"]
     if first not in (own, "float32"):
@@ -78,21 +80,21 @@ def q_linear_concat(draw: Draw) -> Call:
 
 
 @recipe("QLinearGlobalAveragePool", domain=MICROSOFT)
-def q_linear_global_average_pool(draw: Draw) -> Call:
-    """Draw a QLinearGlobalAveragePool."""
+def q_linear_global_average_pool(draw: Draw) -> NodeProposal:
+    """Draw a quantized image with channels first or last."""
     shape = tuple(draw.integer(1, 5) for _ in range(draw.integer(3, 4)))
-    operands = [quantized(draw, 0, shape), *level(draw, 1), *level(draw, 3)]
+    operands = [integer_operand(draw, 0, shape), *level(draw, 1), *level(draw, 3)]
     return call(operands, channels_last=draw.maybe(draw.integer(0, 1)))
 
 
 @recipe("QLinearAveragePool", domain=MICROSOFT)
-def q_linear_average_pool(draw: Draw) -> Call:
-    """Draw a QLinearAveragePool."""
+def q_linear_average_pool(draw: Draw) -> NodeProposal:
+    """Draw a quantized image with channels first or last, and a window."""
     x = window(draw, draw.integer(1, 3), pools=True)
     last = draw.chance(0.5)
     channels = draw.integer(1, 4)
     shape = (draw.integer(1, 2), *x.sizes, channels) if last else (draw.integer(1, 2), channels, *x.sizes)
-    operands = [quantized(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
+    operands = [integer_operand(draw, 0, shape), *level(draw, 1, optional=True), *level(draw, 3, optional=True)]
     attributes = {name: value for name, value in x.attributes.items() if name != "dilations"}
     return call(
         operands,
@@ -103,15 +105,15 @@ def q_linear_average_pool(draw: Draw) -> Call:
 
 
 @recipe("NhwcMaxPool", domain=MICROSOFT)
-def nhwc_max_pool(draw: Draw) -> Call:
-    """Draw a NhwcMaxPool."""
+def nhwc_max_pool(draw: Draw) -> NodeProposal:
+    """Draw an image with channels last, and a window."""
     x = window(draw, draw.integer(1, 3), pools=True)
-    return call([quantized(draw, 0, (draw.integer(1, 2), *x.sizes, draw.integer(1, 4)))], **x.attributes)
+    return call([integer_operand(draw, 0, (draw.integer(1, 2), *x.sizes, draw.integer(1, 4)))], **x.attributes)
 
 
 @recipe("QLinearConv", domain=MICROSOFT)
-def q_linear_conv(draw: Draw) -> Call:
-    """Scale and zero point of the weight are one, or one for each output channel."""
+def q_linear_conv(draw: Draw) -> NodeProposal:
+    """Draw a convolution with one scale and zero point of the weight, or one per output channel."""
     x = window(draw, draw.integer(1, 2))
     last, groups = draw.chance(0.5), draw.choice((1, 1, 2))
     channels, outputs = groups * draw.integer(1, 3), groups * draw.integer(1, 3)
@@ -120,7 +122,7 @@ def q_linear_conv(draw: Draw) -> Call:
     parameters: Shape = (outputs,) if draw.chance(0.4) else ()
     zero: Contents = between(0, 0) if parameters and draw.kind(3) == "int8" else WHOLE
     operands = [
-        quantized(draw, 0, shape),
+        integer_operand(draw, 0, shape),
         *level(draw, 1),
         draw.tensor(3, (outputs, channels // groups, *x.kernel), WHOLE),
         draw.tensor(4, parameters, SCALES),
@@ -136,8 +138,8 @@ def q_linear_conv(draw: Draw) -> Call:
 
 # --- Products
 @recipe("QGemm", domain=MICROSOFT)
-def q_gemm(draw: Draw) -> Call:
-    """float32 unless the result has a scale and a zero point, whose type it has."""
+def q_gemm(draw: Draw) -> NodeProposal:
+    """Draw a product whose result is float32 unless it has a scale and a zero point, whose type it then has."""
     result = draw.types["TY"] if draw.types["TY"] != "float32" else draw.types["TYZ"]
     as_float = draw.types["TY"] == "float32" and draw.types["TYZ"] == min(draw.schema.types["TYZ"]) and draw.chance(0.7)
     draw.types.update({"TYZ": result, "TY": "float32" if as_float else result})
@@ -145,9 +147,9 @@ def q_gemm(draw: Draw) -> Call:
     turns = draw.choice((0, 0, 1)), draw.choice((0, 0, 1))
     parameters: Shape = (n,) if draw.chance(0.4) else ()
     operands = [
-        quantized(draw, 0, (k, m) if turns[0] else (m, k)),
+        integer_operand(draw, 0, (k, m) if turns[0] else (m, k)),
         *level(draw, 1),
-        quantized(draw, 3, (n, k) if turns[1] else (k, n)),
+        integer_operand(draw, 3, (n, k) if turns[1] else (k, n)),
         *level(draw, 4, parameters),
         draw.tensor(6, draw.choice(((n,), (1, n), (m, n), ())), between(-3000, 3000)) if draw.chance(0.5) else "",
     ]
@@ -162,14 +164,14 @@ def q_gemm(draw: Draw) -> Call:
 
 
 @recipe("MatMulIntegerToFloat", domain=MICROSOFT)
-def matmul_integer_to_float(draw: Draw) -> Call:
-    """Draw a MatMulIntegerToFloat."""
+def matmul_integer_to_float(draw: Draw) -> NodeProposal:
+    """Draw quantized matrices, with scales and zero points per tensor or per column."""
     n, k = draw.integer(1, 6), draw.integer(1, 6)
     batch = draw.shape(0, 2, most=3, least=1)
     parameters: Shape = (n,) if draw.chance(0.4) else ()
     operands = [
-        quantized(draw, 0, (*batch, draw.integer(1, 5), k)),
-        quantized(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
+        integer_operand(draw, 0, (*batch, draw.integer(1, 5), k)),
+        integer_operand(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
         draw.tensor(2, (), SCALES),
         draw.tensor(3, parameters, SCALES),
         draw.tensor(4, (), WHOLE) if draw.chance(0.7) else "",
@@ -180,14 +182,14 @@ def matmul_integer_to_float(draw: Draw) -> Call:
 
 
 @recipe("DynamicQuantizeMatMul", domain=MICROSOFT)
-def dynamic_quantize_matmul(draw: Draw) -> Call:
-    """Draw a DynamicQuantizeMatMul."""
+def dynamic_quantize_matmul(draw: Draw) -> NodeProposal:
+    """Draw a float matrix and a quantized one, with scales per tensor or per column."""
     n, k = draw.integer(1, 6), draw.integer(1, 6)
     batch = draw.shape(0, 2, most=3, least=1)
     parameters: Shape = (n,) if draw.chance(0.4) else ()
     operands = [
         draw.tensor(0, (*batch, draw.integer(1, 5), k)),
-        quantized(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
+        integer_operand(draw, 1, (*(batch if draw.chance(0.3) else ()), k, n)),
         draw.tensor(2, parameters, SCALES),
         draw.tensor(3, parameters, WHOLE) if draw.chance(0.7) else "",
         draw.tensor(4, (n,)) if draw.chance(0.5) else "",
@@ -196,8 +198,8 @@ def dynamic_quantize_matmul(draw: Draw) -> Call:
 
 
 @recipe("MatMulNBits", domain=MICROSOFT)
-def matmul_n_bits(draw: Draw) -> Call:
-    """Weights of some bits, each block of them with a scale and a zero point, which is packed or of the type of the scales."""
+def matmul_n_bits(draw: Draw) -> NodeProposal:
+    """Draw packed weights of a few bits. Each block has a scale and a zero point, packed or of the scales' type."""
     zeros = draw.types["T3"]
     if zeros not in ("uint8", "float32"):
         draw.types["T1"] = zeros
@@ -232,22 +234,22 @@ def matmul_n_bits(draw: Draw) -> Call:
 
 # --- Conversions
 @recipe("QuantizeLinear", domain=MICROSOFT)
-def quantize_linear(draw: Draw) -> Call:
-    """Draw a QuantizeLinear."""
+def quantize_linear(draw: Draw) -> NodeProposal:
+    """Draw a float operand, with a scale and zero point per tensor or per axis."""
     return _convert(draw, draw.value(0, low=1, high=4).name, 1)
 
 
 @recipe("DequantizeLinear", domain=MICROSOFT)
-def dequantize_linear(draw: Draw) -> Call:
-    """Draw a DequantizeLinear."""
+def dequantize_linear(draw: Draw) -> NodeProposal:
+    """Draw an integer operand, with a scale and zero point per tensor or per axis."""
     shape = draw.shape(1, 4)
-    x = quantized(draw, 0, shape) if draw.kind(0) != "int32" else draw.tensor(0, shape, between(-5000, 5000))
+    x = integer_operand(draw, 0, shape) if draw.kind(0) != "int32" else draw.tensor(0, shape, between(-5000, 5000))
     return _convert(draw, x, 0)
 
 
-def _convert(draw: Draw, x: str, typed_by: int) -> Call:
-    """One scale and zero point, or one for each place along an axis. What a zero point alone gives a type needs it."""
-    shape = draw.draft.known(x).sizes
+def _convert(draw: Draw, x: str, typed_by: int) -> NodeProposal:
+    """Draw one scale and zero point, or one per index of an axis. A zero point that determines a type is present."""
+    shape = draw.draft.lookup(x).sizes
     axis = draw.axis(len(shape))
     along = draw.chance(0.4)
     parameters: Shape = (shape[axis],) if along else draw.choice(((), (1,)))
@@ -259,8 +261,8 @@ def _convert(draw: Draw, x: str, typed_by: int) -> Call:
 
 
 @recipe("DynamicQuantizeLSTM", domain=MICROSOFT)
-def dynamic_quantize_lstm(draw: Draw) -> Call:
-    """Weights, their scales and zero points are constants."""
+def dynamic_quantize_lstm(draw: Draw) -> NodeProposal:
+    """Draw an LSTM whose weights, with their scales and zero points, are constant."""
     steps, batch, width, size = (draw.integer(1, 4) for _ in range(4))
     direction = draw.choice(("forward", "reverse", "bidirectional"))
     both = 2 if direction == "bidirectional" else 1

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml on rows of features: scaling, encoding, choosing columns, linear models and support vector machines."""
+"""Operators of ai.onnx.ml on rows of features: scaling, encoding, selection, linear models and support vector machines."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from ort_lite.dtypes import to_numpy
 from ort_lite.testing.generator.arrays import between, indices, is_float
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 ML = "ai.onnx.ml"
 POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -16,60 +16,60 @@ WORDS = ("red", "green", "blue", "", "\u00e9t\u00e9", "one two", "10")
 
 
 def rows(draw: Draw) -> Known:
-    """Rows of one feature or more, (N, C) or (C). Rarely there are none."""
+    """Return rows `(N, C)` or `(C)` with at least one feature. Rarely N is 0."""
     if draw.chance(0.04):
-        return draw.draft.known(draw.tensor(0, (0, draw.integer(1, 4))))
+        return draw.draft.lookup(draw.tensor(0, (0, draw.integer(1, 4))))
     return draw.value(0, low=1, high=2, least=1)
 
 
 def features(x: Known) -> int:
-    """Return the number of features, which is the size of the last axis."""
+    """Return the size of the last axis."""
     return x.sizes[-1]
 
 
 def floats(draw: Draw, count: int, least: float = -2, most: float = 2) -> list[float]:
-    """Numbers that float32 holds exactly."""
+    """Return numbers that float32 holds exactly."""
     return [float(np.float32(draw.rng.uniform(least, most))) for _ in range(count)]
 
 
 def whole_numbers(draw: Draw, count: int) -> list[int]:
-    """Different integers, near 0 or anywhere."""
+    """Return distinct integers, near 0 or anywhere."""
     least, most = (-4, 12) if draw.chance(0.8) else (-(2**40), 2**40)
     return draw.rng.sample(range(least, most), count)
 
 
 def labels(draw: Draw, index: int, numbers: str, count: int) -> dict[str, Any]:
-    """The attribute with the labels of `count` classes, of the element type of output `index`; `numbers` names that of integers."""
+    """Return the attribute with the labels of `count` classes, for the type of output `index`. `numbers` names it for integers."""
     if draw.output_kind(index) == "string":
         return {"classlabels_strings": draw.rng.sample(WORDS, count)}
     return {numbers: whole_numbers(draw, count)}
 
 
 def post_transform(draw: Draw, probit: bool = True) -> str | None:
-    """The function of the scores; `probit`: they may lie between 0 and 1, as PROBIT requires."""
+    """Return the transform of the scores. `probit` allows PROBIT, which needs scores between 0 and 1."""
     return draw.maybe(draw.choice(POST_TRANSFORMS if probit else POST_TRANSFORMS[:-1]), 0.7)
 
 
 @recipe("ArrayFeatureExtractor", domain=ML)
-def array_feature_extractor(draw: Draw) -> Call:
-    """Draw an ArrayFeatureExtractor."""
+def array_feature_extractor(draw: Draw) -> NodeProposal:
+    """Draw an operand and indices into its last axis."""
     x = draw.value(0, low=1, high=4)
     if not features(x):
-        x = draw.draft.known(draw.tensor(0, (draw.size(), 3)))
+        x = draw.draft.lookup(draw.tensor(0, (draw.size(), 3)))
     count = draw.integer(1, 5)
     shape = (count,) if draw.chance(0.7) else (1, count)
     return call([x.name, draw.tensor(1, shape, indices(features(x), negative=False))])
 
 
 @recipe("Binarizer", domain=ML)
-def binarizer(draw: Draw) -> Call:
-    """Draw a Binarizer."""
+def binarizer(draw: Draw) -> NodeProposal:
+    """Draw an operand and sometimes a threshold."""
     return call([draw.value(0, high=4, open_shape=True).name], threshold=draw.maybe(draw.number(), 0.8))
 
 
 @recipe("FeatureVectorizer", domain=ML)
-def feature_vectorizer(draw: Draw) -> Call:
-    """There is a row at least: without any onnxruntime ends the process."""
+def feature_vectorizer(draw: Draw) -> NodeProposal:
+    """Draw inputs with at least one row, because onnxruntime aborts the process without any."""
     first = draw.value(0, low=1, high=2, least=1)
     count = first.sizes[0] if first.rank == 2 else 1
     operands = [first.name, *(draw.tensor(0, (count, draw.size(5))) for _ in range(draw.integer(0, 3)))]
@@ -78,8 +78,8 @@ def feature_vectorizer(draw: Draw) -> Call:
 
 
 @recipe("Imputer", domain=ML)
-def imputer(draw: Draw) -> Call:
-    """Draw an Imputer."""
+def imputer(draw: Draw) -> NodeProposal:
+    """Draw rows, the value to replace, which may be NaN, and one replacement or one per feature."""
     x = rows(draw)
     count = draw.choice((1, features(x)))
     if is_float(draw.kind(0)):
@@ -90,22 +90,22 @@ def imputer(draw: Draw) -> Call:
 
 
 @recipe("Normalizer", domain=ML)
-def normalizer(draw: Draw) -> Call:
-    """Draw a Normalizer."""
+def normalizer(draw: Draw) -> NodeProposal:
+    """Draw rows and a norm."""
     return call([rows(draw).name], norm=draw.maybe(draw.choice(("MAX", "L1", "L2")), 0.9))
 
 
 @recipe("Scaler", domain=ML)
-def scaler(draw: Draw) -> Call:
-    """Draw a Scaler."""
+def scaler(draw: Draw) -> NodeProposal:
+    """Draw rows, and one offset and scale or one per feature."""
     x = rows(draw)
     count = draw.choice((1, features(x)))
     return call([x.name], offset=floats(draw, count), scale=floats(draw, count))
 
 
 @recipe("OneHotEncoder", domain=ML)
-def one_hot_encoder(draw: Draw) -> Call:
-    """Floats are cut to integers, so they are always within their range; with zeros=0 each element is a category."""
+def one_hot_encoder(draw: Draw) -> NodeProposal:
+    """Draw categories. Floats are truncated to integers and stay within their range; with zeros=0 each element is a category."""
     kind, every = draw.kind(0), draw.chance(0.3)
     shape = draw.shape(1, 3)
     if kind == "string":
@@ -122,8 +122,8 @@ def one_hot_encoder(draw: Draw) -> Call:
 
 
 @recipe("LinearRegressor", domain=ML)
-def linear_regressor(draw: Draw) -> Call:
-    """Draw a LinearRegressor."""
+def linear_regressor(draw: Draw) -> NodeProposal:
+    """Draw rows, and coefficients for one to four targets."""
     x, targets = rows(draw), draw.integer(1, 4)
     return call(
         [x.name],
@@ -135,8 +135,8 @@ def linear_regressor(draw: Draw) -> Call:
 
 
 @recipe("LinearClassifier", domain=ML)
-def linear_classifier(draw: Draw) -> Call:
-    """One row of coefficients decides between two classes, whose scores PROBIT makes no sense of; otherwise each class has its own."""
+def linear_classifier(draw: Draw) -> NodeProposal:
+    """Draw coefficients: one row decides between two classes, without PROBIT; otherwise each class has its own."""
     x = rows(draw)
     binary = draw.chance(0.3)
     classes = 2 if binary else draw.integer(2, 5)
@@ -153,15 +153,15 @@ def linear_classifier(draw: Draw) -> Call:
 
 
 def _kernel(draw: Draw, linear: bool = False) -> dict[str, Any]:
-    """A kernel and its parameters gamma, coef0 and degree. A negative base has no power but a whole one."""
+    """Return a kernel with gamma, coef0 and degree. A negative base needs an integer power."""
     kind = "LINEAR" if linear else draw.choice(("LINEAR", "POLY", "RBF", "SIGMOID"))
     parameters = [draw.integer(1, 8) / 16, draw.integer(-8, 8) / 8, float(draw.integer(1, 3))]
     return {"kernel_type": kind, "kernel_params": parameters if kind != "LINEAR" else draw.maybe(parameters, 0.9)}
 
 
 @recipe("SVMRegressor", domain=ML)
-def svm_regressor(draw: Draw) -> Call:
-    """Support vectors, or a linear model of one coefficient a feature. One class gives signs, which have no probit."""
+def svm_regressor(draw: Draw) -> NodeProposal:
+    """Draw support vectors, or a linear model with one coefficient per feature. One class returns signs, without PROBIT."""
     x, vectors, signs = rows(draw), draw.choice((0, draw.integer(1, 5))), draw.integer(0, 1)
     attributes: dict[str, Any] = _kernel(draw, linear=not vectors)
     if vectors:
@@ -177,10 +177,10 @@ def svm_regressor(draw: Draw) -> Call:
 
 
 @recipe("SVMClassifier", domain=ML)
-def svm_classifier(draw: Draw) -> Call:
-    """Each pair of classes votes, with probabilities or without; or a linear model has a row of coefficients for each class.
+def svm_classifier(draw: Draw) -> NodeProposal:
+    """Draw support vectors that vote for each pair of classes, or a linear model with a row of coefficients per class.
 
-    PROBIT makes no sense of two classes that share a score.
+    PROBIT is not used for two classes that share a score.
     """
     x, classes = rows(draw), draw.integer(2, 4)
     attributes: dict[str, Any] = labels(draw, 0, "classlabels_ints", classes)

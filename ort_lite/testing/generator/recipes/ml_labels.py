@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml that look keys up, and those on maps."""
+"""Operators of ai.onnx.ml that look up keys, and operators on maps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.testing.generator.draft import Known, Rejected, element_of, type_of
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.ml_features import ML, WORDS, floats, whole_numbers
 
 _LISTS = {"float32": "float", "int64": "int64", "string": "string"}
@@ -17,7 +17,7 @@ _INTEGER_KEYS = (-4, 12)
 
 
 def _column(draw: Draw, dtype: str, count: int) -> list[Any]:
-    """Different values of a type."""
+    """Return distinct values of a type."""
     if dtype == "string":
         return draw.rng.sample(WORDS, count)
     if dtype.startswith("float"):
@@ -31,7 +31,7 @@ def _tensor(values: list[Any], dtype: str) -> Array:
 
 
 def _look_up(draw: Draw, dtype: str, keys: list[Any]) -> str:
-    """An operand of which about half of the elements are keys."""
+    """Return an operand of which about half of the elements are keys."""
     if draw.chance(0.3):
         return draw.value(0, high=4, open_shape=True).name
     shape = draw.shape(0, 3)
@@ -43,11 +43,11 @@ def _look_up(draw: Draw, dtype: str, keys: list[Any]) -> str:
 
 
 @recipe("LabelEncoder", domain=ML)
-def label_encoder(draw: Draw) -> Call:
-    """Draw a LabelEncoder."""
+def label_encoder(draw: Draw) -> NodeProposal:
+    """Draw keys, values and an operand. A key may occur twice."""
     source, target = draw.kind(0), draw.output_kind(0)
     if draw.version < 2:
-        return _numbered_words(draw, source, target)
+        return _number_words(draw, source, target)
     count = draw.integer(1, 5)
     keys, values, [default] = (_column(draw, dtype, n) for dtype, n in ((source, count), (target, count), (target, 1)))
     if draw.chance(0.1):  # of equal keys the first counts
@@ -64,8 +64,8 @@ def label_encoder(draw: Draw) -> Call:
     return call([_look_up(draw, source, keys)], **attributes)
 
 
-def _numbered_words(draw: Draw, source: str, target: str) -> Call:
-    """Version 1: strings, numbered from 0."""
+def _number_words(draw: Draw, source: str, target: str) -> NodeProposal:
+    """Draw LabelEncoder-1, which numbers strings from 0."""
     if source == target:
         raise Rejected(f"LabelEncoder-1 encodes strings as integers or back, not {source} as {target}")
     words = draw.rng.sample(WORDS, draw.integer(1, 5))
@@ -79,8 +79,8 @@ def _numbered_words(draw: Draw, source: str, target: str) -> Call:
 
 
 @recipe("CategoryMapper", domain=ML)
-def category_mapper(draw: Draw) -> Call:
-    """Draw a CategoryMapper."""
+def category_mapper(draw: Draw) -> NodeProposal:
+    """Draw a table of strings and integers, and an operand of either type."""
     source, target = draw.kind(0), draw.output_kind(0)
     if source == target:
         raise Rejected(f"CategoryMapper maps strings to integers or back, not {source} to {target}")
@@ -109,7 +109,7 @@ def _value_of(draw: Draw, dtype: str) -> Any:
 
 
 def _map_kind(draw: Draw, usual: str, kinds: list[str]) -> str:
-    """The kind of the map. The target varies it, or the type of the result, which has to be that of the values."""
+    """Return the kind of the map. The target varies it, or the type of the result, which is that of the map's values."""
     own, result = draw.kind(0), draw.output_kind(0)
     if own != usual or own.endswith(f",{result})"):
         return own
@@ -117,8 +117,8 @@ def _map_kind(draw: Draw, usual: str, kinds: list[str]) -> str:
 
 
 @recipe("DictVectorizer", domain=ML)
-def dict_vectorizer(draw: Draw) -> Call:
-    """Draw a DictVectorizer."""
+def dict_vectorizer(draw: Draw) -> NodeProposal:
+    """Draw a map and a vocabulary that share some keys."""
     kind = _map_kind(draw, min(draw.schema.types["T1"]), sorted(draw.schema.types["T1"]))
     key, value = element_of(kind).split(",")
     words: list[Any] = _column(draw, key, draw.integer(1, 5))
@@ -129,8 +129,8 @@ def dict_vectorizer(draw: Draw) -> Call:
 
 
 @recipe("CastMap", domain=ML)
-def cast_map(draw: Draw) -> Call:
-    """Keys of a sparse map are places; texts that become numbers spell numbers."""
+def cast_map(draw: Draw) -> NodeProposal:
+    """Draw a map. Keys of a sparse one are positions; texts that are cast to numbers spell numbers."""
     kind, result = draw.kind(0), draw.output_kind(0)
     sparse, width = draw.chance(0.5), draw.integer(1, 8)
     keys = draw.rng.sample(range(0 if sparse else -4, 12), draw.integer(1, 5))
@@ -146,13 +146,13 @@ def cast_map(draw: Draw) -> Call:
 
 
 @recipe("ZipMap", domain=ML)
-def zip_map(draw: Draw) -> Call:
-    """Draw a ZipMap."""
+def zip_map(draw: Draw) -> NodeProposal:
+    """Draw rows, and one label for each column."""
     x = draw.value(0, low=1, high=2, least=1)
     count = x.sizes[-1]
     if count > len(WORDS):
         count = draw.integer(1, 5)
-        x = draw.draft.known(draw.tensor(0, (draw.integer(1, 4), count)))
+        x = draw.draft.lookup(draw.tensor(0, (draw.integer(1, 4), count)))
     if draw.output_kind(0) == "seq(map(string,float32))":
         return call([x.name], classlabels_strings=draw.rng.sample(WORDS, count))
     return call([x.name], classlabels_int64s=whole_numbers(draw, count))

@@ -1,4 +1,4 @@
-"""Tree ensembles of ai.onnx.ml, of both generations."""
+"""Tree ensembles of ai.onnx.ml, both the old and the new operators."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.record import Record, field
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.ml_features import ML, features, floats, labels, post_transform, rows
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
@@ -16,7 +16,7 @@ MEMBER = len(MODES)
 
 
 class Branch(Record, eq=False):
-    """An inner node. Its children are branches or leaves."""
+    """An inner node, whose children are branches or leaves."""
 
     feature: int
     mode: int
@@ -29,13 +29,13 @@ class Branch(Record, eq=False):
 
 
 class Leaf(Record, eq=False):
-    """Weights by target or class."""
+    """The weights of a leaf by target or class."""
 
     weights: dict[int, float]
 
 
 class _Forest:
-    """Draws trees over `width` features for `outputs` targets or classes. Thresholds are few, so that rows hit them."""
+    """Draws trees over `width` features for `outputs` targets or classes. Thresholds are few, so that rows hit them exactly."""
 
     def __init__(self, draw: Draw, width: int, outputs: int, modes: int, single: bool) -> None:
         self.draw, self.width, self.outputs, self.single = draw, width, outputs, single
@@ -57,7 +57,9 @@ class _Forest:
 
 
 def _by_id(draw: Draw, trees: list[Branch], prefix: str) -> dict[str, Any]:
-    """Attributes of TreeEnsembleClassifier ("class") and TreeEnsembleRegressor ("target"). Numbers of trees and nodes are any."""
+    """Return the attributes of TreeEnsembleClassifier ("class") or TreeEnsembleRegressor ("target"), with arbitrary tree and node
+    ids.
+    """
     nodes: list[dict[str, Any]] = []
     weights: list[tuple[int, int, int, float]] = []
 
@@ -96,8 +98,8 @@ def _as_tensors(draw: Draw, attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 @recipe("TreeEnsembleRegressor", domain=ML)
-def tree_ensemble_regressor(draw: Draw) -> Call:
-    """Draw a TreeEnsembleRegressor."""
+def tree_ensemble_regressor(draw: Draw) -> NodeProposal:
+    """Draw rows, and a forest with one to three targets."""
     x, targets = rows(draw), draw.integer(1, 3)
     forest = _Forest(draw, features(x), targets, len(MODES), single=draw.chance(0.3))
     attributes = _by_id(draw, forest.trees, "target")
@@ -112,8 +114,8 @@ def tree_ensemble_regressor(draw: Draw) -> Call:
 
 
 @recipe("TreeEnsembleClassifier", domain=ML)
-def tree_ensemble_classifier(draw: Draw) -> Call:
-    """One of two classes may have all the weights; PROBIT makes no sense of its score."""
+def tree_ensemble_classifier(draw: Draw) -> NodeProposal:
+    """Draw rows and a forest. One of two classes may have all the weights, without PROBIT."""
     x, classes = rows(draw), draw.integer(2, 4)
     outputs = 1 if classes == 2 and draw.chance(0.5) else classes
     forest = _Forest(draw, features(x), outputs, len(MODES), single=draw.chance(0.3))
@@ -124,8 +126,8 @@ def tree_ensemble_classifier(draw: Draw) -> Call:
 
 
 @recipe("TreeEnsemble", domain=ML)
-def tree_ensemble(draw: Draw) -> Call:
-    """Children are positions among nodes or leaves, each of which has one weight."""
+def tree_ensemble(draw: Draw) -> NodeProposal:
+    """Draw rows and a forest whose children are positions among nodes or leaves. Each leaf has one weight."""
     x, targets = rows(draw), draw.integer(1, 3)
     forest = _Forest(draw, features(x), targets, len(MODES) + 1, single=True)
     return call(

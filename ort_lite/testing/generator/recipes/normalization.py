@@ -5,20 +5,20 @@ from typing import Any
 from ort_lite.testing.generator.arrays import positive
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import image, weight
 
 STASH_TYPES = {"float32": 1, "bfloat16": 16, "float16": 10, "float64": 11}
 
 
 def epsilon(draw: Draw) -> float | None:
-    """Draw an epsilon; None is the default."""
+    """Return a value for the attribute `epsilon`, or None for its default."""
     return draw.choice([None, None, 1e-5, 1e-3, 0.125, 1e-6])
 
 
 @recipe("BatchNormalization")
-def batch_normalization(draw: Draw) -> Call:
-    """Before version 14 more than one output means training, which inference leaves out."""
+def batch_normalization(draw: Draw) -> NodeProposal:
+    """Draw an image and statistics. Before version 14 more than one output means training, which is not drawn."""
     x = image(draw, low=2)
     attributes: dict[str, Any] = {"epsilon": epsilon(draw), "momentum": draw.maybe(draw.choice([0.0, 0.5, 0.875, 1.0]), 0.3)}
     shape, outputs = x.sizes[1:2], 1
@@ -36,22 +36,22 @@ def batch_normalization(draw: Draw) -> Call:
 
 
 @recipe("InstanceNormalization")
-def instance_normalization(draw: Draw) -> Call:
-    """Draw an InstanceNormalization."""
+def instance_normalization(draw: Draw) -> NodeProposal:
+    """Draw an image, and one scale and bias per channel."""
     x = image(draw)
     return call([x.name, weight(draw, 1, x.sizes[1:2]), weight(draw, 2, x.sizes[1:2])], epsilon=epsilon(draw))
 
 
 def over_last_axes(draw: Draw) -> tuple[Known, int | None, tuple[int, ...]]:
-    """An operand, the first axis (None: the last one), and the shape from there on."""
+    """Return an operand, its first normalized axis (None: the last one) and the shape from there on."""
     x = draw.value(0, low=1, least=1)
     axis = draw.maybe(draw.axis(x.rank), 0.7)
     return x, axis, x.sizes[-1 if axis is None else axis :]
 
 
 @recipe("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
-def layer_normalization(draw: Draw) -> Call:
-    """Draw a LayerNormalization, RMSNormalization or SimplifiedLayerNormalization."""
+def layer_normalization(draw: Draw) -> NodeProposal:
+    """Draw an operand, the first normalized axis, a scale and sometimes a bias."""
     x, axis, shape = over_last_axes(draw)
     operands = [x.name, weight(draw, 1, shape)]
     if draw.has_input(2) and draw.chance(0.6):
@@ -68,8 +68,8 @@ def layer_normalization(draw: Draw) -> Call:
 
 
 @recipe("GroupNormalization")
-def group_normalization(draw: Draw) -> Call:
-    """Version 18 scales each group, later ones each channel."""
+def group_normalization(draw: Draw) -> NodeProposal:
+    """Draw an image and groups. Version 18 scales each group, later versions each channel."""
     x = image(draw)
     channels = x.sizes[1]
     count = draw.choice([n for n in range(1, channels + 1) if channels % n == 0])
@@ -78,15 +78,15 @@ def group_normalization(draw: Draw) -> Call:
 
 
 @recipe("LpNormalization")
-def lp_normalization(draw: Draw) -> Call:
-    """Draw a LpNormalization."""
+def lp_normalization(draw: Draw) -> NodeProposal:
+    """Draw an operand, an axis and the order of the norm."""
     x = draw.value(0, low=1)
     return call([x.name], axis=draw.maybe(draw.axis(x.rank), 0.8), p=draw.choice([None, 1, 2]))
 
 
 @recipe("LRN")
-def lrn(draw: Draw) -> Call:
-    """The base of the power is positive: bias is, and alpha is not negative."""
+def lrn(draw: Draw) -> NodeProposal:
+    """Draw an image and attributes with a positive base of the power: a positive bias and a non-negative alpha."""
     return call(
         [image(draw).name],
         size=draw.integer(1, 6),
@@ -97,8 +97,8 @@ def lrn(draw: Draw) -> Call:
 
 
 @recipe("MeanVarianceNormalization")
-def mean_variance_normalization(draw: Draw) -> Call:
-    """The default axes are those of an image with four."""
+def mean_variance_normalization(draw: Draw) -> NodeProposal:
+    """Draw an operand and axes. The default axes are those of an image `(N, C, H, W)`."""
     if draw.chance(0.4):
         return call([image(draw, low=4, high=4).name])
     x = draw.value(0, low=1, least=1)

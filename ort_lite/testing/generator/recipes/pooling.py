@@ -1,4 +1,4 @@
-"""Pools, over windows, over everything and over regions."""
+"""Pools over windows, over whole images and over regions."""
 
 from collections.abc import Sequence
 from math import prod
@@ -9,13 +9,13 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.testing.generator.arrays import between, cast
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import image, unless_default, window
 
 
 @recipe("MaxPool", "AveragePool", "LpPool")
-def pool(draw: Draw) -> Call:
-    """Draw a MaxPool, AveragePool or LpPool."""
+def pool(draw: Draw) -> NodeProposal:
+    """Draw an image and a window that fits into it."""
     x = image(draw)
     dilated = draw.has_attribute("dilations")
     at = window(draw, x.sizes[2:], pooling=True, dilated=dilated)
@@ -34,15 +34,15 @@ def pool(draw: Draw) -> Call:
 
 
 @recipe("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
-def global_pool(draw: Draw) -> Call:
-    """Draw a GlobalMaxPool, GlobalAveragePool or GlobalLpPool."""
+def global_pool(draw: Draw) -> NodeProposal:
+    """Draw an image, and for GlobalLpPool the order of the norm."""
     p = draw.choice([None, 1, 2, 3]) if draw.op_type == "GlobalLpPool" else None
     return call([image(draw).name], p=p)
 
 
 @recipe("MaxUnpool")
-def max_unpool(draw: Draw) -> Call:
-    """The positions are different ones of the result without `output_shape`, which only adds to its end."""
+def max_unpool(draw: Draw) -> NodeProposal:
+    """Draw distinct positions in the result without `output_shape`, which only adds elements at the end."""
     shape = image(draw).sizes
     kernel = [draw.integer(1, 3) for _ in shape[2:]]
     strides = [draw.integer(1, 3) for _ in shape[2:]]
@@ -67,7 +67,7 @@ def max_unpool(draw: Draw) -> Call:
 
 
 def regions(draw: Draw, space: Sequence[int], count: int) -> Array:
-    """Boxes (left, top, right, bottom), some of which reach beyond the image."""
+    """Return boxes (left, top, right, bottom), some of which extend beyond the image."""
     height, width = space
     left, top = ([draw.integer(-4, 4 * n - 1) / 4 for _ in range(count)] for n in (width, height))
     right = [x + draw.integer(0, 4 * width) / 4 for x in left]
@@ -76,8 +76,8 @@ def regions(draw: Draw, space: Sequence[int], count: int) -> Array:
 
 
 @recipe("MaxRoiPool")
-def max_roi_pool(draw: Draw) -> Call:
-    """Draw a MaxRoiPool."""
+def max_roi_pool(draw: Draw) -> NodeProposal:
+    """Draw an image `(N, C, H, W)` and regions, some of which reach beyond it."""
     x = image(draw, low=4, high=4)
     count = draw.size(4) if x.sizes[0] else 0
     batch = np.array([[draw.integer(0, x.sizes[0] - 1)] for _ in range(count)]).reshape(count, 1)
@@ -88,8 +88,8 @@ def max_roi_pool(draw: Draw) -> Call:
 
 
 @recipe("RoiAlign")
-def roi_align(draw: Draw) -> Call:
-    """Draw a RoiAlign."""
+def roi_align(draw: Draw) -> NodeProposal:
+    """Draw an image `(N, C, H, W)`, regions and the batch index of each region."""
     x = image(draw, low=4, high=4)
     count = draw.size(4) if x.sizes[0] else 0
     rois = draw.array(cast(regions(draw, x.sizes[2:], count), draw.kind(1)))

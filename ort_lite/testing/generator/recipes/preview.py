@@ -1,4 +1,4 @@
-"""FlexAttention of ai.onnx.preview, whose scores and probabilities bodies may change."""
+"""FlexAttention of ai.onnx.preview, whose bodies may modify scores and probabilities."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ort_lite.graph.types import TensorType
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draft import Draft
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 _PRECISIONS = ("float32", "float16", "bfloat16", "float64")
 _BFLOAT16 = 14
@@ -15,8 +15,8 @@ _BFLOAT16 = 14
 
 
 @recipe("FlexAttention", domain="ai.onnx.preview")
-def flex_attention(draw: Draw) -> Call:
-    """Heads of queries share those of keys and values. Bodies see float32 unless something else is asked for, or computed."""
+def flex_attention(draw: Draw) -> NodeProposal:
+    """Draw queries that share heads of keys and values. Bodies see float32 unless another precision is requested or computed."""
     kind = draw.kind(0)
     batch, shared, rows, length, size, width = (draw.integer(1, most) for most in (2, 2, 4, 5, 5, 5))
     heads = shared * draw.integer(1, 2)
@@ -39,7 +39,7 @@ def flex_attention(draw: Draw) -> Call:
 
 
 def _body(draw: Draw, scores: TensorType, operators: tuple[str, ...]) -> Any:
-    """A body of one node, from the scores to as many."""
+    """Return a body with one node that maps scores to scores."""
     body = Draft(draw.draft.opsets, draw.rng, draw.draft.rules, draw.draft)
     x = body.formal(scores)
     op_type = draw.choice(operators)

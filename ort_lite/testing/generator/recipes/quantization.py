@@ -1,23 +1,23 @@
-"""Quantization: scales of a tensor, an axis or blocks, and products of quantized matrices."""
+"""Quantization with scales per tensor, axis or block, and products of quantized matrices."""
 
 from ort_lite.dtypes import to_onnx
 from ort_lite.testing.generator.arrays import Contents, among, between, is_integer, limits, numbers
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 POWERS = among(0.125, 0.25, 0.5, 1, 2)
 """Steps that divide exactly, so that few results lie between two."""
 
 
 def _steps(draw: Draw, dtype: str) -> Contents:
-    """Contents of a scale. Most are powers of 2."""
+    """Return contents for a scale, usually powers of 2."""
     if is_integer(dtype):
         return between(1, 3)
     return POWERS if dtype.startswith("float8") or draw.chance(0.7) else between(0.0625, 1.5)
 
 
 def _zeros(dtype: str) -> Contents:
-    """Zero points: small integers; 0 for floats and int32, which have none."""
+    """Return contents for zero points: small integers, or 0 for floats and int32, which have none."""
     if dtype == "int32" or not is_integer(dtype):
         return among(0)
     least, most = limits(dtype)
@@ -25,7 +25,7 @@ def _zeros(dtype: str) -> Contents:
 
 
 def _granularity(draw: Draw, shape: Shape) -> tuple[Shape, int | None, int | None]:
-    """The shape of the scale, the axis and the block size: one of a tensor, one of each index of an axis, one of each block."""
+    """Return the shape of the scale, the axis and the block size, for one scale per tensor, per index of an axis, or per block."""
     kinds = ["tensor"]
     if shape and draw.has_attribute("axis"):
         kinds += ["axis", "axis"]
@@ -44,11 +44,11 @@ def _granularity(draw: Draw, shape: Shape) -> tuple[Shape, int | None, int | Non
 
 
 @recipe("QuantizeLinear")
-def quantize(draw: Draw) -> Call:
-    """Without a zero point the result is uint8, or of the type that `output_dtype` names."""
+def quantize(draw: Draw) -> NodeProposal:
+    """Draw an operand with a scale. Without a zero point the result is uint8 or of type `output_dtype`."""
     value = draw.value(0, high=4) if draw.chance(0.4) and not is_integer(draw.kind(0)) else None
     name = draw.tensor(0, draw.shape(), between(-20, 20) if draw.chance(0.5) else numbers) if value is None else value.name
-    shape = draw.draft.known(name).sizes
+    shape = draw.draft.lookup(name).sizes
     parts, axis, block = _granularity(draw, shape)
     scale = draw.tensor(1, parts, _steps(draw, draw.kind(1)), draw.chance(0.8))
     target = draw.output_kind(0)
@@ -66,8 +66,8 @@ def quantize(draw: Draw) -> Call:
 
 
 @recipe("DequantizeLinear")
-def dequantize(draw: Draw) -> Call:
-    """Draw a DequantizeLinear."""
+def dequantize(draw: Draw) -> NodeProposal:
+    """Draw an integer operand, with a scale and zero point per tensor, per axis or per block."""
     value = draw.value(0, high=4)
     parts, axis, block = _granularity(draw, value.sizes)
     scale = draw.tensor(1, parts, _steps(draw, draw.kind(1)), draw.chance(0.8))
@@ -78,14 +78,14 @@ def dequantize(draw: Draw) -> Call:
 
 
 @recipe("DynamicQuantizeLinear")
-def dynamic_quantize(draw: Draw) -> Call:
-    """The range is that of the contents, which are finite and not all 0."""
+def dynamic_quantize(draw: Draw) -> NodeProposal:
+    """Draw finite contents that are not all 0, because their range becomes the scale."""
     contents = draw.choice([between(-4, 4), between(0.5, 4), between(-9, -1)])
     return call([draw.tensor(0, draw.shape(least=1), contents)], 3)
 
 
 def _factors(draw: Draw) -> tuple[Shape, Shape]:
-    """Shapes of two factors: matrices, stacks of them, at times a vector."""
+    """Return the shapes of two factors: matrices, stacks of them, or sometimes a vector."""
     m, k, n = (draw.size() for _ in range(3))
     before = draw.shape(0, 2, most=3)
     first, second = (*draw.broadcastable(before), m, k), (*before, k, n)
@@ -97,8 +97,8 @@ def _factors(draw: Draw) -> tuple[Shape, Shape]:
 
 
 @recipe("MatMulInteger")
-def matmul_integer(draw: Draw) -> Call:
-    """Zero points are scalars; those of a matrix may be one for each row of the first, each column of the second."""
+def matmul_integer(draw: Draw) -> NodeProposal:
+    """Draw integer factors. Zero points are scalars, or one per row of the first and per column of the second matrix."""
     first, second = _factors(draw)
     operands = [draw.tensor(0, first, _bytes(draw.kind(0))), draw.tensor(1, second, _bytes(draw.kind(1)))]
     rows = (first[-2],) if len(first) == 2 and draw.chance(0.2) else ()
@@ -109,8 +109,8 @@ def matmul_integer(draw: Draw) -> Call:
 
 
 @recipe("QLinearMatMul")
-def qlinear_matmul(draw: Draw) -> Call:
-    """Scale and zero point of a factor have the same shape."""
+def qlinear_matmul(draw: Draw) -> NodeProposal:
+    """Draw quantized factors. The scale and zero point of each have the same shape."""
     first, second = _factors(draw)
     rows = (first[-2],) if len(first) == 2 and draw.chance(0.2) else ()
     columns = (second[-1],) if len(second) == 2 and draw.chance(0.3) else ()
@@ -126,5 +126,5 @@ def _scale(draw: Draw, index: int, parts: Shape) -> list[str]:
 
 
 def _bytes(dtype: str) -> Contents:
-    """All bytes of an integer type; moderate numbers of a float one."""
+    """Return contents over the whole range of an integer type, or moderate floats."""
     return between(*limits(dtype)) if is_integer(dtype) else numbers

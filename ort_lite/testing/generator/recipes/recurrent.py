@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.testing.generator.arrays import between
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -30,8 +30,8 @@ SMALL = between(-0.75, 0.75)
 
 
 @recipe("RNN", "GRU", "LSTM")
-def recurrent(draw: Draw) -> Call:
-    """Draw a RNN, GRU or LSTM."""
+def recurrent(draw: Draw) -> NodeProposal:
+    """Draw a sequence, weights for one or two directions, and sometimes lengths and initial states."""
     op_type, gates = draw.op_type, GATES[draw.op_type]
     direction = draw.choice([None, "forward", "reverse", "bidirectional"])
     directions = 2 if direction == "bidirectional" else 1
@@ -62,7 +62,7 @@ def _lengths(draw: Draw, length: int, batch: int) -> str:
 
 
 def _outputs(draw: Draw) -> list[bool]:
-    """All outputs are optional; one is named."""
+    """Return which outputs are present. All are optional, and at least one is present."""
     most = 3 if draw.op_type == "LSTM" else 2
     named = [draw.chance(0.7) for _ in range(draw.integer(1, most))]
     return named if any(named) else [*named[:-1], True]
@@ -82,7 +82,7 @@ def _attributes(draw: Draw, directions: int) -> dict[str, Any]:
 
 
 def _activations(draw: Draw, count: int) -> dict[str, Any]:
-    """Names, with alpha and beta of those that take them: of all, or of none, which then have their defaults."""
+    """Return activations, with alpha and beta for all of those that have them, or for none."""
     names = [draw.choice(sorted(PARAMETERS)) for _ in range(count)]
     if draw.chance(0.5):
         usual = ["Sigmoid", "Tanh", "Relu", "HardSigmoid"]

@@ -1,11 +1,11 @@
-"""Reductions, running sums and products, TopK, and what normalizes along an axis."""
+"""Reductions, running sums and products, TopK, and normalizations along an axis."""
 
 from typing import Any
 
 from ort_lite.testing.generator.arrays import Contents, between, is_integer, numbers, with_nan
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 SUMS = ("ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd")
 LOGARITHMS = ("ReduceLogSum", "ReduceLogSumExp")
@@ -13,8 +13,8 @@ EXTREMES = ("ReduceMax", "ReduceMin")
 
 
 @recipe(*SUMS, *LOGARITHMS, *EXTREMES, "ReduceMean")
-def reduce(draw: Draw) -> Call:
-    """Axes are an attribute or, in later versions, an input."""
+def reduce(draw: Draw) -> NodeProposal:
+    """Draw an operand and axes, which are an attribute or, in later versions, an input."""
     value = _operand(draw)
     several = draw.op_type == "ReduceLogSumExp" and is_integer(draw.kind(0))
     keepdims = draw.maybe(draw.integer(0, 1), 0.7)
@@ -26,51 +26,53 @@ def reduce(draw: Draw) -> Call:
 
 
 def _operand(draw: Draw) -> Known:
-    """Integers are moderate: sums beyond the type have no meaning, nor have logarithms and roots of negative ones.
+    """Return an operand of moderate integers, because overflowing sums, and logarithms and roots of negative ones, are undefined.
 
-    The logarithm of a sum of exponentials of one integer is that integer, or rounded down the one before: it has several.
+    The logarithm of a sum of exponentials of one integer may be rounded down, so it has two possible results.
     """
     kind = draw.kind(0)
     if is_integer(kind):
         if draw.op_type == "ReduceLogSumExp":
-            return _known(draw, draw.shape(1, 4, least=2), between(1, 9))
+            return _new_operand(draw, draw.shape(1, 4, least=2), between(1, 9))
         positive = draw.op_type == "ReduceLogSum"
         if positive or draw.draft.special or draw.op_type in ("ReduceL2", "ReduceMean"):
-            return _known(draw, draw.shape(least=0 if draw.op_type in SUMS else 1), between(1, 9) if positive else numbers)
+            return _new_operand(
+                draw, draw.shape(least=0 if draw.op_type in SUMS else 1), between(1, 9) if positive else numbers
+            )
     elif draw.op_type in LOGARITHMS and draw.chance(0.5):
-        return _known(draw, draw.shape(), between(0.25, 4))
+        return _new_operand(draw, draw.shape(), between(0.25, 4))
     return draw.value(0, least=_least(draw))
 
 
 def _least(draw: Draw) -> int:
-    """The least size of an axis: nothing defines the mean of no elements, nor before version 20 their extremes."""
+    """Return the least size of an axis. A mean needs elements, and so do extremes before version 20."""
     return int(draw.op_type == "ReduceMean" or (draw.op_type in EXTREMES and draw.version < 20))
 
 
-def _known(draw: Draw, shape: Shape, contents: Contents) -> Known:
-    return draw.draft.known(draw.tensor(0, shape, contents))
+def _new_operand(draw: Draw, shape: Shape, contents: Contents) -> Known:
+    return draw.draft.lookup(draw.tensor(0, shape, contents))
 
 
 @recipe("ArgMax", "ArgMin")
-def extreme_index(draw: Draw) -> Call:
-    """Draw an ArgMax or ArgMin."""
+def extreme_index(draw: Draw) -> NodeProposal:
+    """Draw an operand, sometimes with NaN, and an axis."""
     special = draw.draft.special and draw.chance(0.6)
-    value = _known(draw, draw.shape(1, 4, least=1), with_nan) if special else draw.value(0, low=1, least=1)
+    value = _new_operand(draw, draw.shape(1, 4, least=1), with_nan) if special else draw.value(0, low=1, least=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     last = draw.maybe(draw.integer(0, 1)) if draw.has_attribute("select_last_index") else None
     return call([value.name], axis=draw.maybe(axis, 0.8), keepdims=draw.maybe(draw.integer(0, 1)), select_last_index=last)
 
 
 def _order(draw: Draw, chance: float) -> Known:
-    """An operand without NaN, which no order holds for: any value by this chance, where numbers are not special."""
+    """Return an operand without NaN, which has no order. With the given probability it is any value, unless numbers are special."""
     if draw.chance(chance) and not draw.draft.special:
         return draw.value(0, low=1, least=1)
-    return _known(draw, draw.shape(1, 4, least=1), numbers)
+    return _new_operand(draw, draw.shape(1, 4, least=1), numbers)
 
 
 @recipe("TopK")
-def top_k(draw: Draw) -> Call:
-    """More than one result is sorted: else their order is open."""
+def top_k(draw: Draw) -> NodeProposal:
+    """Draw an operand and k. More than one result is sorted, because the order is undefined otherwise."""
     value = _order(draw, 0.3)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(-1, value.rank - 1)
     k = draw.integer(0 if draw.chance(0.1) else 1, value.sizes[axis])
@@ -83,16 +85,16 @@ def top_k(draw: Draw) -> Call:
 
 
 @recipe("CumSum", "CumProd")
-def cumulative(draw: Draw) -> Call:
-    """Draw a CumSum or CumProd."""
+def cumulative(draw: Draw) -> NodeProposal:
+    """Draw an operand and an axis."""
     value = draw.value(0, low=1)
     axis = draw.scalar(draw.axis(value.rank), draw.kind(1), draw.chance(0.8))
     return call([value.name, axis], exclusive=draw.maybe(draw.integer(0, 1)), reverse=draw.maybe(draw.integer(0, 1)))
 
 
 @recipe("Softmax", "LogSoftmax", "Hardmax")
-def along_axis(draw: Draw) -> Call:
-    """The default axis is 1 until version 13, then -1. Negative ones came with version 11."""
+def along_axis(draw: Draw) -> NodeProposal:
+    """Draw an operand and an axis. The default is 1 before version 13, then -1. Negative axes exist from version 11 on."""
     value = _order(draw, 0.5) if draw.op_type == "Hardmax" else draw.value(0, low=1)
     axis = draw.axis(value.rank) if draw.version >= 11 else draw.integer(0, value.rank - 1)
     optional = draw.version >= 13 or value.rank > 1

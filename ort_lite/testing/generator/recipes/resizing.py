@@ -1,4 +1,4 @@
-"""Images of another size, grids to sample them by, and boxes."""
+"""Resized images, sampling grids, and boxes."""
 
 import struct
 import zlib
@@ -12,7 +12,7 @@ from ort_lite.dtypes import FLOATS, Array
 from ort_lite.testing.generator.arrays import between, cast
 from ort_lite.testing.generator.draft import Known
 from ort_lite.testing.generator.draw import Draw, check_size
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import image
 
 MODES = ("nearest", "linear", "cubic")
@@ -22,13 +22,13 @@ POLICIES = ("stretch", "not_larger", "not_smaller")
 
 
 def scale_of(draw: Draw, size: int, least: float = 0.25) -> float:
-    """A scale of an axis, by which a size that is not 0 stays at least 1."""
+    """Return a scale for an axis that keeps a nonzero size at least 1."""
     scale = draw.choice([1.0, 2.0, 3.0, 1.5, 0.5, 0.75, 2.5, 1.25, draw.integer(4, 50) / 16])
     return 1.0 if scale < least or (size and floor(scale * size) < 1) else scale
 
 
 def scales_of(draw: Draw, x: Known, axes: Sequence[int], least: float = 0.25) -> list[float]:
-    """Scales of the axes; mostly 1 for the first two of an image. Raises Rejected for a result of too many elements."""
+    """Return scales of the axes, usually 1 for the first two of an image. Raises Rejected if the result is too large."""
     inner = draw.chance(0.85)
     scales = [1.0 if inner and x.rank > 2 and axis % x.rank < 2 else scale_of(draw, x.sizes[axis], least) for axis in axes]
     result = list(x.sizes)
@@ -39,13 +39,13 @@ def scales_of(draw: Draw, x: Known, axes: Sequence[int], least: float = 0.25) ->
 
 
 def floats(draw: Draw, values: Sequence[float], dtype: str = "float32") -> str:
-    """A vector of floats, mostly constant."""
+    """Return a vector of floats, usually constant."""
     return draw.array(cast(np.array(values, np.float32), dtype), draw.chance(0.85))
 
 
 @recipe("Resize")
-def resize(draw: Draw) -> Call:
-    """Draw a Resize."""
+def resize(draw: Draw) -> NodeProposal:
+    """Draw an image, and scales or sizes for some axes or for all."""
     x = image(draw, least=1) if draw.chance(0.8) else draw.value(0, low=1, least=1)
     if draw.version < 11:
         scales = scales_of(draw, x, range(x.rank))
@@ -98,7 +98,7 @@ def _coordinates(draw: Draw, modes: Sequence[str]) -> dict[str, Any]:
 
 
 def _region(draw: Draw, count: int, needed: bool) -> str:
-    """Starts and ends of each axis, as fractions of its size; an empty vector or nothing where they are not read."""
+    """Return the starts and ends of each axis as fractions of its size, or an empty vector or nothing if they are not read."""
     if not needed:
         return "" if draw.version >= 13 and draw.chance(0.8) else floats(draw, [], draw.kind(1))
     starts = [draw.choice([0.0, 0.0, 0.125, 0.25, -0.125]) for _ in range(count)]
@@ -107,7 +107,7 @@ def _region(draw: Draw, count: int, needed: bool) -> str:
 
 
 def _sizes(draw: Draw, x: Known, axes: Sequence[int]) -> list[int]:
-    """Sizes of the axes, mostly those of the first two of an image. An axis without elements has none to resize."""
+    """Return sizes of the axes, usually unchanged for the first two of an image. An empty axis is not resized."""
     inner = draw.chance(0.85)
     kept = [not x.sizes[axis] or (inner and x.rank > 2 and axis % x.rank < 2) for axis in axes]
     return [
@@ -116,8 +116,8 @@ def _sizes(draw: Draw, x: Known, axes: Sequence[int]) -> list[int]:
 
 
 @recipe("Upsample")
-def upsample(draw: Draw) -> Call:
-    """Draw an Upsample."""
+def upsample(draw: Draw) -> NodeProposal:
+    """Draw an image and scales of at least 1."""
     x = image(draw, high=4)
     scales = scales_of(draw, x, range(x.rank), least=1.0)
     scales = [max(scale, 1.0) for scale in scales]
@@ -128,8 +128,8 @@ def upsample(draw: Draw) -> Call:
 
 
 @recipe("GridSample")
-def grid_sample(draw: Draw) -> Call:
-    """Volumes from version 20 on; pixels that are no numbers are taken, not mixed."""
+def grid_sample(draw: Draw) -> NodeProposal:
+    """Draw an image and a grid, from version 20 on also volumes. Elements that are not numbers are picked, not interpolated."""
     x = image(draw, low=4, high=4 if draw.version < 20 or draw.chance(0.7) else 5)
     space = x.rank - 2
     grid = (x.sizes[0], *[draw.integer(1, 4) for _ in range(space)], space)
@@ -147,8 +147,8 @@ def grid_sample(draw: Draw) -> Call:
 
 
 @recipe("AffineGrid")
-def affine_grid(draw: Draw) -> Call:
-    """Draw an AffineGrid."""
+def affine_grid(draw: Draw) -> NodeProposal:
+    """Draw one affine matrix per batch, for a grid with two or three spatial axes."""
     space = draw.choice([2, 2, 3])
     batch = draw.integer(1, 3)
     sizes = [batch, draw.integer(1, 3), *[draw.integer(1, 5) for _ in range(space)]]
@@ -156,8 +156,8 @@ def affine_grid(draw: Draw) -> Call:
 
 
 @recipe("NonMaxSuppression")
-def non_max_suppression(draw: Draw) -> Call:
-    """Scores differ, so that their order is defined."""
+def non_max_suppression(draw: Draw) -> NodeProposal:
+    """Draw boxes and distinct scores, whose order is therefore defined."""
     batch, count, classes = draw.size(2), draw.size(8), draw.size(3)
     centred = draw.choice([None, 0, 1])
     boxes = between(0, 4)(draw.rng, (batch, count, 4), "float32")
@@ -173,8 +173,8 @@ def non_max_suppression(draw: Draw) -> Call:
 
 
 @recipe("ImageDecoder")
-def image_decoder(draw: Draw) -> Call:
-    """A PNG or BMP file, which lose nothing."""
+def image_decoder(draw: Draw) -> NodeProposal:
+    """Draw a PNG or BMP file, which are lossless."""
     height, width, channels = draw.integer(1, 5), draw.integer(1, 5), draw.choice([1, 3])
     pixels = between(0, 255)(draw.rng, (height, width, channels), "uint8")
     data = png(pixels) if channels == 1 or draw.chance(0.5) else bmp(pixels)
@@ -183,7 +183,7 @@ def image_decoder(draw: Draw) -> Call:
 
 
 def png(pixels: Array) -> bytes:
-    """Encode grey or RGB pixels (height, width, channels)."""
+    """Encode gray or RGB pixels `(height, width, channels)`."""
     height, width, channels = pixels.shape
 
     def chunk(name: bytes, data: bytes) -> bytes:
@@ -195,7 +195,7 @@ def png(pixels: Array) -> bytes:
 
 
 def bmp(pixels: Array) -> bytes:
-    """Encode RGB pixels (height, width, 3): rows from the bottom, blue first, padded to four bytes."""
+    """Encode RGB pixels `(height, width, 3)`: rows from the bottom, blue first, padded to four bytes."""
     height, width, _ = pixels.shape
     padding = b"\0" * (-3 * width % 4)
     rows = b"".join(row[:, ::-1].tobytes() + padding for row in pixels[::-1])

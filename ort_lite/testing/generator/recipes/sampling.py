@@ -1,4 +1,4 @@
-"""Operators of random numbers, with parameters that leave nothing to chance: a result that is not known compares with nothing."""
+"""Random operators with parameters that leave nothing to chance, because random results cannot be compared."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.dtypes import to_onnx
 from ort_lite.testing.generator.arrays import among, cast
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 def _seed(draw: Draw) -> float | None:
@@ -15,8 +15,8 @@ def _seed(draw: Draw) -> float | None:
 
 
 @recipe("RandomNormal", "RandomUniform")
-def random(draw: Draw) -> Call:
-    """Draw a RandomNormal or RandomUniform."""
+def random(draw: Draw) -> NodeProposal:
+    """Draw a shape, an element type and a seed."""
     shape = list(draw.shape(1, 4))
     dtype = to_onnx(draw.output_kind(0))
     code = dtype if draw.output_kind(0) != "float32" else draw.maybe(dtype)
@@ -24,8 +24,8 @@ def random(draw: Draw) -> Call:
 
 
 @recipe("RandomNormalLike", "RandomUniformLike")
-def random_like(draw: Draw) -> Call:
-    """Draw a RandomNormalLike or RandomUniformLike."""
+def random_like(draw: Draw) -> NodeProposal:
+    """Draw an operand that supplies the shape and sometimes the element type, and a seed."""
     value = draw.value(0)
     same = draw.output_kind(0) == draw.kind(0)
     dtype = None if same and draw.chance(0.4) else to_onnx(draw.output_kind(0))
@@ -33,7 +33,7 @@ def random_like(draw: Draw) -> Call:
 
 
 def _range(draw: Draw) -> dict[str, Any]:
-    """A scale that rounding leaves nothing of, or a range of one number. onnxruntime aborts where the scale is 0."""
+    """Return a scale that rounds away, or a range of one number. onnxruntime aborts if the scale is 0."""
     number = draw.number()
     if "Normal" in draw.op_type:
         return {"mean": number or 2.0, "scale": 2.0**-100}
@@ -41,8 +41,8 @@ def _range(draw: Draw) -> dict[str, Any]:
 
 
 @recipe("Bernoulli")
-def bernoulli(draw: Draw) -> Call:
-    """Probabilities of 0 and 1."""
+def bernoulli(draw: Draw) -> NodeProposal:
+    """Draw probabilities of 0 and 1."""
     certain = draw.tensor(0, draw.shape(), among(0, 1))
     same = draw.output_kind(0) == draw.kind(0)
     dtype = None if same and draw.chance(0.3) else to_onnx(draw.output_kind(0))
@@ -50,8 +50,8 @@ def bernoulli(draw: Draw) -> Call:
 
 
 @recipe("Multinomial")
-def multinomial(draw: Draw) -> Call:
-    """One class of each row has the whole probability. The operands are logarithms of it."""
+def multinomial(draw: Draw) -> NodeProposal:
+    """Draw logarithms of probabilities in which one class per row has the whole probability."""
     rows, classes = draw.integer(1, 4), draw.integer(1, 6)
     logits = np.full((rows, classes), -20000.0)
     for row in range(rows):

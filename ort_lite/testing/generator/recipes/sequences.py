@@ -7,37 +7,37 @@ from ort_lite.graph.types import SequenceType, TensorType, Type
 from ort_lite.testing.generator.bodies import add_output, fresh_optional, fresh_sequence
 from ort_lite.testing.generator.draft import element_of, type_of
 from ort_lite.testing.generator.draw import Draw, Shape
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 
 def shapes(draw: Draw, least: int = 0) -> list[Shape]:
-    """The shapes of the elements of a sequence: often one for all."""
+    """Return the shapes of a sequence's elements, which are often equal."""
     first = draw.shape(0, 3, most=4)
     alike = draw.chance(0.6)
     return [first if alike else draw.shape(0, 3, most=4) for _ in range(draw.integer(least, 3))]
 
 
 def position(draw: Draw, index: int, least: int, most: int) -> str:
-    """Draw a position in a sequence."""
+    """Return a scalar operand for input `index`, between `least` and `most`."""
     return draw.scalar(draw.integer(least, most), draw.kind(index))
 
 
 @recipe("SequenceConstruct")
-def construct(draw: Draw) -> Call:
-    """Draw a SequenceConstruct."""
+def construct(draw: Draw) -> NodeProposal:
+    """Draw one to three tensors."""
     return call([draw.tensor(0, shape) for shape in shapes(draw, 1)])
 
 
 @recipe("SequenceEmpty")
-def empty(draw: Draw) -> Call:
-    """Draw a SequenceEmpty."""
+def empty(draw: Draw) -> NodeProposal:
+    """Draw the element type."""
     kind = element_of(draw.output_kind(0))
     return call([], dtype=None if kind == "float32" and draw.chance(0.5) else to_onnx(kind))
 
 
 @recipe("SequenceInsert")
-def insert(draw: Draw) -> Call:
-    """Draw a SequenceInsert."""
+def insert(draw: Draw) -> NodeProposal:
+    """Draw a sequence, a tensor and sometimes a position, which may be the end."""
     if draw.chance(0.3) and draw.kind(2) == "int64":
         return call([draw.value(0).name, draw.value(1).name])
     sizes = shapes(draw)
@@ -47,8 +47,8 @@ def insert(draw: Draw) -> Call:
 
 
 @recipe("SequenceErase")
-def erase(draw: Draw) -> Call:
-    """Draw a SequenceErase."""
+def erase(draw: Draw) -> NodeProposal:
+    """Draw a sequence and sometimes a position in it."""
     sizes = shapes(draw, 1)
     sequence = fresh_sequence(draw, element_of(draw.kind(0)), sizes)
     positioned = draw.kind(1) != "int64" or draw.chance(0.7)
@@ -56,8 +56,8 @@ def erase(draw: Draw) -> Call:
 
 
 @recipe("SequenceAt")
-def at(draw: Draw) -> Call:
-    """Draw a SequenceAt."""
+def at(draw: Draw) -> NodeProposal:
+    """Draw a sequence and a position in it."""
     sizes = shapes(draw, 1)
     kind = element_of(draw.kind(0))
     where = draw.integer(-len(sizes), len(sizes) - 1)
@@ -66,14 +66,14 @@ def at(draw: Draw) -> Call:
 
 
 @recipe("SequenceLength")
-def length(draw: Draw) -> Call:
-    """Draw a SequenceLength."""
+def length(draw: Draw) -> NodeProposal:
+    """Draw the only operand."""
     return call([draw.value(0, open_shape=True).name])
 
 
 @recipe("SplitToSequence")
-def split_to_sequence(draw: Draw) -> Call:
-    """Draw a SplitToSequence."""
+def split_to_sequence(draw: Draw) -> NodeProposal:
+    """Draw an operand, and equal or explicit sizes of the parts of one axis."""
     value = draw.value(0, low=1)
     axis = draw.axis(value.rank)
     size = value.sizes[axis]
@@ -90,8 +90,8 @@ def split_to_sequence(draw: Draw) -> Call:
 
 
 @recipe("ConcatFromSequence")
-def concat_from_sequence(draw: Draw) -> Call:
-    """Draw a ConcatFromSequence."""
+def concat_from_sequence(draw: Draw) -> NodeProposal:
+    """Draw a sequence whose tensors can be concatenated, or stacked along a new axis."""
     kind, count, stack = draw.output_kind(0), draw.integer(1, 3), draw.choice([None, 0, 1])
     shape = list(draw.shape(0 if stack else 1, 3, most=4))
     axis = draw.axis(len(shape) + (1 if stack else 0))
@@ -109,8 +109,8 @@ def concat_from_sequence(draw: Draw) -> Call:
 
 
 @recipe("SequenceMap")
-def sequence_map(draw: Draw) -> Call:
-    """The body reads an element of each sequence, and additional tensors as they are."""
+def sequence_map(draw: Draw) -> NodeProposal:
+    """Draw sequences, of which the body reads one element each, and additional tensors, which it reads whole."""
     sizes = shapes(draw)
     operands = [fresh_sequence(draw, element_of(draw.kind(0)), sizes).name]
     inputs: list[Type] = [_element_type(element_of(draw.kind(0)), sizes)]
@@ -140,8 +140,8 @@ def _element_type(kind: str, sizes: Sequence[Shape]) -> Type:
 
 
 @recipe("Optional")
-def optional(draw: Draw) -> Call:
-    """Draw an Optional."""
+def optional(draw: Draw) -> NodeProposal:
+    """Draw a value, or nothing and a type."""
     kind = draw.kind(0)
     if draw.chance(0.3):
         return call([], type=type_of(kind))
@@ -149,8 +149,8 @@ def optional(draw: Draw) -> Call:
 
 
 @recipe("OptionalGetElement")
-def get_element(draw: Draw) -> Call:
-    """Draw an OptionalGetElement."""
+def get_element(draw: Draw) -> NodeProposal:
+    """Draw an optional that holds an element, or a value that is not optional."""
     kind = draw.kind(0)
     if not kind.startswith("optional("):
         return call([draw.value(0, open_shape=True).name])
@@ -159,8 +159,8 @@ def get_element(draw: Draw) -> Call:
 
 
 @recipe("OptionalHasElement")
-def has_element(draw: Draw) -> Call:
-    """Draw an OptionalHasElement."""
+def has_element(draw: Draw) -> NodeProposal:
+    """Draw a value, which may be an empty optional; from version 18 the operand itself may be missing."""
     if draw.version >= 18 and draw.chance(0.1):
         return call([])
     return call([draw.value(0, open_shape=True).name])

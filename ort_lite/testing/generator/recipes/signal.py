@@ -1,4 +1,4 @@
-"""Fourier transforms and windows."""
+"""Fourier transforms and window functions."""
 
 from typing import Any
 
@@ -6,18 +6,18 @@ from ort_lite.dtypes import to_onnx
 from ort_lite.testing.generator.arrays import unit
 from ort_lite.testing.generator.draft import Rejected
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 from ort_lite.testing.generator.recipes.windows import weight
 
 
 def number(draw: Draw, index: int, value: Any) -> str:
-    """A scalar operand, mostly constant."""
+    """Return a scalar operand, usually constant."""
     return draw.scalar(value, draw.kind(index), draw.chance(0.8))
 
 
 @recipe("DFT")
-def dft(draw: Draw) -> Call:
-    """Real numbers, or complex ones as pairs. One side is enough for real results: of a transform, or back to them."""
+def dft(draw: Draw) -> NodeProposal:
+    """Draw real numbers, or complex ones as pairs. A real signal has a one-sided spectrum, in either direction."""
     parts, sides = draw.choice([1, 2]), draw.choice([None, 0, 0, 1])
     inverse = draw.choice([None, 0, 1])
     if sides == 1:
@@ -37,8 +37,8 @@ def dft(draw: Draw) -> Call:
 
 
 @recipe("STFT")
-def stft(draw: Draw) -> Call:
-    """Frames fit into the signal. The window or a number says how long they are."""
+def stft(draw: Draw) -> NodeProposal:
+    """Draw a signal and frames that fit into it. The window or a number determines their length."""
     parts, samples = draw.choice([1, 1, 2]), draw.integer(2, 24)
     frame = draw.integer(1, min(samples, 10))
     windowed = draw.chance(0.7)
@@ -52,8 +52,8 @@ def stft(draw: Draw) -> Call:
 
 
 @recipe("HannWindow", "HammingWindow", "BlackmanWindow")
-def window(draw: Draw) -> Call:
-    """A symmetric window has at least two elements."""
+def window(draw: Draw) -> NodeProposal:
+    """Draw the size of a window. A symmetric one has at least two elements."""
     periodic = draw.choice([None, 0, 1])
     size = draw.integer(2 if periodic == 0 else 1, 12)
     return call([number(draw, 0, size)], periodic=periodic, output_datatype=_type(draw))
@@ -65,8 +65,8 @@ def _type(draw: Draw) -> int | None:
 
 
 @recipe("MelWeightMatrix")
-def mel_weight_matrix(draw: Draw) -> Call:
-    """Frequencies from `low` to `high`, which is at most half of the sample rate."""
+def mel_weight_matrix(draw: Draw) -> NodeProposal:
+    """Draw frequencies from `low` to `high`, which is at most half of the sample rate."""
     rate = draw.choice([16, 64, 8192, 16000])
     low, high = draw.choice([(0, rate // 2), (0, rate // 4), (rate // 8, rate // 2)])
     operands = [

@@ -7,15 +7,15 @@ import numpy as np
 
 from ort_lite.dtypes import to_numpy
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 PATTERNS = ("a", "a?b", "[a-z]*", ".*", "", "[0-9]+", r"\w+ \w+", "(one|two) .*", r"[A-Za-z ]+", r"[^@]+@[\w.]+", "a{1,2}b?")
 STOPWORDS = ("a", "ab", "A b", "A B", "zzz", "10", "\u00e9t\u00e9", "the cat", "")
 
 
 @recipe("StringNormalizer")
-def string_normalizer(draw: Draw) -> Call:
-    """Draw a StringNormalizer."""
+def string_normalizer(draw: Draw) -> NodeProposal:
+    """Draw strings `(C)` or `(1, C)`, and sometimes stopwords."""
     shape = (draw.integer(1, 6),) if draw.chance(0.6) else (1, draw.integer(1, 6))
     stopwords = draw.rng.sample(STOPWORDS, draw.integer(1, 4)) if draw.chance(0.7) else None
     return call(
@@ -28,21 +28,21 @@ def string_normalizer(draw: Draw) -> Call:
 
 
 @recipe("StringSplit")
-def string_split(draw: Draw) -> Call:
-    """Draw a StringSplit."""
+def string_split(draw: Draw) -> NodeProposal:
+    """Draw strings, a delimiter and the maximum number of splits."""
     delimiter = draw.choice([None, None, "", " ", "-", "b", "a.", "@"])
     return call([draw.value(0, high=3).name], 2, delimiter=delimiter, maxsplit=draw.choice([None, 0, 1, 2, 5]))
 
 
 @recipe("RegexFullMatch")
-def regex_full_match(draw: Draw) -> Call:
-    """Draw a RegexFullMatch."""
+def regex_full_match(draw: Draw) -> NodeProposal:
+    """Draw strings and a pattern."""
     return call([draw.value(0).name], pattern=draw.choice(PATTERNS))
 
 
 @recipe("TfIdfVectorizer")
-def tfidf(draw: Draw) -> Call:
-    """A pool of n-grams of 1 to `longest` elements; each output column belongs to one n-gram."""
+def tfidf(draw: Draw) -> NodeProposal:
+    """Draw a pool of n-grams of 1 to `longest` elements. Each output column belongs to one n-gram."""
     kind = draw.kind(0)
     longest = draw.integer(1, 3)
     alphabet: list[Any] = ["a", "b", "ab", "x-y", "zzz"] if kind == "string" else [*range(5)]

@@ -1,18 +1,18 @@
-"""One step of an optimizer for one tensor or several: Adagrad, Adam and Momentum."""
+"""One step of an optimizer for one or several tensors: Adagrad, Adam and Momentum."""
 
 from typing import Any
 
 from ort_lite.testing.generator.arrays import between, positive
 from ort_lite.testing.generator.draw import Draw
-from ort_lite.testing.generator.recipe import Call, call, recipe
+from ort_lite.testing.generator.recipe import NodeProposal, call, recipe
 
 _STATES = {"Adagrad": 1, "Adam": 2, "Momentum": 1}
 """Tensors of state that each weight has beside its gradient."""
 
 
 @recipe("Adagrad", "Adam", "Momentum", domain="ai.onnx.preview.training")
-def optimizer(draw: Draw) -> Call:
-    """All weights come first, then all gradients, then all states. Sums of squares, the last states, are not negative."""
+def optimizer(draw: Draw) -> NodeProposal:
+    """Draw all weights, then all gradients, then all states. The last states, sums of squares, are not negative."""
     weights, states = draw.integer(1, 3), _STATES[draw.op_type]
     shapes = [draw.shape(0, 3) for _ in range(weights)]
     operands = [draw.tensor(0, draw.choice(((), (1,))), between(0, 0.5)), draw.tensor(1, (), between(0, 9))]
@@ -23,7 +23,7 @@ def optimizer(draw: Draw) -> Call:
 
 
 def _attributes(draw: Draw) -> dict[str, Any]:
-    """Attributes: Momentum requires its own, the other operators have defaults."""
+    """Return the attributes. Momentum requires its own; the other operators have defaults."""
     fraction = [0.0, 0.5, 0.9, 0.99]
     small = draw.choice((0.0, 0.01, 0.5))
     if draw.op_type == "Momentum":

@@ -1,4 +1,4 @@
-"""Windows of convolutions and pools: kernels, strides, dilations and pads that fit the sizes that they walk over."""
+"""Windows of convolutions and pools: kernels, strides, dilations and pads that fit the sizes they slide over."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from ort_lite.testing.generator.draw import Draw
 SAME = ("SAME_UPPER", "SAME_LOWER")
 
 
-class Window(Record):
-    """The walk of a kernel over axes. `pads` are those before each axis, then those behind each."""
+class KernelWindow(Record):
+    """A kernel that slides over axes. `pads` has the pads before each axis, then those after each."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -22,16 +22,16 @@ class Window(Record):
 
     @property
     def rank(self) -> int:
-        """The number of axes that the window spans."""
+        """Return the number of spatial axes."""
         return len(self.kernel)
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Elements from the first to the last one that the kernel reads."""
+        """Return the number of elements from the first to the last one that the kernel reads, along each axis."""
         return tuple((size - 1) * dilation + 1 for size, dilation in zip(self.kernel, self.dilations, strict=True))
 
     def counts(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The number of windows of a convolution along each axis."""
+        """Return the number of windows of a convolution along each axis."""
         if self.auto_pad in SAME:
             return tuple(-(-size // stride) for size, stride in zip(sizes, self.strides, strict=True))
         return tuple(
@@ -40,7 +40,7 @@ class Window(Record):
         )
 
     def attributes(self, draw: Draw, dilations: bool = True) -> dict[str, Any]:
-        """The attributes but kernel_shape; at times those that have the default are left out."""
+        """Return the attributes except kernel_shape. Those with their default value are sometimes left out."""
         padded = self.auto_pad in ("", "NOTSET")
         return {
             "strides": unless_default(draw, list(self.strides), [1] * self.rank),
@@ -51,13 +51,15 @@ class Window(Record):
 
 
 def unless_default(draw: Draw, value: Any, default: Any) -> Any:
-    """The value of an attribute; half of the times None where the default says the same."""
+    """Return the value of an attribute, or None half of the time if it is the default."""
     return None if value == default and draw.chance(0.5) else value
 
 
 def image(draw: Draw, index: int = 0, low: int = 3, high: int = 5, least: int = 1) -> Known:
-    """An operand (N, C, ...) with `low` to `high` axes. Only the batch may be empty; each spatial size is at least `least`."""
-    known, kind = draw.chosen(index), draw.kind(index)
+    """Return an operand `(N, C, ...)` with `low` to `high` axes. Only the batch may be empty; each spatial size is at least
+    `least`.
+    """
+    known, kind = draw.take_operand(index), draw.kind(index)
     if known is not None and known.kind == kind and _is_image(known, low, high, least):
         return known
     if known is not None:
@@ -69,7 +71,7 @@ def image(draw: Draw, index: int = 0, low: int = 3, high: int = 5, least: int = 
     most = {3: 12, 4: 8}.get(rank, 5)
     sizes = [max(least, draw.integer(1, most)) for _ in range(rank - 2)]
     shape = (draw.size(3), draw.choice([1, 2, 3, 4, 4, 6, 8]), *sizes)
-    return draw.draft.known(draw.tensor(index, shape))
+    return draw.draft.lookup(draw.tensor(index, shape))
 
 
 def _is_image(known: Known, low: int, high: int, least: int) -> bool:
@@ -79,14 +81,14 @@ def _is_image(known: Known, low: int, high: int, least: int) -> bool:
 
 
 def weight(draw: Draw, index: int, shape: Sequence[int], contents: Contents | None = None) -> str:
-    """An operand that is nearly always a constant, as weights are, and finite unless it is an earlier value."""
+    """Return an operand that is usually constant, as weights are, and finite unless it is an earlier value."""
     if draw.chance(0.1):
         return draw.tensor(index, shape, contents)
     return draw.tensor(index, shape, contents or numbers, draw.chance(0.8))
 
 
-def window(draw: Draw, sizes: Sequence[int], pooling: bool, dilated: bool = True, automatic: bool = True) -> Window:
-    """A window that fits into `sizes`. The pads of a pool are smaller than its window; those of a convolution may cut."""
+def window(draw: Draw, sizes: Sequence[int], pooling: bool, dilated: bool = True, automatic: bool = True) -> KernelWindow:
+    """Return a window that fits into `sizes`. Pads of a pool are smaller than its window; those of a convolution may be negative."""
     rank = len(sizes)
     alike = draw.chance(0.4)
 
@@ -104,11 +106,11 @@ def window(draw: Draw, sizes: Sequence[int], pooling: bool, dilated: bool = True
         lost = (kernel[k] - 1) * (dilations[k] - 1)
         if pooling and auto_pad in SAME and -(-size // strides[k]) - -(-lost // strides[k]) < 1:
             kernel[k] = 1
-    return Window(tuple(kernel), tuple(strides), tuple(dilations), tuple(pads), auto_pad)
+    return KernelWindow(tuple(kernel), tuple(strides), tuple(dilations), tuple(pads), auto_pad)
 
 
 def _fitting(draw: Draw, size: int, kernel: int, dilation: int, padded: bool, pooling: bool) -> tuple[int, int, int]:
-    """The kernel's size and the pads along one axis: an extent of at most the padded size."""
+    """Return the kernel size and the pads along one axis, with an extent of at most the padded size."""
     if size < 1:
         raise Rejected("a window walks over an empty axis")
     before, after = 0, 0

@@ -29,7 +29,7 @@ def evaluate(model: Any, feeds: Feeds) -> Sequence[Any] | None:
 
 
 def values_of(model: Any, feeds: Feeds, run: Evaluate) -> dict[str, Any]:
-    """Compute the values of a model: feeds, initializers and results. Those that depend on a node that does not run are absent."""
+    """Return the values of a model: feeds, initializers and results. Those that depend on a node that cannot run are absent."""
     values = {one.name: array_of(one) for one in model.graph.initializer}
     values.update(feeds)
     declared = {value.name: value for value in model.graph.input}
@@ -43,7 +43,7 @@ def values_of(model: Any, feeds: Feeds, run: Evaluate) -> dict[str, Any]:
 
 
 def _single(model: Any, node: Any, names: Sequence[str], values: Feeds, declared: Feeds) -> Any:
-    """The node as a model, whose inputs are all that it reads."""
+    """Return the node as a model, whose inputs are all values that the node reads."""
     inputs = [declared[name] if name in declared else declaration(name, values[name]) for name in names]
     if any(one is None for one in inputs):
         return None

@@ -13,14 +13,14 @@ Candidate = tuple[Any, dict[str, Any]]
 
 
 def copy(model: Any) -> Any:
-    """Return a copy of the model."""
+    """Return a deep copy of a protobuf message."""
     other = type(model)()
     other.CopyFrom(model)
     return other
 
 
 def reads(node: Any) -> Iterator[str]:
-    """The names that a node reads, captures of its bodies included."""
+    """Return the names that a node reads, including captures of its bodies."""
     yield from (name for name in node.input if name)
     for graph in bodies(node):
         local = {value.name for value in graph.input} | {one.name for one in graph.initializer}
@@ -30,7 +30,7 @@ def reads(node: Any) -> Iterator[str]:
 
 
 def bodies(node: Any) -> list[Any]:
-    """The graphs among the attributes of a node."""
+    """Return the graphs among the attributes of a node."""
     return [
         graph
         for attribute in node.attribute
@@ -39,7 +39,7 @@ def bodies(node: Any) -> list[Any]:
 
 
 def all_graphs(graph: Any) -> Iterator[Any]:
-    """The graph and all bodies in it, outer ones first."""
+    """Return the graph and all bodies in it, outer ones first."""
     yield graph
     for node in graph.node:
         for body in bodies(node):
@@ -66,19 +66,19 @@ def drop_dead(graph: Any) -> None:
 
 
 def prune(model: Any, feeds: Feeds) -> Candidate:
-    """Drop from the model, in place, what no output depends on, and from the feeds what is no input anymore."""
+    """Remove what no output depends on from the model, in place, and from the feeds what is no longer an input."""
     graph = model.graph
     drop_dead(graph)
     needed = {name for node in graph.node for name in reads(node)} | {value.name for value in graph.output}
     replace(graph.input, [value for value in graph.input if value.name in needed])
     inputs = {value.name for value in graph.input}
-    called = _called(model)
+    called = _find_calls(model)
     replace(model.functions, [one for one in model.functions if (one.domain, one.name) in called])
     return model, {name: value for name, value in feeds.items() if name in inputs}
 
 
-def _called(model: Any) -> set[tuple[str, str]]:
-    """The functions that the graph calls, directly or not."""
+def _find_calls(model: Any) -> set[tuple[str, str]]:
+    """Return the functions that the graph calls, directly or indirectly."""
     functions = {(one.domain, one.name): one for one in model.functions}
     found: set[tuple[str, str]] = set()
     waiting = [node for graph in all_graphs(model.graph) for node in graph.node]
@@ -93,7 +93,7 @@ def _called(model: Any) -> set[tuple[str, str]]:
 
 
 def with_outputs(model: Any, feeds: Feeds, names: Collection[str]) -> Candidate | None:
-    """Keep these outputs alone."""
+    """Keep only these outputs."""
     if not names:
         return None
     other = copy(model)
@@ -143,7 +143,7 @@ def bind(model: Any, feeds: Feeds, contents: Mapping[str, Any], style: str = "fi
 
 
 def bypass(model: Any, feeds: Feeds, graph_index: int, node_index: int, operand: str) -> Candidate | None:
-    """Remove a node of one of the graphs: what reads its first output reads `operand` instead."""
+    """Remove a node from one of the graphs. Readers of its first output read `operand` instead."""
     other = copy(model)
     graph = list(all_graphs(other.graph))[graph_index]
     node = graph.node[node_index]
@@ -168,7 +168,9 @@ def bypass(model: Any, feeds: Feeds, graph_index: int, node_index: int, operand:
 
 
 def unfold(model: Any, feeds: Feeds, body: Any, formals: Mapping[str, Any]) -> Candidate | None:
-    """Append the nodes of a body to the graph, whose outputs they become. `formals` are the contents of its inputs."""
+    """Append the nodes of a body to the graph. The body's outputs become those of the model; `formals` are the contents of its
+    inputs.
+    """
     other = copy(model)
     graph = other.graph
     if any(name not in formals for name in (value.name for value in body.input)):
@@ -184,7 +186,7 @@ def unfold(model: Any, feeds: Feeds, body: Any, formals: Mapping[str, Any]) -> C
 
 
 def formals_of(node: Any, values: Mapping[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Each body of a node, with the contents that its inputs have at first."""
+    """Yield each body of a node with the initial contents of its inputs."""
     attributes = {one.name: one for one in node.attribute}
     operands = [values.get(name) for name in node.input]
     for body in bodies(node):

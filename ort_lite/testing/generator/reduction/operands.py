@@ -34,12 +34,12 @@ def _arrays(model: Any, feeds: Feeds) -> dict[str, Array]:
 
 
 def _limit(array: Array, size: int, smaller: int) -> Array:
-    """Cut each axis of this size."""
+    """Truncate each axis of this size."""
     return array[tuple(slice(smaller if one == size else None) for one in array.shape)]
 
 
 def _with(model: Any, feeds: Feeds, arrays: dict[str, Array]) -> Candidate:
-    """The model with these operands in place of others. Declared sizes of inputs follow."""
+    """Return the model with some operands replaced. The declared sizes of inputs follow."""
     other = copy(model)
     for index, one in enumerate(other.graph.initializer):
         if one.name in arrays:

@@ -1,4 +1,4 @@
-"""Parts of a ModelProto: declarations of inputs and outputs, initializers, and functions that are inlined."""
+"""Parts of a ModelProto: declarations of inputs and outputs, initializers, and inlined functions."""
 
 from typing import Any
 
@@ -8,21 +8,21 @@ from ort_lite.dtypes import Array, from_numpy, to_onnx
 
 
 def initializer(array: Array, name: str) -> Any:
-    """Return an initializer with the array's elements."""
+    """Return an array as a TensorProto with a name."""
     from onnx import numpy_helper
 
     return numpy_helper.from_array(array, name)
 
 
 def array_of(tensor: Any) -> Array:
-    """The elements of a TensorProto."""
+    """Return the elements of a TensorProto as an array."""
     from onnx import numpy_helper
 
     return np.asarray(numpy_helper.to_array(tensor))
 
 
 def output(name: str) -> Any:
-    """An output without a declared type."""
+    """Return an output without a declared type."""
     from onnx import ValueInfoProto
 
     return ValueInfoProto(name=name)
@@ -41,7 +41,7 @@ def declaration(name: str, contents: Any, style: str = "fixed") -> Any:
 
 
 def without_functions(model: Any) -> Any:
-    """A model with the nodes of its functions in the place of their calls."""
+    """Return a model with the nodes of its functions in place of the calls."""
     from onnx import inliner
 
     return inliner.inline_local_functions(model)

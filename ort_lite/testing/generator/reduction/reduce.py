@@ -16,18 +16,18 @@ Fails = Callable[[Any, Feeds], bool]
 
 
 def reduce(model: Any, feeds: Feeds, fails: Fails, run: Evaluate = evaluate, seconds: float = 60.0) -> Candidate:
-    """Return the smallest model for which `fails` returns True that is found in time, and its feeds.
+    """Return the smallest model found in time for which `fails` returns True, and its feeds.
 
-    `run` computes intermediate values, which take the place of the nodes that are removed.
+    `run` computes intermediate values, which replace the nodes that are removed.
     """
-    search = _Search(model, feeds, fails, run, time.monotonic() + seconds)
+    search = _Reduction(model, feeds, fails, run, time.monotonic() + seconds)
     while search.round():
         pass
     search.shrink()
     return search.model, search.feeds
 
 
-class _Search:
+class _Reduction:
     """The smallest failing model so far."""
 
     def __init__(self, model: Any, feeds: Feeds, fails: Fails, run: Evaluate, end: float) -> None:
@@ -46,7 +46,7 @@ class _Search:
         return self._size() < before and not self._late()
 
     def shrink(self) -> None:
-        """Try what leaves the nodes: fewer attributes, fewer and smaller operands."""
+        """Try changes that keep the nodes: fewer attributes, and fewer and smaller operands."""
         self._drop_attributes()
         self._try_all(lambda: smaller_operands(self.model, self.feeds))
 
@@ -66,7 +66,7 @@ class _Search:
         return True
 
     def _try_all(self, candidates: Callable[[], Iterator[Candidate | None]]) -> None:
-        """Take candidates one after the other; each success starts anew with those of the smaller model."""
+        """Take candidates one after the other. Each success starts again with those of the smaller model."""
         while any(self._try(candidate) for candidate in candidates()):
             pass
 
@@ -80,7 +80,7 @@ class _Search:
 
     # --- nodes
     def _drop_nodes(self) -> None:
-        """Remove nodes in halves, quarters, and so on; single ones in all the ways there are."""
+        """Remove nodes in halves, quarters and so on, and single ones in every possible way."""
         values = values_of(self.model, self.feeds, self._run)
 
         def keep(left: Collection[str]) -> bool:

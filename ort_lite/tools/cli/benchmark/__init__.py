@@ -1,1 +1,1 @@
-"""The parts of `ort-lite bench`: blocks of runs, rivals, comparisons, and a profile with the machine's peaks."""
+"""The parts of `ort-lite bench`: interleaved runs, rivals, comparisons, and profiles with the machine's peaks."""

@@ -1,12 +1,12 @@
-"""A model here and on a rival: first the results, then the times, and the rival against itself."""
+"""Comparison of a model here and on a rival: first the results, then the times, with the rival against itself as the control."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.record import Record, field
-from ort_lite.tools.cli.benchmark.blocks import Run, quietest
-from ort_lite.tools.cli.benchmark.load import Load
+from ort_lite.tools.cli.benchmark.concurrent_load import Load
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run, quietest
 from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
 
 NOISE = 0.03
@@ -14,7 +14,10 @@ NOISE = 0.03
 
 
 class Result(Record):
-    """Seconds of a run; None for what was not measured. `differences` says where results are too far apart, `failed` who failed."""
+    """Times of one model, in seconds per run; None for what was not measured.
+
+    `differences` lists outputs that are too far apart. `failed` names the runtime that failed.
+    """
 
     name: str
     ours: float | None = None
@@ -27,12 +30,12 @@ class Result(Record):
 
     @property
     def ratio(self) -> float | None:
-        """Above 1 where the rival takes longer."""
+        """Return the rival's time divided by ours: above 1, ort-lite is faster."""
         return _over(self.theirs, self.ours)
 
     @property
     def noise(self) -> float | None:
-        """The rival's ratio to itself: 1 on a quiet machine."""
+        """Return the rival's time divided by its control's time: 1 on a quiet machine."""
         return _over(self.theirs, self.control)
 
     @property
@@ -47,20 +50,23 @@ class Result(Record):
         return {**shown, "differences": list(self.differences), "loads": loads}
 
 
-def timed(name: str, ours: Run, seconds: float) -> Result:
-    """Without a rival."""
+def time_runs(name: str, ours: Run, seconds: float) -> Result:
+    """Time a model without a rival."""
     return Result(name, quietest({"ours": ours}, seconds)["ours"])
 
 
-def compared(name: str, ours: Run, theirs: Run, control: Run, outputs: Sequence[str], rival: str, seconds: float) -> Result:
-    """`control` is a second session of the rival. Results that differ are said, and timed nevertheless."""
+def compare_runs(name: str, ours: Run, theirs: Run, control: Run, outputs: Sequence[str], rival: str, seconds: float) -> Result:
+    """Compare the outputs of two sessions and time them. `control` is a second session of the rival.
+
+    Differences are reported, and the model is timed nevertheless.
+    """
     found = differences(outputs, ours(), theirs(), rival)
     times = quietest({"ours": ours, "theirs": theirs, "control": control}, seconds)
     return Result(name, times["ours"], times["theirs"], times["control"], tuple(found))
 
 
 def differences(outputs: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any], rival: str) -> list[str]:
-    """A line for each output that is too far from the rival's, by its element type."""
+    """Return one line for each output that differs from the rival's by more than its element type allows."""
     reports = [
         report
         for name, got, expected in zip(outputs, ours, theirs, strict=True)

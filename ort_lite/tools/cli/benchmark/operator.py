@@ -1,4 +1,4 @@
-"""A model of one node, for `--operator`."""
+"""A model with one node, for `--operator`."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -90,7 +90,7 @@ def _check(shapes: Sequence[tuple[int, ...] | None], dtypes: Sequence[str], cons
 
 
 def _weights(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Floats are so small that sums of products, and states that recur, stay of one size; integers are 0 or 1."""
+    """Return random weights. Floats are small enough that sums of products and recurrent states stay bounded; integers are 0 or 1."""
     if dtype not in FLOATS:
         return rng.integers(0, 2, shape).astype(to_numpy(dtype))
     return np.asarray(rng.standard_normal(shape) / max((1, *shape)) ** 0.5).astype(to_numpy(dtype))

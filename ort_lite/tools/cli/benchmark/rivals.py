@@ -1,4 +1,4 @@
-"""Other runtimes that a model is timed against; imported where one is asked for."""
+"""Other runtimes to compare with, each imported only when it is asked for."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -8,31 +8,31 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.record import Record
-from ort_lite.tools.cli.benchmark.blocks import Run
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run
 
 Model = str | bytes
 """A path, or the bytes of a file."""
 
 
 class Rival(Record):
-    """A runtime: `name` is its module. Each `open` makes a session of its own; its runs return all outputs."""
+    """Another runtime. `name` is its module. Each call of `open` creates a session, whose runs return all outputs."""
 
     name: str
     module: Any
     make: Callable[[Any, Model, int, Mapping[str, Any]], Run]
 
     def open(self, model: Model, threads: int, feeds: Mapping[str, Any]) -> Run:
-        """Load a model, and return a function that runs it."""
+        """Load a model and return a function that runs it."""
         return self.make(self.module, model, threads, feeds)
 
     @property
     def version(self) -> str:
-        """Return the version of the module: distributions of it have several names."""
+        """Return the version of the module. The distribution may have another name."""
         return str(self.module.__version__)
 
 
 def rival(name: str) -> Rival:
-    """Raises InvalidArgument where it is not installed."""
+    """Return a runtime by name. Raises InvalidArgument if it is not installed."""
     try:
         module: ModuleType = import_module(name)
     except ImportError as error:
@@ -49,9 +49,9 @@ def _onnxruntime(onnxruntime: Any, model: Model, threads: int, feeds: Mapping[st
 
 
 def _openvino(openvino: Any, model: Model, threads: int, feeds: Mapping[str, Any]) -> Run:
-    """Set OpenVINO up by its guide for the least latency: one request, shared inputs.
+    """Set up OpenVINO for minimum latency, as its guide recommends: one request, shared inputs.
 
-    In float32: by default it may use bfloat16.
+    The precision is float32, because OpenVINO may use bfloat16 by default.
     """
     config = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
     core = openvino.Core()

@@ -1,0 +1,195 @@
+"""`ort-lite bench MODEL.onnx --against onnxruntime`: time a model, a folder of models or one operator.
+
+With --nodes it also shows where the time goes and how close the machine is to its peak. docs/performance.md describes the
+measurement.
+"""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from ort_lite._version import __version__
+from ort_lite.compat.inference_session import InferenceSession
+from ort_lite.errors import InvalidArgument, OrtLiteError, format_error
+from ort_lite.tools.cli import session_arguments
+from ort_lite.tools.cli.benchmark.benchmark_report import milliseconds, row_of, show
+from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, geometric_mean, time_runs
+from ort_lite.tools.cli.benchmark.concurrent_load import Load, measure_load
+from ort_lite.tools.cli.benchmark.interleaved_runs import Run
+from ort_lite.tools.cli.benchmark.machine_peaks import cores, cpu, peaks
+from ort_lite.tools.cli.benchmark.nodes import profile
+from ort_lite.tools.cli.benchmark.operator import attribute_of, operator_model, shape_of
+from ort_lite.tools.cli.benchmark.rivals import Model, Rival, rival
+from ort_lite.tools.cli.feed_arguments import dims_of, feeds_of, lengths
+from ort_lite.tools.cli.printing import print_json, print_text
+
+
+def main(arguments: Namespace) -> None:
+    """Run `ort-lite bench`."""
+    cases = _cases(arguments)
+    arguments.threads = arguments.threads or cores()
+    against = rival(arguments.against) if arguments.against else None
+    name = cpu()[0]
+    versions = {"ort_lite": __version__, **({against.name: against.version} if against else {})}
+    report: dict[str, Any] = {"cpu": name, "threads": arguments.threads, "versions": versions}
+    heading = f"{name}, {_many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}"
+    say = _silent if arguments.json == "-" else _Said(heading)
+    if against or not arguments.nodes:
+        report |= _times(arguments, cases, against, say)
+    if arguments.nodes:
+        report["profile"] = _nodes(arguments, cases, say)
+    if arguments.json == "-":
+        print_json(report)
+    elif arguments.json:
+        Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+class _Said:
+    """Prints lines, the heading before the first: where the arguments are wrong there is none."""
+
+    def __init__(self, heading: str) -> None:
+        self._heading = heading
+
+    def __call__(self, text: object) -> None:
+        if self._heading:
+            print_text(self._heading)
+            self._heading = ""
+        print_text(text)
+
+
+def _silent(text: object) -> None:
+    """Return True for --json -, which prints nothing else."""
+
+
+def _cases(arguments: Namespace) -> dict[str, Model]:
+    """Return what to time, by name."""
+    if (arguments.model is None) == (arguments.operator is None):
+        raise InvalidArgument("expected a model, a folder of models, or --operator, and only one of them")
+    if arguments.seconds < 0:
+        raise InvalidArgument(f"--seconds {arguments.seconds:g}: expected 0 or more")
+    if arguments.concurrency < 0:
+        raise InvalidArgument(f"--concurrency {arguments.concurrency}: expected a number of callers, 0 for none")
+    if arguments.operator:
+        shapes = [shape_of(text) for text in arguments.shape]
+        attributes = dict(map(attribute_of, arguments.attribute))
+        data = operator_model(arguments.operator, shapes, arguments.dtype or ["float32"], attributes, arguments.constant)
+        name, arguments.shape = " ".join([arguments.operator, *arguments.shape]), []
+        return {name: data}
+    path = Path(arguments.model)
+    if not path.is_dir():
+        return {path.name: str(path)}
+    if arguments.nodes:
+        raise InvalidArgument(f"--nodes: {path} is a folder, expected one model")
+    found: dict[str, Model] = {file.relative_to(path).as_posix(): str(file) for file in sorted(path.rglob("*.onnx"))}
+    if not found:
+        raise InvalidArgument(f"{path}: no file in it ends in .onnx")
+    return found
+
+
+# Times
+
+
+def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | None, say: Any) -> dict[str, Any]:
+    """Print one line per model. If one of several models fails, its line says so."""
+    results = []
+    sets = arguments.shapes or [""]
+    for (name, source), shapes in product(cases.items(), sets):
+        title = f"{name} {shapes}".rstrip()
+        try:
+            found = _time(_with_shapes(arguments, shapes), title, source, against, say)
+        except (OrtLiteError, OSError) as error:
+            if len(cases) * len(sets) == 1:
+                raise
+            found = Result(title, failed=f"ort_lite: {format_error(error)}")
+        if found.failed and len(cases) * len(sets) == 1:
+            raise InvalidArgument(f"{name}: {found.failed}")
+        results.append(found)
+        for line in lines(found, arguments.against or ""):
+            say(line)
+    mean = geometric_mean(results)
+    if mean is not None and len(results) > 1:
+        counted = sum(1 for result in results if result.ratio and not result.differences)
+        say(f"geometric mean of {counted} ratios: {mean:.2f}")
+    return {"models": [result.as_dict() for result in results], "geometric mean": mean}
+
+
+def _with_shapes(arguments: Namespace, shapes: str) -> Namespace:
+    """Return the arguments with one set of --shapes: shapes of inputs, separated by spaces."""
+    return Namespace(**{**vars(arguments), "shape": [*arguments.shape, *shapes.split()]})
+
+
+def _time(arguments: Namespace, name: str, source: Model, against: Rival | None, say: Any) -> Result:
+    """Time a case. Errors of ort_lite are raised; if the rival fails, the result says so."""
+    with session_arguments.session(arguments, source) as session:
+        feeds = _feeds(arguments, session, say)
+        ours = partial(session.run, None, feeds)
+        if against is None:
+            found = time_runs(name, ours, arguments.seconds)
+            return found.replace(loads=_loads(arguments, {"ort_lite": ours}))
+        outputs = [output.name for output in session.get_outputs()]
+        ours()
+        try:
+            theirs, control = (against.open(source, arguments.threads, feeds) for _ in range(2))
+            theirs()
+        except Exception as error:  # noqa: BLE001  whatever another runtime raises
+            return Result(name, failed=f"{against.name}: {format_error(error)}")
+        found = compare_runs(name, ours, theirs, control, outputs, against.name, arguments.seconds)
+        return found.replace(loads=_loads(arguments, {"ort_lite": ours, against.name: theirs}))
+
+
+def _loads(arguments: Namespace, runs: Mapping[str, Run]) -> dict[str, Load]:
+    """Measure each runtime at the concurrency that --concurrency asks for."""
+    if not arguments.concurrency:
+        return {}
+    found = measure_load(list(runs.values()), arguments.concurrency, arguments.seconds)
+    return dict(zip(runs, found, strict=True))
+
+
+def lines(result: Result, rival: str) -> Iterator[str]:
+    """Return the report on a model, line by line."""
+    if result.failed:
+        yield f"{result.name}  {result.failed.splitlines()[0]}"
+        return
+    assert result.ours is not None
+    text = f"{result.name}  ort_lite {milliseconds(result.ours)}"
+    if result.theirs is not None:
+        text += f"  {rival} {milliseconds(result.theirs)}  ratio {result.ratio:.2f}  ({rival} to itself {result.noise:.2f})"
+    yield text
+    if result.noisy:
+        yield f"  noise: {rival} is {abs((result.noise or 1) - 1):.0%} off from itself; the ratio is no better known than that"
+    for runtime, load in result.loads.items():
+        yield f"  {_many(load.callers, 'caller')}, {runtime}: {load}"
+    yield from (f"  results differ: {line}" for line in result.differences)
+
+
+def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[str, Any]:
+    """Return the feeds. Free dimensions that are sequence lengths are longer than 1, because one token is not a typical load."""
+    sizes = lengths(session.get_inputs(), dims_of(arguments))
+    if sizes and not (arguments.feeds or arguments.input or arguments.shape):
+        say(f"  {', '.join(f'{name} is {size}' for name, size in sizes.items())}: --dim NAME=N for another size")
+    return feeds_of(arguments, session.get_inputs(), sizes, known=not Path(arguments.model or "").is_dir())
+
+
+# Nodes
+
+
+def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
+    ((_, source),) = cases.items()
+    with InferenceSession(
+        source, session_arguments.options(arguments), providers=session_arguments.providers(arguments)
+    ) as session:
+        found = profile(session, _feeds(arguments, session, say), arguments.seconds)
+    limits = peaks()
+    rows = [row_of(line, limits, arguments.threads) for line in found.lines]
+    if arguments.json != "-":
+        show(found, limits, rows, arguments.top, say)
+    peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
+    return {"seconds": found.seconds, "runs": found.runs, "peaks of a core": peak, "nodes": rows}
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

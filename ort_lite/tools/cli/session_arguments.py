@@ -1,0 +1,39 @@
+"""Session options and sessions from command-line arguments."""
+
+from argparse import Namespace
+
+from ort_lite.compat.inference_session import InferenceSession
+from ort_lite.compat.ort_options import SessionOptions
+from ort_lite.errors import InvalidArgument
+from ort_lite.options.options import GraphOptimizationLevel
+from ort_lite.tools.cli.pairs import pairs
+
+_LEVELS = {
+    "disable": GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+
+def options(arguments: Namespace) -> SessionOptions:
+    """Return the session options that the arguments ask for."""
+    made = SessionOptions()
+    if arguments.threads < 0:
+        raise InvalidArgument(f"--threads {arguments.threads}: expected 0 (the provider's choice) or more")
+    made.intra_op_num_threads = arguments.threads
+    made.graph_optimization_level = _LEVELS[arguments.level]
+    made.creation_timeout = arguments.creation_timeout
+    for key, value in pairs(arguments.config, "--config"):
+        made.add_session_config_entry(key, value)
+    return made
+
+
+def providers(arguments: Namespace) -> list[str] | None:
+    """Return the providers of --providers; None if it is absent."""
+    return [name.strip() for name in arguments.providers.split(",")] if arguments.providers else None
+
+
+def session(arguments: Namespace, model: str | bytes) -> InferenceSession:
+    """Create the session that the arguments ask for."""
+    return InferenceSession(model, options(arguments), providers=providers(arguments))
