@@ -1,4 +1,4 @@
-"""The card's kernels: (stream, the instruction's settings, operands) -> the result. NumPy stands for the device's own code."""
+"""The card's kernels, which map a stream, an instruction's settings and operands to a result. NumPy stands in for device code."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -13,7 +13,7 @@ Settings = Mapping[str, Any]
 
 
 def _conv(stream: Stream, s: Settings, x: Array, w: Array, b: Array | None = None, z: Array | None = None) -> Array:
-    """One product a group over the windows of all places, then bias, a sum and Relu. w: (groups, taps, channels)."""
+    """Compute a convolution as one matrix product per group, then add bias and z and apply Relu. w: (groups, taps, channels)."""
     windows = _windows(x if s["last"] else np.moveaxis(x, 1, -1), s, 0)
     groups, taps, channels = w.shape
     places, depth, window = windows.shape[: -1 - len(s["window"])], windows.shape[-1 - len(s["window"])], s["window"]
@@ -33,7 +33,7 @@ def _max_pool(stream: Stream, s: Settings, x: Array) -> Array:
 
 
 def _windows(image: Array, s: Settings, fill: float) -> Array:
-    """(N, places ..., C, window ...), of an image that is channels-last."""
+    """Return the windows (N, positions ..., C, window ...) of a channels-last image, padded with `fill`."""
     rank = len(s["window"])
     pads = zip(s["pads"][:rank], s["pads"][rank:], strict=True)
     padded = np.pad(image, [(0, 0), *pads, (0, 0)], constant_values=fill)

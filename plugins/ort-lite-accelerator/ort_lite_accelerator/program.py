@@ -1,4 +1,4 @@
-"""The card's compiler: a partition becomes instructions over numbered values, which can be saved; and what runs them."""
+"""The card's compiler, which turns a partition into instructions over numbered values; saved programs; and their execution."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -25,7 +25,10 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 
 class Instruction(NamedTuple):
-    """`operands`, `result` and `last`, the values that nobody reads any more, are numbers; an operand left out is -1."""
+    """One call of a kernel.
+
+    Values are numbers. An omitted operand is -1; `last` lists the values that no later instruction reads.
+    """
 
     name: str
     kernel: str
@@ -36,7 +39,7 @@ class Instruction(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A partition as the card's compiler made it; values of a run are numbered, constants are in the form that kernels want."""
+    """A compiled partition. Values of a run are numbered; constants have the layout that the kernels expect."""
 
     inputs: list[int]
     outputs: list[int]
@@ -44,6 +47,7 @@ class Program(NamedTuple):
     constants: dict[int, Array]
 
     def to_bytes(self) -> bytes:
+        """Serialize the program."""
         head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions]).encode(), np.uint8)
         file, arrays = BytesIO(), {str(k): array for k, array in self.constants.items()}
         np.savez(file, allow_pickle=False, head=head, **arrays)
@@ -51,6 +55,7 @@ class Program(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Program":
+        """Deserialize a program that `to_bytes` wrote."""
         with np.load(BytesIO(data), allow_pickle=False) as file:
             inputs, outputs, rows = json.loads(file["head"].tobytes())
             constants = {int(key): file[key] for key in file.files if key != "head"}
@@ -58,7 +63,7 @@ class Program(NamedTuple):
 
 
 class _Numbers:
-    """Values by number; constants in the form that the kernel wants which reads them."""
+    """Numbers for values, and constants in the layout that the kernel which reads them expects."""
 
     def __init__(self) -> None:
         self.constants: dict[int, Array] = {}
@@ -79,7 +84,7 @@ class _Numbers:
 
 
 def compiled(partition: Partition) -> Program:
-    """Instructions in the order of the nodes."""
+    """Compile a partition: one instruction per node, in the order of the nodes."""
     numbers = _Numbers()
     inputs = [numbers.of(value) for value in partition.inputs]
     rows = []
@@ -96,12 +101,12 @@ def compiled(partition: Partition) -> Program:
 
 
 def _packed(w: Array, groups: int) -> Array:
-    """(channels, depth, window ...) -> (groups, taps, channels of a group): what the kernel multiplies with."""
+    """Reorder weights from (channels, depth, window ...) to (groups, taps, channels of a group), which the kernel multiplies with."""
     return np.ascontiguousarray(w.reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1))
 
 
 def _settings(node: Node) -> dict[str, Any]:
-    """Return the settings of the node's kernel, with ONNX's defaults; plain data, so that programs can be saved."""
+    """Return the settings of the node's kernel, with ONNX's defaults, as plain data that can be saved."""
     found: dict[str, Any] = {"last": node.domain in (NHWC_DOMAIN, OWN)}
     if node.op_type in (*CONVOLUTIONS, "MaxPool"):
         second = node.inputs[1] if len(node.inputs) > 1 else None
@@ -115,7 +120,7 @@ def _settings(node: Node) -> dict[str, Any]:
 
 
 class Executable:
-    """A program on a card: constants are there from the start, every result goes there. States are streams."""
+    """A program loaded on a card. Constants are copied to the card once, and all results stay there. Its states are streams."""
 
     def __init__(self, program: Program, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
@@ -123,16 +128,21 @@ class Executable:
         self._constants = {k: stored(array, arena) for k, array in program.constants.items()}
 
     def create_state(self) -> Stream:
+        """Create the stream of a thread."""
         return Stream(self._arena)
 
     def release_state(self, state: Stream) -> None:
+        """Free the scratch memory of a stream."""
         state.release()
 
     def __call__(self, inputs: Sequence[Tensor], state: Stream) -> list[Tensor]:
         return self.into_memory(inputs, [None] * len(self.program.outputs), state)
 
     def into_memory(self, inputs: Sequence[Tensor], memory: Sequence[Chunk | None], state: Stream) -> list[Tensor]:
-        """Outputs go into chunks that ort_lite took from the arena; those of a size that nobody knew before allocate their own."""
+        """Run the program and write outputs into chunks that ort_lite allocated from the arena.
+
+        An output without a chunk, because its size was not known before the run, allocates its own.
+        """
         given = dict(zip(self.program.outputs, memory, strict=True))
         events = run_events()
         values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
@@ -150,9 +160,11 @@ class Executable:
         return [values[k] for k in self.program.outputs]
 
     def to_bytes(self) -> bytes:
+        """Serialize the program with its constants."""
         constants = {k: on_card(x) for k, x in self._constants.items()}
         return self.program._replace(constants=constants).to_bytes()
 
     def facts(self) -> dict[str, int | str]:
+        """Return facts for `explain()`."""
         held = sum(x.nbytes for x in self._constants.values())
         return {"python_steps": len(self.program.instructions), "card": str(self._arena.device), "constant_bytes": held}

@@ -1,4 +1,4 @@
-"""Recurrent networks over nothing: onnxruntime ends the process, or forgets the initial state, so an If keeps it from them."""
+"""Recurrent networks on empty inputs: onnxruntime crashes or drops the initial state, so an If keeps empty inputs away from it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +15,17 @@ _BOOL = 9
 
 
 def may_be_empty(node: Node) -> bool:
-    """Return True if there may be no sequences, or sequences of no steps."""
+    """Return True if a node may get no sequences, or sequences without steps."""
     x = node.inputs[0]
     sizes = x.shape[:2] if x is not None and x.shape is not None else (0,)
     return not all(isinstance(size, int) and size for size in sizes)
 
 
 def guard(graph: Graph) -> None:
-    """Each that may get nothing becomes an If: with elements itself, without what ONNX says of no steps. Bodies included."""
+    """Put an If around each recurrent node that may get an empty input, bodies included.
+
+    The then-branch runs the node; the else-branch returns the results that ONNX specifies for sequences without steps.
+    """
     fresh = Names(graph)
     for node in list(graph.all_nodes()):
         if not node.domain and node.op_type in OPERATORS and may_be_empty(node):
@@ -61,13 +64,13 @@ def _itself(node: Node, fresh: Names) -> Graph:
 
 
 def _like(node: Node, fresh: Names, op_type: str, inputs: Sequence[Value | None], **attributes: Any) -> Node:
-    """A node of the same opset with one output."""
+    """Create a node of the same opset version with one output."""
     name = fresh(f"{node.name}_{op_type}")
     return Node(op_type, inputs, [Value(fresh(name))], attributes, version=node.version, name=name)
 
 
 class _Nothing:
-    """The body of no steps, or of no sequences: an output without elements, and the states as they were."""
+    """The body for sequences without steps: an output without elements, and the states unchanged."""
 
     def __init__(self, node: Node, fresh: Names) -> None:
         self._node, self._fresh, self._body = node, fresh, Graph(fresh("nothing"))

@@ -1,4 +1,4 @@
-"""Operators that OpenVINO computes as ONNX says, the element types of their operands, and what it declines of each."""
+"""Operators that OpenVINO computes as ONNX specifies, the element types of their operands, and the restrictions of each."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -23,7 +23,7 @@ OLDEST, NEWEST = 7, 28
 
 
 class Operator(NamedTuple):
-    """`beside`: operands that may have other types of DATA. `fixed`: such ones that must be constants."""
+    """A supported operator. `beside`: operands that may have other types of DATA; `fixed`: operands that must be constants."""
 
     types: frozenset[str]
     beside: tuple[int, ...] = ()
@@ -33,7 +33,7 @@ class Operator(NamedTuple):
 
 
 def misfit(node: Node, bounds: Bounds) -> Why | None:
-    """Why OpenVINO does not run the node, None where it does."""
+    """Return the reason why OpenVINO does not run a node, or None if it does."""
     operator = OPERATORS.get((node.domain, node.op_type))
     if operator is None:
         body = ": its bodies have partitions of their own" if node.subgraphs() else ""
@@ -81,7 +81,7 @@ _GROWING = frozenset(
 
 
 def _wide(node: Node, bounds: Bounds) -> Why | None:
-    """int64 that may need more than 32 bits."""
+    """Reject int64 values that may need more than 32 bits."""
     made = next((value.dtype for value in node.outputs if value is not None), None)
     for value in node.inputs:
         if value is None:
