@@ -1,4 +1,4 @@
-"""A small cluster on this host, which tells nobody outside that it was used."""
+"""A small cluster on this host, with usage statistics turned off."""
 
 from collections.abc import Iterator
 
@@ -13,12 +13,14 @@ _OF_RAY = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Ignore warnings that Ray causes itself."""
     for line in _OF_RAY:
         config.addinivalue_line("filterwarnings", line)
 
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
+    """Run a cluster for the whole test session."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")  # read by the processes that Ray starts
         with cluster():

@@ -31,7 +31,7 @@ def _random(node: Node) -> Why | None:
 
 
 def _affine_grid(node: Node) -> Why | None:
-    """Require `size` to begin with the number of matrices, as onnxruntime does. ONNX does not."""
+    """Require a known number of matrices: onnxruntime insists that `size` begins with it, ONNX does not."""
     return _fixed(node, 0, 0, 1)
 
 

@@ -14,7 +14,10 @@ _LIMIT = 2**31
 
 
 class Bounds:
-    """The small values of a graph, found by visiting its nodes in order. Tensor sizes are small, and so are values derived from them."""
+    """The small values of a graph, found by visiting its nodes in order.
+
+    Tensor sizes are small, and so are values derived from them.
+    """
 
     def __init__(self) -> None:
         self._small: set[Value] = set()

@@ -1,4 +1,4 @@
-"""Times of moving a tensor: into Ray's object store and out, through an actor's task and back, and through a call between stages.
+"""Measure how long it takes to move a tensor: through Ray's object store, an actor's task, and a call between stages.
 
 From the repository's root: python plugins/ort-lite-ray/benchmarks/moving.py
 """
@@ -19,14 +19,19 @@ SECONDS = 0.5
 
 
 class Echo:
+    """An actor that returns what it gets, plus one."""
+
     def back(self, x: Any) -> Any:
+        """Return x + 1."""
         return x + 1
 
     def listen(self, path: str) -> None:
+        """Answer calls at a path, with tensors in files."""
         answer(lambda given, target: write(read(given) + 1, target), path)
 
 
 def main() -> None:
+    """Measure each way for each size and print the times."""
     with cluster():
         actor, memory = ray.remote(Echo).remote(), Memory()
         ray.get(actor.listen.remote(f"{memory.path}/echo"))
@@ -47,7 +52,7 @@ def main() -> None:
 
 
 def moved(way: Callable[[Any], Any], x: Any) -> float:
-    """Seconds, the median."""
+    """Return the median seconds of moving x."""
     way(x)
     times, end = list[float](), time.perf_counter() + SECONDS
     while len(times) < 5 or time.perf_counter() < end:

@@ -1,4 +1,4 @@
-"""Rows scored while workers are killed, compared with a serial run, row by row.
+"""Compare rows that are scored while workers are killed with a serial run, row by row.
 
 From the repository's root: PYTHONPATH=. python plugins/ort-lite-ray/benchmarks/workers_killed.py [ROWS [KILLS]]
 """
@@ -18,6 +18,7 @@ DIGITS = Path("examples/digits")
 
 
 def main(folder: Path) -> None:
+    """Score the rows, kill workers meanwhile, and compare. `folder` holds the data set."""
     rows, kills = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 200_000), (2, 10)))
     images = np.load(DIGITS / "test_images.npz")["images"]
     chosen = images[np.arange(rows) % len(images)]

@@ -1,4 +1,4 @@
-"""The actors of one provider: each holds sessions of stages, and is made anew after it has died."""
+"""The actors of one provider. Each holds sessions of stages, and is replaced when it dies."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ PATIENCE = 300.0
 
 
 def check_ray(owner: str) -> None:
-    """Raises ProviderError. Ray itself starts a cluster where it finds none."""
+    """Raise ProviderError if Ray is not running. Ray itself would start a cluster."""
     import ray
 
     if not ray.is_initialized():
@@ -32,14 +32,17 @@ def check_ray(owner: str) -> None:
 
 
 class Worker:
-    """The object in the actor's process: sessions by name, on the CPU."""
+    """The object in an actor's process: CPU sessions by name."""
 
     def __init__(self, num_threads: int) -> None:
         self._threads, self._sessions = num_threads, dict[str, tuple[Any, Sequence[str], Sequence[str]]]()
         self._turn = threading.Lock()
 
     def where(self, memory: str | None) -> tuple[str, str | None]:
-        """Return this process's name, and the place where `run` may be called without Ray: the caller's memory, if on this host."""
+        """Return this process's name, and a path at which `run` can be called without Ray.
+
+        The path is None if this process is on another host than `memory`, the caller's folder.
+        """
         path = f"{memory}/{uuid.uuid4().hex}" if memory is not None and os.path.isdir(memory) else None
         if path is not None:
             answer(self.run, path)
@@ -55,7 +58,10 @@ class Worker:
         self._sessions[name] = session, model.inputs, model.outputs
 
     def run(self, name: str, paths: Sequence[str | None], values: Sequence[Any]) -> list[Any]:
-        """The outputs; those that have a path may be in files, and so may be `values`. Runs wait for each other."""
+        """Run a session and return its outputs. Runs wait for each other.
+
+        Outputs with a path may be written to files, and `values` may be in files.
+        """
         session, inputs, outputs = self._sessions[name]
         feeds = dict(zip(inputs, map(read, values), strict=True))
         with self._turn:
@@ -63,13 +69,13 @@ class Worker:
         return [write(result, path) for result, path in zip(results, paths, strict=True)]
 
     def task(self, name: str, *values: Any) -> Any:
-        """The outputs; of one output, as Ray has it, the output."""
+        """Run a session as a task of Ray. Returns the outputs, or a single output by itself, as Ray expects."""
         made = self.run(name, [None] * len(self._sessions[name][2]), values)
         return made if len(made) > 1 else made[0]
 
 
 class _Started(Record):
-    """An actor with its sessions. `calls` is None where it is on another host, and only Ray reaches it."""
+    """A running actor. `calls` is None if the actor is on another host, where only Ray reaches it."""
 
     handle: Any
     who: str
@@ -77,7 +83,7 @@ class _Started(Record):
 
 
 class Actors:
-    """`count` of them, made when they are first needed. Thread-safe; calls of one actor wait for each other."""
+    """The actors of a provider, created on first use. Thread-safe; calls of one actor wait for each other."""
 
     def __init__(self, owner: str, count: int, num_threads: int, memory: int | None) -> None:
         self.count = count
@@ -90,7 +96,7 @@ class Actors:
         self.memory = Memory()
 
     def load(self, place: int, name: str, model: PartitionModel) -> None:
-        """A session of the model there. Raises ProviderError, and what making the session raises."""
+        """Create a session on an actor. Raises ProviderError, and the errors of session creation."""
         import ray
 
         given = ray.put(model)
@@ -100,13 +106,15 @@ class Actors:
             self._wait(place, actor.handle.load.remote(name, given))
 
     def near(self, places: int) -> bool:
-        """Return True if so many first actors share this host's memory."""
+        """Return True if the first `places` actors share this host's memory."""
         with self._lock:
             return all(self._actor(place).calls is not None for place in range(places))
 
     def call(self, place: int, name: str, paths: Sequence[str | None], values: Sequence[Any]) -> list[Any]:
-        """The outputs, from an actor that is near. Raises what the session raised, ProviderError naming an actor that has died, which
-        the next call makes anew, and RunTerminated where the run that this thread is in is told to end.
+        """Run a session on an actor of this host and return its outputs.
+
+        Raises the session's errors, ProviderError if the actor has died, which the next call replaces, and RunTerminated if
+        the current run is cancelled.
         """
         with self._lock:
             actor = self._actor(place)
@@ -127,14 +135,17 @@ class Actors:
             raise self._failed(actor.who, error) from error
 
     def submit(self, place: int, name: str, outputs: int, values: Sequence[Any]) -> list[Any]:
-        """References to the outputs, by way of Ray, at once; `values` may be references, too."""
+        """Submit a run through Ray and return references to its outputs. `values` may be references."""
         with self._lock:
             task = self._actor(place).handle.task
         made = task.options(num_returns=outputs).remote(name, *values)
         return [made] if outputs == 1 else list(made)
 
     def get(self, references: Sequence[Any], before: Sequence[Any] = ()) -> list[Any]:
-        """Return what they stand for. Raises as `call` does; what of `before` has not begun then does not begin."""
+        """Wait for references and return their values.
+
+        Raises as `call` does. If the run is cancelled, cancels those tasks of `before` that have not begun.
+        """
         import ray
         from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
@@ -153,7 +164,7 @@ class Actors:
             raise self._failed("an actor", error.cause) from error
 
     def _watch(self, references: list[Any], before: Sequence[Any]) -> None:
-        """Until all are there. Raises RunTerminated."""
+        """Wait for references. Raises RunTerminated if the current run is cancelled, and cancels the tasks of `before`."""
         import ray
 
         look = self._look()
@@ -166,7 +177,7 @@ class Actors:
                 raise
 
     def _look(self) -> Callable[[], None] | None:
-        """Raises RunTerminated where the run that this thread is in is told to end. None: nothing can tell it."""
+        """Return a function that raises RunTerminated if the current run is cancelled; None if the run cannot be."""
         options = run_options()
 
         def look() -> None:
@@ -176,7 +187,7 @@ class Actors:
         return None if options is None else look
 
     def _actor(self, place: int) -> _Started:
-        """The one there, with its sessions. The lock is held."""
+        """Return the running actor at a place, started with its sessions if need be. The caller holds the lock."""
         found = self._started.get(place)
         if found is None:
             import ray

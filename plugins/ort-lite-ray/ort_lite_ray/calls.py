@@ -1,4 +1,4 @@
-"""Calls between processes of one host, through a socket in a folder that both have; a task of Ray's takes ten times as much."""
+"""Calls between processes of one host, through a socket in a folder that both can access. A Ray task takes ten times as long."""
 
 import threading
 import time
@@ -14,7 +14,10 @@ LOOK = 0.02
 
 
 def answer(function: Callable[..., Any], path: str) -> None:
-    """Calls at `path` call the function from now on, in a thread a connection. The folder says who may call: arguments are pickled."""
+    """Serve calls of a function at `path` from now on, in one thread per connection.
+
+    Arguments are pickled, so the folder's permissions must restrict who may call.
+    """
     listener = Listener(path, "AF_UNIX", backlog=_BACKLOG)
     try:
         threading.Thread(target=_accept, args=(listener, function), daemon=True).start()
@@ -43,7 +46,7 @@ def _answer(connection: Connection, function: Callable[..., Any]) -> None:
 
 
 def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryview:
-    """Pickled: the result and None, or None and the error."""
+    """Call the function. Returns the pickled result and None, or None and the error."""
     try:
         return ForkingPickler.dumps((function(*arguments), None))
     except Exception as error:  # noqa: BLE001  # the caller's
@@ -51,7 +54,7 @@ def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryv
 
 
 def _travels(error: Exception) -> bool:
-    """Return True if it can be pickled and rebuilt: some errors hold what no pickle does, or are made of more than their words."""
+    """Return True if an error survives pickling: some hold values that cannot be pickled, or need more arguments than their text."""
     try:
         ForkingPickler.loads(ForkingPickler.dumps(error))
     except Exception:  # noqa: BLE001  # whatever its class does; its own words are told instead
@@ -60,17 +63,20 @@ def _travels(error: Exception) -> bool:
 
 
 class CallLost(Exception):
-    """Nobody is there, or who was there has gone."""
+    """The process to call does not exist, or ended during the call."""
 
 
 class Calls:
-    """Calls of the function behind `path`. Thread-safe: a connection for each of the most that were under way at once."""
+    """A client of the function at `path`. Thread-safe: opens one connection per concurrent call, and reuses them."""
 
     def __init__(self, path: str) -> None:
         self._path, self._free = path, list[Connection]()
 
     def __call__(self, arguments: Sequence[Any], look: Callable[[], None] | None = None) -> Any:
-        """The result. `look` is called now and then while it is not there, and may raise. Raises what the function raised, CallLost."""
+        """Call the function and return its result. Raises its errors, and CallLost.
+
+        `look` is called from time to time while waiting, and may raise.
+        """
         try:
             result, error = self._asked(arguments, look)
         except (EOFError, ConnectionError, FileNotFoundError) as gone:

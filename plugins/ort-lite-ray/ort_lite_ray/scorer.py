@@ -1,4 +1,4 @@
-"""A worker: a session created once, and a function from batches to batches."""
+"""A scoring worker: a session created once, and a function from batches to batches."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,8 +16,10 @@ Providers = Sequence[str | tuple[str, dict[str, Any]]]
 
 
 class Plan(Record):
-    """The work of workers on a batch. `inputs` are {the model's input: the column}, `outputs` {the model's output: the column
-    that it becomes}, `pad` {the model's input: the value that fills up rows}.
+    """The work of scoring workers.
+
+    `inputs` are {the model's input: the column}, `outputs` {the model's output: the column that it becomes}, `pad` {the
+    model's input: the value that pads rows}.
     """
 
     inputs: Mapping[str, str]
@@ -28,9 +30,9 @@ class Plan(Record):
 
 
 class Scorer:
-    """Adds columns with the model's outputs to a batch {column: rows}. Rows stay in their order.
+    """A function that adds columns with the model's outputs to a batch {column: rows}. Rows keep their order.
 
-    `model` is a path, or bytes. Weights of workers that are given one `job` are held once a host.
+    `model` is a path, or bytes. Workers of one `job` share their weights on each host.
     """
 
     def __init__(self, model: str | bytes, plan: Plan, job: str | None = None) -> None:
@@ -46,7 +48,7 @@ class Scorer:
         self._largest = 1 if 1 in leading else None
 
     def __call__(self, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """Raises InvalidArgument for a column that the batch lacks, and what `run` raises."""
+        """Score a batch. Raises InvalidArgument for a column that the batch lacks, and the errors of `run`."""
         feeds = padded({name: _column(batch, name, wanted) for name, wanted in self._plan.inputs.items()}, self._plan.pad)
         results: list[list[Any]] = [[None] * len(next(iter(feeds.values()))) for _ in self._plan.outputs]
         for places, rows in buckets(feeds, self._largest):
@@ -66,7 +68,7 @@ def _column(batch: Mapping[str, Array], name: str, wanted: str) -> Array:
 
 
 def _typed(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert to the type that the model wants. Raises InvalidArgument if that would be another kind of number."""
+    """Convert to the model's type. Raises InvalidArgument if that would be another kind of number."""
     if dtype.hasobject or np.can_cast(array.dtype, dtype, "same_kind"):
         return array.astype(dtype, copy=False)
     raise InvalidArgument(f"input {name!r} of the model: the column has {array.dtype}, expected {dtype}").about(

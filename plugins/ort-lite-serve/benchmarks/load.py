@@ -1,13 +1,15 @@
-"""The server around ort_lite, and the same server around onnxruntime, each under the load of 8 connections of tritonclient, in turns.
+"""Compare the server around ort_lite with the same server around onnxruntime, each under 8 connections of tritonclient, in turns.
 
-From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmarks/load.py [--model MODEL.onnx] [--seconds S] [--trouble]
+From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmarks/load.py [--model MODEL.onnx] [--seconds S]
+[--trouble]
     [--max-batch N] [--calibrate FILE]
 
-Without a model: squeezenet with random weights. Each runtime gets one thread a run, and two runs at once. A turn is a fourth of
---seconds, over HTTP and over gRPC. With --trouble, others send poisoned requests, break off and stall, all the time.
+The default model is squeezenet with random weights. Each runtime gets one thread per run and two concurrent runs. A turn is
+a fourth of --seconds, over HTTP and over gRPC. With --trouble, other clients send poisoned requests, disconnect and stall
+all the time.
 
-With --calibrate it is the server around ort_lite alone, over HTTP, under 1, 2, 4 and 8 connections, and then runs of batches without
-a server; the file is what examples/scale_simulation.ipynb compares its predictions with. Linux only.
+With --calibrate, only the server around ort_lite is measured, over HTTP with 1, 2, 4 and 8 connections, and then runs of
+batches without a server. examples/scale_simulation.ipynb compares its predictions with the file. Linux only.
 """
 
 import argparse
@@ -36,16 +38,20 @@ CONNECTIONS = 8
 
 
 class Runner(Protocol):
-    """The object that a server is put around."""
+    """A runtime that a server is built around."""
 
     def open(self, path: str) -> Any:
-        """A session, with `get_inputs` and `get_outputs`."""
+        """Create a session, which has `get_inputs` and `get_outputs`."""
 
-    def run(self, session: Any, feeds: Any, seconds: float) -> Any: ...
+    def run(self, session: Any, feeds: Any, seconds: float) -> Any:
+        """Run a session within a number of seconds."""
 
 
 class OrtLite:
+    """ort_lite with one thread per run."""
+
     def open(self, path: str) -> Any:
+        """Create a session."""
         import ort_lite
 
         options = ort_lite.SessionOptions()
@@ -53,13 +59,15 @@ class OrtLite:
         return ort_lite.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(self, session: Any, feeds: Any, seconds: float) -> Any:
+        """Run a session with the deadline."""
         return session.run(None, feeds, timeout=seconds)
 
 
 class OnnxRuntime:
-    """Without a deadline: it has none."""
+    """onnxruntime with one thread per run."""
 
     def open(self, path: str) -> Any:
+        """Create a session."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -67,6 +75,7 @@ class OnnxRuntime:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(self, session: Any, feeds: Any, seconds: float) -> Any:
+        """Run a session. onnxruntime has no deadlines."""
         return session.run(None, dict(feeds))
 
 
@@ -74,7 +83,7 @@ RUNNERS: dict[str, Runner] = {"ort_lite": OrtLite(), "onnxruntime": OnnxRuntime(
 
 
 def serve(name: str, path: str, max_batch: int) -> None:
-    """Serve in a process of its own."""
+    """Serve the model until SIGTERM. Called in the server's process."""
     import asyncio
 
     from ort_lite_serve import Batching, Model, Server
@@ -90,7 +99,7 @@ def serve(name: str, path: str, max_batch: int) -> None:
 
 @contextmanager
 def server(name: str, path: str, max_batch: int) -> Iterator[dict[str, str]]:
-    """Its addresses, by protocol, and its process's `pid`."""
+    """Start a server in its own process. Yields its addresses by protocol, and its `pid`."""
     command = [sys.executable, __file__, "--serve", name, "--model", path, "--max-batch", str(max_batch)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -102,7 +111,7 @@ def server(name: str, path: str, max_batch: int) -> Iterator[dict[str, str]]:
 
 
 def call(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """A request and its answer over a connection of its own; and what closes it."""
+    """Open a connection. Returns a function that sends a request and waits for the answer, and one that closes the connection."""
     from ort_lite_serve.tensors import datatype_of
     from tritonclient import grpc
     from tritonclient import http as web
@@ -117,7 +126,7 @@ def call(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str) -> 
 def loaded(
     protocol: str, address: str, feed: np.ndarray[Any, Any], name: str, seconds: float, connections: int = CONNECTIONS
 ) -> tuple[list[float], float]:
-    """Seconds of each request, and of all."""
+    """Put a server under load. Returns the seconds of each request, and of the whole."""
     times: list[list[float]] = [[] for _ in range(connections)]
     begin = time.perf_counter()
 
@@ -138,7 +147,7 @@ def loaded(
 
 @contextmanager
 def trouble(address: str, wanted: bool) -> Iterator[None]:
-    """Meanwhile somebody sends huge shapes, somebody breaks off, and somebody's body never ends: 20 of each a second."""
+    """Meanwhile send huge shapes, disconnect early and leave bodies unfinished, 20 of each per second."""
     over = threading.Event()
     host, port = address.split(":")
     head = f"POST /v2/models/model/infer HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1000\r\n\r\n{{".encode()
@@ -169,7 +178,7 @@ def trouble(address: str, wanted: bool) -> Iterator[None]:
 
 
 def fed(path: str) -> tuple[str, np.ndarray[Any, Any]]:
-    """The name of the model's only input, and what it is fed."""
+    """Return the name of the model's only input, and random values for it."""
     import ort_lite
 
     (arg,) = ort_lite.InferenceSession(path).get_inputs()
@@ -178,6 +187,7 @@ def fed(path: str) -> tuple[str, np.ndarray[Any, Any]]:
 
 
 def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
+    """Measure both servers and print percentiles, throughput and their ratios."""
     name_of_input, feed = fed(path)
     with server("ort_lite", path, max_batch) as ours, server("onnxruntime", path, max_batch) as theirs:
         addresses = {"ort_lite": ours, "onnxruntime": theirs}
@@ -214,7 +224,7 @@ def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
 
 
 def batches(path: str) -> dict[int, float]:
-    """Seconds of a run without a server, by rows."""
+    """Return the seconds of a run without a server, by number of rows."""
     from tests.benchmarks.scale import batch_seconds
 
     with tempfile.TemporaryDirectory() as folder:
@@ -223,7 +233,7 @@ def batches(path: str) -> dict[int, float]:
 
 
 def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:
-    """Until now: seconds of the server's and of this process's CPU, seconds of runs, and how many."""
+    """Return the totals so far: CPU seconds of the server and of this process, seconds of runs, and number of runs."""
     ticks = Path(f"/proc/{one['pid']}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
     with urllib.request.urlopen(f"http://{one['http']}/metrics") as answer:
         text = answer.read().decode()
@@ -233,7 +243,7 @@ def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:
 
 
 def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
-    """Return the figures by name, per request or run."""
+    """Return the figures by name, per request or per run."""
     count, (server_cpu, client_cpu, run_seconds, runs) = len(load.times), spent
     found = {f"p{share}": load.percentile(share) for share in PERCENTILES}
     return {
@@ -249,11 +259,13 @@ def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
 
 
 def merged(turns: list[tuple[list[float], float]], connections: int = CONNECTIONS) -> Load:
+    """Merge the measurements of several turns."""
     times = sorted(seconds for mine, _ in turns for seconds in mine)
     return Load(connections, tuple(times), sum(whole for _, whole in turns))
 
 
 def show(protocol: str, loads: dict[str, Load]) -> None:
+    """Print the loads and the ratios of ort_lite to onnxruntime."""
     for name, load in loads.items():
         print(f"{protocol} {name:12} {load}")
     ours, theirs = loads["ort_lite"], loads["onnxruntime"]
@@ -262,6 +274,7 @@ def show(protocol: str, loads: dict[str, Load]) -> None:
 
 
 def main() -> None:
+    """Run the benchmark that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model")
     parser.add_argument("--seconds", type=float, default=10.0)

@@ -1,4 +1,4 @@
-"""Requests arrive in time or not at all: head and body together, however few bytes each packet brings."""
+"""Time limits for the arrival of requests: head and body together, however few bytes each packet brings."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ GRACE = 1.0
 
 
 def protocol(seconds: float) -> type[HttpToolsProtocol]:
-    """uvicorn's protocol for HTTP, whose requests have so many seconds to arrive."""
+    """Return uvicorn's HTTP protocol with a limit of `seconds` on the arrival of each request."""
     return type("TimedProtocol", (_TimedProtocol,), {"seconds": seconds})
 
 
@@ -72,16 +72,17 @@ class _TimedProtocol(HttpToolsProtocol):
 
 
 class TimedCalls(grpc.aio.ServerInterceptor):
-    """Ends calls whose message does not arrive within so many seconds.
+    """An interceptor that ends calls whose message does not arrive within a number of seconds.
 
-    A handler of one message is called when the message is there. One of a stream of messages is called at once, and reads the same
-    bytes.
+    gRPC calls a unary handler only once the message has arrived. This interceptor turns it into a handler of a stream of
+    messages, which is called at once and reads the same bytes.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
+        """Return a handler that waits for the message, for a limited time, and then calls the original one."""
         handler = await continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return handler

@@ -41,7 +41,7 @@ _FIELDS = {
 
 
 def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
-    """One that is not started yet, and its port. Raises RuntimeError where the address is taken."""
+    """Create a gRPC server, not yet started. Returns it with its port. Raises RuntimeError if the address is in use."""
     most, seconds = server.limits.request_bytes, server.limits.seconds
     options = [
         ("grpc.max_receive_message_length", most),
@@ -57,7 +57,7 @@ def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
 
 
 class Service(GRPCInferenceServiceServicer):
-    """A context needs `abort` alone."""
+    """The gRPC service of a server. Its contexts need only `abort`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -67,11 +67,11 @@ class Service(GRPCInferenceServiceServicer):
         return pb.ServerLiveResponse(live=True)
 
     async def ServerReady(self, request: Any, context: Any) -> Any:
-        """Answer if all models are ready."""
+        """Answer whether all models are ready."""
         return pb.ServerReadyResponse(ready=self._server.ready)
 
     async def ModelReady(self, request: Any, context: Any) -> Any:
-        """Answer if a model is ready."""
+        """Answer whether a model is ready."""
         await self._told(context, self._server.model, request.name, request.version)
         return pb.ModelReadyResponse(ready=self._server.ready)
 
@@ -102,7 +102,7 @@ class Service(GRPCInferenceServiceServicer):
 
 
 def decode(request: Any, limits: Limits) -> dict[str, Array]:
-    """Raises Refused for what is wrong."""
+    """Decode the inputs of a request. Raises Refused if they are invalid."""
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise Refused(400, f"{len(raw)} raw_input_contents for {len(request.inputs)} inputs")
@@ -129,7 +129,7 @@ def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 def encode(model: Model, id: str, results: Mapping[str, Array]) -> Any:
-    """Return the answer of the protocol for results."""
+    """Encode results as the protocol's response."""
     outputs = [
         pb.ModelInferResponse.InferOutputTensor(name=name, datatype=datatype_of(array), shape=array.shape)
         for name, array in results.items()

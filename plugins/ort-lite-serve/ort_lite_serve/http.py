@@ -24,7 +24,7 @@ GONE = 499
 
 
 def application(server: Server) -> Starlette:
-    """Starts the server with it, and stops it. Whatever is refused is an answer."""
+    """Return the application of a server, which starts and stops with it. Every Refused becomes an HTTP response."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -42,7 +42,7 @@ def _refused(_: Request, error: Any) -> Response:
 
 
 def _unknown(request: Request, error: Any) -> Response:
-    """No such path, or not by this method."""
+    """Answer a request for an unknown path or with an unsupported method."""
     return JSONResponse({"error": f"{request.method} {request.url.path}: {error.detail}"}, error.status_code, error.headers)
 
 
@@ -85,7 +85,7 @@ def _named(request: Request) -> tuple[str, str]:
 
 
 async def _infer(server: Server, model: Model, request: Request) -> Response:
-    """Raises Refused, and as soon as the client goes: its request is not run where it waits yet."""
+    """Run a request. Raises Refused, also as soon as the client disconnects: a request that still waits is then dropped."""
     asked = decode(await _body(request, server.limits), request.headers.get(HEADER), server.limits)
     work = asyncio.ensure_future(server.infer(model, asked.inputs, [one.name for one in asked.outputs]))
     gone = asyncio.ensure_future(_gone(request))
@@ -102,14 +102,17 @@ async def _infer(server: Server, model: Model, request: Request) -> Response:
 
 
 async def _gone(request: Request) -> None:
-    """Ends when the client does: behind the body there is nothing else to hear of."""
+    """Wait until the client disconnects: no other message follows the body."""
     message: Any = {}
     while message.get("type") != "http.disconnect":
         message = await request.receive()
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
-    """Raises Refused as soon as it is too long, whatever its header says, and where it does not come."""
+    """Read the body of a request.
+
+    Raises Refused as soon as it is too long, whatever its header says, and if it does not arrive in time.
+    """
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise Refused(415, f"Content-Encoding {encoding}: this server takes requests as they are")

@@ -16,7 +16,7 @@ class Metrics(Protocol):
         """Count an answered request with its status."""
 
     def watch(self, model: str, waiting: Callable[[], int]) -> None:
-        """`waiting` may be asked at any time."""
+        """Report the number of waiting requests of a model. `waiting` may be called at any time."""
 
     def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
         """Count a run: its rows, its requests and its time in seconds."""
@@ -26,7 +26,7 @@ class Metrics(Protocol):
 
 
 class PrometheusMetrics:
-    """The metrics of one server: counters are not shared with others in the process."""
+    """The metrics of one server. Its counters are not shared with other servers of the process."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
@@ -37,17 +37,20 @@ class PrometheusMetrics:
         self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", ["model"], buckets=BATCHES, registry=own)
 
     def answered(self, model: str, status: int) -> None:
+        """Count an answered request with its status."""
         self._requests.labels(model, str(status)).inc()
 
     def watch(self, model: str, waiting: Callable[[], int]) -> None:
-        """It is asked whenever somebody looks."""
+        """Report the number of waiting requests. `waiting` is called whenever the metrics are read."""
         self._waiting.labels(model).set_function(waiting)
 
     def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+        """Count a run: its rows, its requests and its time in seconds."""
         self._seconds.labels(model).observe(seconds)
         self._rows.labels(model).observe(rows)
         self._joined.labels(model).observe(requests)
 
     def text(self) -> bytes:
+        """Return the text of /metrics."""
         found: bytes = generate_latest(self.registry)
         return found

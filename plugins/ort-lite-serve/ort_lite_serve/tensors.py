@@ -1,4 +1,4 @@
-"""Tensors as the protocol has them: names of element types, shapes, elements in JSON's lists, elements in bytes."""
+"""Tensors as the protocol represents them: element types, shapes, elements in JSON lists and in bytes."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -39,7 +39,7 @@ def dtype_of(name: str, datatype: Any) -> str:
 
 
 def shape_of(name: str, given: Any, most: int) -> tuple[int, ...]:
-    """Raises Refused for what is no shape, or has more than `most` elements, or would but for a dimension of 0."""
+    """Check a shape. Raises Refused if it is not one, or has more than `most` elements, counting dimensions of 0 as 1."""
     if not isinstance(given, list) or len(given) > MOST_RANK or not all(type(d) is int and d >= 0 for d in given):
         raise Refused(400, f"input {name!r}: its shape is no list of at most {MOST_RANK} numbers from 0 on")
     if prod(max(d, 1) for d in given) > most:
@@ -48,7 +48,7 @@ def shape_of(name: str, given: Any, most: int) -> tuple[int, ...]:
 
 
 def from_list(name: str, data: Any, dtype: str, shape: tuple[int, ...]) -> Array:
-    """Elements in JSON, in a row or nested as the shape is. Raises Refused for those that are not of the element type."""
+    """Convert JSON elements, flat or nested as the shape is. Raises Refused for elements of another type."""
     if not isinstance(data, list):
         raise Refused(400, f"input {name!r} has neither a list 'data' nor 'binary_data_size'")
     row = _row(name, data, shape)
@@ -66,7 +66,7 @@ _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 
 def _row(name: str, data: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """Check nested lists: nested all through, and as the shape says."""
+    """Flatten a list, which must be flat, or nested at every level as the shape says."""
     for length in shape[1:]:
         if list not in map(type, data):
             break
@@ -92,7 +92,10 @@ def _narrowed(name: str, wide: Array, dtype: str) -> Array:
 
 
 def from_bytes(name: str, data: bytes | memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
-    """Little-endian elements; a text is its length in four bytes, and as many. Raises Refused where there are more or fewer."""
+    """Convert little-endian elements; a string is its length in four bytes, then its bytes.
+
+    Raises Refused if the bytes are too many or too few.
+    """
     if dtype == "string":
         return shaped(name, np.array([*_texts(name, bytes(data), prod(shape))], object), shape)
     kind = to_numpy(dtype)
@@ -143,7 +146,7 @@ def to_bytes(array: Array) -> bytes:
 
 
 def to_list(array: Array) -> list[Any]:
-    """Elements in a row, for JSON: NaN and infinities are written as Python's json writes and reads them."""
+    """Return the elements as a flat list for JSON. Python's json writes and reads NaN and infinities."""
     if array.dtype.name in ("float16", "bfloat16"):
         array = array.astype(np.float32)
     found: list[Any] = array.reshape(-1).tolist()
