@@ -1,7 +1,7 @@
-"""Rules by which a node may run on dimensions that are longer than the true ones.
+"""Rules for running a node on padded dimensions, which are longer than the true ones.
 
-A padded dimension holds true elements first and any values behind them. A rule looks at a node whose operands or results
-have such dimensions and answers with the Masks that keep the true part of the results as it is, or raises Mixed where the
+A padded dimension holds the true elements first and arbitrary values after them. A rule is given a node whose operands or
+results have such dimensions. It returns the Masks that keep the true part of the results correct, or raises Mixed if the
 operator mixes elements along the dimension in a way that no mask undoes.
 """
 
@@ -16,11 +16,11 @@ Sizes = tuple[int | str, ...]
 
 
 class Mixed(Exception):
-    """The node mixes elements along a padded dimension."""
+    """An error: the node mixes elements along a padded dimension."""
 
 
 class Dims(NamedTuple):
-    """A node's tensors. The contents of the operands in `tainted` depend on the padded sizes."""
+    """The dimensions of a node's tensors. The contents of the operands in `tainted` depend on the padded sizes."""
 
     node: Node
     operands: tuple[Sizes | None, ...]
@@ -28,10 +28,12 @@ class Dims(NamedTuple):
     tainted: frozenset[int]
 
     def operand(self, index: int) -> Sizes:
+        """Return the dimensions of an operand; none if it is omitted."""
         found = self.operands[index] if index < len(self.operands) else None
         return () if found is None else found
 
     def refuse_taint(self, *allowed: int) -> None:
+        """Raise Mixed if the contents of an operand other than `allowed` depend on the padded sizes."""
         if self.tainted.difference(allowed):
             raise Mixed("it computes with the size itself")
 
@@ -40,7 +42,7 @@ Rule = Callable[[Dims], list[Mask]]
 
 
 def pointwise(dims: Dims) -> list[Mask]:
-    """Elements of the results depend on the elements at the same place of the operands, after broadcasting."""
+    """Check that elements of the results depend only on elements at the same position of the broadcast operands."""
     dims.refuse_taint()
     for operand in dims.operands:
         _broadcast(operand or (), dims.results[0] or ())
@@ -54,18 +56,18 @@ def _broadcast(operand: Sizes, to: Sizes) -> None:
 
 
 def moved(dims: Dims) -> list[Mask]:
-    """Whole dimensions change places, or go along with elements of another operand that is not padded where it matters."""
+    """Accept operators that move whole dimensions, together with elements of operands that are not padded where it matters."""
     dims.refuse_taint()
     return []
 
 
 def shape_only(dims: Dims) -> list[Mask]:
-    """The result tells sizes: the analysis follows its contents."""
+    """Accept operators whose result is sizes: the analysis follows its contents."""
     return []
 
 
 def regrouped(dims: Dims) -> list[Mask]:
-    """Row-major order is kept, so each padded dimension must have as many elements before it as before."""
+    """Require as many elements in front of each padded dimension as before, since the row-major order is kept."""
     dims.refuse_taint(1)
     if _before(dims.operand(0)) != _before(dims.results[0] or ()):
         raise Mixed("a padded dimension becomes part of another one")
@@ -85,24 +87,24 @@ def _before(sizes: Sizes) -> list[tuple[str, int, tuple[str, ...]]]:
 
 
 def expanded(dims: Dims) -> list[Mask]:
-    """Operand 0 is broadcast to a shape that may depend on the sizes."""
+    """Apply `pointwise` to operand 0, which is broadcast to a shape that may depend on the sizes."""
     dims.refuse_taint(1)
     return pointwise(dims._replace(operands=dims.operands[:1], tainted=frozenset()))
 
 
 def filled(dims: Dims) -> list[Mask]:
-    """Every element of the result is the same."""
+    """Accept operators whose result has one value in every element."""
     return []
 
 
 def counted(dims: Dims) -> list[Mask]:
-    """start, start + delta, ...: a longer range begins with the shorter one."""
+    """Accept a range start, start + delta, ...: a longer range begins with the shorter one."""
     dims.refuse_taint(1)
     return []
 
 
 def by_axes(dims: Dims, axes: Sequence[int], fill: str | None) -> list[Mask]:
-    """Operand 0 is combined along `axes`; `fill` does not change the result, None where nothing is neutral."""
+    """Mask operand 0, which is combined along `axes`, with `fill`, the neutral element; None if there is none."""
     dims.refuse_taint()
     sizes = dims.operand(0)
     padded = sorted({axis % len(sizes) for axis in axes if isinstance(sizes[axis], str)}) if sizes else []
@@ -112,7 +114,7 @@ def by_axes(dims: Dims, axes: Sequence[int], fill: str | None) -> list[Mask]:
 
 
 def except_axis(default: int, fill: str | None = None, before: int = 0) -> Rule:
-    """Operand 0 is combined along the attribute `axis`; up to opset `before` along all dimensions from there on."""
+    """Return a rule: operand 0 is combined along the attribute `axis`; before opset `before`, along all dimensions from it on."""
 
     def rule(dims: Dims) -> list[Mask]:
         axis = int(dims.node.attr("axis", 1 if dims.node.version < before else default))
@@ -124,7 +126,7 @@ def except_axis(default: int, fill: str | None = None, before: int = 0) -> Rule:
 
 
 def from_axis(default: int) -> Rule:
-    """Operand 0 is combined along the dimensions from the attribute `axis` on."""
+    """Return a rule: operand 0 is combined along the dimensions from the attribute `axis` on."""
 
     def rule(dims: Dims) -> list[Mask]:
         rank = len(dims.operand(0))
@@ -134,7 +136,7 @@ def from_axis(default: int) -> Rule:
 
 
 def only_first(count: int = 1) -> Rule:
-    """The first `count` dimensions of operand 0 are independent, the others are not; other operands have none."""
+    """Return a rule: only the first `count` dimensions of operand 0 may be padded, and no other operand."""
 
     def rule(dims: Dims) -> list[Mask]:
         dims.refuse_taint()
@@ -148,7 +150,7 @@ def only_first(count: int = 1) -> Rule:
 
 
 def matmul(dims: Dims) -> list[Mask]:
-    """(..., m, k) x (..., k, n): where k is padded, zeros there change nothing."""
+    """Mask (..., m, k) x (..., k, n) with zeros if k is padded."""
     dims.refuse_taint()
     a, b = dims.operand(0), dims.operand(1)
     if len(a) < 2 or len(b) < 2:
@@ -159,7 +161,7 @@ def matmul(dims: Dims) -> list[Mask]:
 
 
 def gemm(dims: Dims) -> list[Mask]:
-    """Follow a product with transposed operands; what is added is broadcast."""
+    """Mask a product with transposed operands with zeros. C is broadcast."""
     dims.refuse_taint()
     _broadcast(dims.operand(2), dims.results[0] or ())
     k_a, k_b = (0 if dims.node.attr("transA", 0) else 1), (1 if dims.node.attr("transB", 0) else 0)
@@ -169,7 +171,7 @@ def gemm(dims: Dims) -> list[Mask]:
 
 
 def gathered(dims: Dims) -> list[Mask]:
-    """Indices that count from the end count from the true one."""
+    """Make indices from the end count from the true end."""
     dims.refuse_taint()
     axis = int(dims.node.attr("axis", 0))
     sizes = dims.operand(0)
@@ -177,7 +179,7 @@ def gathered(dims: Dims) -> list[Mask]:
 
 
 def gathered_rows(dims: Dims) -> list[Mask]:
-    """Follow GatherND: column k of the indices belongs to dimension k."""
+    """Make indices of GatherND from the end count from the true end: column k of the indices belongs to dimension k."""
     dims.refuse_taint()
     data, index = dims.operand(0), dims.operand(1)
     if dims.node.attr("batch_dims", 0) or not isinstance(index[-1], int):
@@ -186,7 +188,7 @@ def gathered_rows(dims: Dims) -> list[Mask]:
 
 
 def sliced(dims: Dims) -> list[Mask]:
-    """Dimensions are kept whole, or are the first elements of one."""
+    """Require padded dimensions to be kept whole, or to be the first elements of one."""
     dims.refuse_taint(2)
     before, after = dims.operand(0), dims.results[0] or ()
     if any(isinstance(b, str) and b != a for b, a in zip(before, after, strict=True)):
@@ -199,7 +201,7 @@ def sliced(dims: Dims) -> list[Mask]:
 
 
 def _from_zero(node: Node, axes: set[int], rank: int) -> bool:
-    """Return True if the slices along `axes` begin at 0 and take every element, as far as constants tell."""
+    """Return True if constants show that the slices along `axes` begin at 0 with step 1."""
     starts, which, steps = (_constant(node, k) for k in (1, 3, 4))
     if starts is None or any(
         k < len(node.inputs) and node.inputs[k] is not None and _constant(node, k) is None for k in (3, 4)

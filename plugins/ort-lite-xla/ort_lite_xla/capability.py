@@ -1,4 +1,4 @@
-"""Why the provider declines a node, if it does."""
+"""The reasons why the provider rejects a node."""
 
 from ort_lite import dtypes
 from ort_lite.graph import Node, TensorType, Value
@@ -11,7 +11,7 @@ SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 
 
 def misfit(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
-    """The first reason against the node; None where it is taken. `seen` as in `contents.open_value`."""
+    """Return the first reason against a node, or None if it is supported. `seen` is that of `contents.open_value`."""
     found = find(node)
     if found is None:
         return _unknown(node)
@@ -61,6 +61,6 @@ def _open_contents(node: Node, seen: dict[Value, Value | None]) -> Rejection | N
 
 
 def takes_type(node: Node, dtype: str) -> bool:
-    """Return True if the lowering of the node accepts its first operand in that element type."""
+    """Return True if the node's lowering accepts a float element type for its first operand."""
     found = find(node)
     return found is not None and dtype in found.types_of(0) and dtype in dtypes.FLOATS

@@ -1,10 +1,11 @@
-"""Padding to buckets: dimensions of a partition that may be padded, and what must be masked for it.
+"""Padding to buckets: which dimensions of a partition may be padded, and what must be masked for it.
 
 A new length must not cost a compilation. An open dimension n is rounded up to a bucket: 1, 2, 3, 4, 6, 8, 12, 16, 24, ... The
-inputs are padded, the program runs at the bucket's size, the results are cut back. That is the same only where every node
-keeps the true elements apart from the others, which the rules in `along` say of each node; softmax, sums and products
-along the dimension are kept so by masks that take the true size as an operand of the program. A dimension for which the
-proof fails is not padded: each of its sizes then gets a program of its own.
+inputs are padded, the program runs at the bucket's size, and the results are cut back. That is correct only if every node
+keeps the true elements apart from the others. The rules in `along` prove that for each node. Softmax, sums and products
+along the dimension use masks, which take the true size as an operand of the program. A dimension for which the proof fails
+is not
+padded: each of its sizes then gets its own program.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +25,7 @@ SEARCHED = 4096
 
 
 def bucket(size: int) -> int:
-    """The next of 1, 2, 3, 4, 6, 8, 12, 16, ...: a third of the elements at most are padding."""
+    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, ...: at most a third of the elements are padding."""
     if size < 4:
         return size
     power = 1 << (size - 1).bit_length()
@@ -32,12 +33,12 @@ def bucket(size: int) -> int:
 
 
 def _smallest(top: int) -> int:
-    """The smallest size in the bucket that ends at `top`."""
+    """Return the smallest size in the bucket that ends at `top`."""
     return next(size for size in range(top * 2 // 3, top + 1) if bucket(size) == top)
 
 
 class Padding(Record):
-    """The padded parts: symbols with their buckets, Guards of nodes, and for each output which dimension has which symbol."""
+    """The padded parts: symbols with their buckets, Guards of nodes, and the symbol of each dimension of each output."""
 
     buckets: Mapping[str, int]
     guards: Mapping[Node, Sequence[Guard]]
@@ -45,7 +46,10 @@ class Padding(Record):
 
 
 def input_sizes(inputs: Sequence[Value], shapes: Sequence[tuple[int, ...]]) -> dict[str, int] | None:
-    """The sizes of the symbols that are dimensions of inputs. None where one has two sizes, or a shape is not as inferred."""
+    """Return the sizes of the symbols that are dimensions of inputs.
+
+    Returns None if a symbol has two sizes, or a shape is not as inferred.
+    """
     found: dict[str, int] = {}
     for value, shape in zip(inputs, shapes, strict=True):
         if value.shape is None or len(value.shape) != len(shape):
@@ -69,9 +73,9 @@ def size_contents(partition: Partition) -> dict[Value, frozenset[str]]:
 
 
 def padding(partition: Partition, told: Mapping[Value, frozenset[str]], sizes: Mapping[str, int]) -> Padding:
-    """The padding that is proved for these sizes; the same for all sizes of the same buckets. O(nodes * symbols).
+    """Return the padding that is proved correct for these sizes. It is the same for all sizes of the same buckets. O(nodes * symbols).
 
-    `told` is what `size_contents` found.
+    `told` is the result of `size_contents`.
     """
     padded = {name: top for name, size in sizes.items() if _smallest(top := bucket(size)) < top}
     while padded:
@@ -83,14 +87,14 @@ def padding(partition: Partition, told: Mapping[Value, frozenset[str]], sizes: M
 
 
 class _Refused(Exception):
-    """These symbols cannot be padded."""
+    """An error: these symbols cannot be padded."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = frozenset(names)
 
 
 class _Analysis:
-    """One attempt with a set of padded symbols. Raises _Refused with those that must not be."""
+    """One attempt with a set of padded symbols. Raises _Refused with those that must not be padded."""
 
     def __init__(self, padded: Mapping[str, int], sizes: Mapping[str, int], told: Mapping[Value, frozenset[str]]) -> None:
         self.padded, self.sizes, self.told = padded, sizes, told
@@ -111,7 +115,7 @@ class _Analysis:
         return Padding(self.padded, guards, ends)
 
     def _input(self, value: Value) -> None:
-        """Inputs are padded by symbol, so a dimension must be one, or have nothing to do with those that are padded."""
+        """Require that padded symbols are whole dimensions of an input, not parts of expressions."""
         for dim in value.shape or ():
             names = {found.name for found in symbols([dim])}
             if not isinstance(dim, int) and as_symbol(dim) is None and names & self.padded.keys():
@@ -144,7 +148,7 @@ class _Analysis:
     def _tells_sizes(
         self, node: Node, operands: Sequence[Sizes | None], results: Sequence[Sizes | None], taints: Sequence[frozenset[str]]
     ) -> bool:
-        """Return True if the results are no more than arithmetic with sizes: then their contents depend on the padding."""
+        """Return True if the results are only arithmetic with sizes, so that their contents depend on the padding."""
         if not node.domain and node.op_type in SIZES:
             names = frozenset(size for size in operands[0] or () if isinstance(size, str))
         elif any(isinstance(size, str) for sizes in results for size in sizes or ()):
@@ -176,7 +180,7 @@ class _Analysis:
         return self.dims[dim]
 
     def _resolve(self, dim: Dim) -> int | str:
-        """A number, or the padded symbol that the dimension equals for all sizes of its bucket."""
+        """Return a number, or the padded symbol that the dimension equals for all sizes of its bucket."""
         names = [found.name for found in symbols([dim])]
         open_names = [name for name in names if name in self.padded]
         if any(name not in self.sizes for name in names):
@@ -200,7 +204,7 @@ class _Analysis:
 
 
 def _symbol(operands: Sequence[Sizes | None], mask: Mask) -> str:
-    """The symbol whose size the mask needs: of the dimension that indices point into, or of the masked one."""
+    """Return the symbol whose size the mask needs: that of the dimension that indices refer to, or of the masked one."""
     found = (operands[0 if mask.fill.endswith("from end") else mask.operand] or ())[mask.axis]
     assert isinstance(found, str), "rules mask padded dimensions alone"
     return found

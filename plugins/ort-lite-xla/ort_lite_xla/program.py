@@ -1,4 +1,4 @@
-"""A compiled partition: programs of XLA, one for each shape or bucket of shapes, made when they are first needed."""
+"""A compiled partition: XLA programs, one per shape or bucket of shapes, compiled on first use."""
 
 import threading
 from collections import OrderedDict
@@ -29,7 +29,7 @@ DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
 
 
 class Settings(Record):
-    """Options of the provider that programs depend on."""
+    """The provider options that programs depend on."""
 
     device: jax.Device
     matmul_precision: str
@@ -39,7 +39,10 @@ class Settings(Record):
 
 
 class Cache(Generic[T]):
-    """The results of `make` for the keys used last. Of several threads with one new key one makes it, the others wait."""
+    """A cache of the most recently used results of `make`.
+
+    If several threads need a new key, one of them makes it and the others wait.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -51,7 +54,7 @@ class Cache(Generic[T]):
         return len(self._found)
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Raises what `make` raises; a failure is not kept."""
+        """Return the result for a key. Raises the errors of `make`; failures are not cached."""
         with self._lock:
             future = self._found.get(key)
             mine = future is None
@@ -75,9 +78,9 @@ class Cache(Generic[T]):
 
 
 class Executable(Record):
-    """A program of XLA for one set of shapes. `compiled` is None where all outputs are known without one.
+    """An XLA program for one set of shapes. `compiled` is None if all outputs are known without one.
 
-    `plan` has for each output its number among the program's results, or what is known of it.
+    `plan` has, for each output, its number among the program's results, or its known contents.
     """
 
     compiled: Any
@@ -85,7 +88,7 @@ class Executable(Record):
 
 
 class Bound(Record):
-    """The treatment of one set of shapes: its Executable, the padded shapes, the sizes that outputs are cut to.
+    """The binding of one set of shapes to an Executable: the padded shapes, and the sizes that outputs are cut to.
 
     `sizes` has the true sizes, on the device.
     """
@@ -98,7 +101,7 @@ class Bound(Record):
 
 
 class Program:
-    """The CompiledPartition. Any number of threads may call it."""
+    """A compiled partition. Thread-safe."""
 
     def __init__(self, partition: Partition, settings: Settings) -> None:
         self._partition, self._settings = partition, settings
@@ -118,7 +121,7 @@ class Program:
         return self._run(executable, bound, inputs)
 
     def facts(self) -> dict[str, int | str]:
-        """Return the facts for `explain()`; "python_steps" counts none, since a run is one call of XLA."""
+        """Return facts for `explain()`. A run is one call of XLA, so "python_steps" is absent."""
         return {
             "device": str(self._settings.device),
             "executables": len(self._executables),
@@ -130,7 +133,7 @@ class Program:
     # Binding
 
     def _bind(self, shapes: tuple[tuple[int, ...], ...], statics: tuple[bytes, ...]) -> Bound:
-        """Chooses buckets for these shapes."""
+        """Choose buckets for these shapes."""
         values = self._partition.inputs
         sizes = input_sizes(values, shapes) if self._settings.buckets and not statics else None
         plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
@@ -144,7 +147,7 @@ class Program:
         return inside(np.array(sizes, np.int32), self._settings.device)
 
     def _compiled(self, bound: Bound, inputs: Sequence[Array]) -> Executable:
-        """Lowers the nodes for these shapes and compiles the result. Seconds."""
+        """Lower the nodes for these shapes and compile the result. Takes seconds."""
         plan = bound.plan
         static = {self._partition.inputs[k]: np.array(inputs[k]) for k in self._static}
         outcome: list[int | Array] = []
@@ -170,7 +173,7 @@ class Program:
     def _traced(
         self, weights: Sequence[Any], data: Sequence[Any], sizes: Any, static: dict[Value, Array], plan: Padding
     ) -> list[Any]:
-        """The outputs: tracers, or arrays where they are known."""
+        """Return the outputs: tracers, or arrays if they are known."""
         partition = self._partition
         tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restored(weights), *data), strict=True))
         values = Values(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
@@ -193,19 +196,19 @@ class Program:
 
 @contextmanager
 def _copies_allowed() -> Iterator[None]:
-    """A guard that the program around set is for its own copies. `jax.transfer_guard` takes three times as long."""
+    """Allow the copies of a run inside a transfer guard that the caller set. `jax.transfer_guard` takes three times as long."""
     with jax.transfer_guard_host_to_device("allow"), jax.transfer_guard_device_to_host("allow"):
         yield
 
 
 def _memory(device: jax.Device) -> dict[str, int]:
-    """The bytes that the process has on the device now and had at most; nothing where JAX does not count them, as on the CPU."""
+    """Return the bytes that the process uses on the device, now and at most; nothing if JAX does not count them, as on the CPU."""
     counted = device.memory_stats() or {}
     names = {"device_bytes": "bytes_in_use", "device_peak_bytes": "peak_bytes_in_use"}
     return {ours: counted[theirs] for ours, theirs in names.items() if theirs in counted}
 
 
 def _widened(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:
-    """The shape with padded symbols at their buckets."""
+    """Return the shape with padded symbols at their buckets."""
     assert value.shape is not None, "input_sizes saw it"
     return tuple(plan.buckets.get(str(dim), size) for dim, size in zip(value.shape, shape, strict=True))

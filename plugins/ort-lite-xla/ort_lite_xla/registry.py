@@ -33,7 +33,7 @@ SHORT = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
 class Mask(NamedTuple):
-    """Before the node runs, an operand is `fill` past the true size of its dimension `axis`."""
+    """A condition for running a node: an operand is `fill` past the true size of its dimension `axis`."""
 
     operand: int
     axis: int
@@ -43,9 +43,9 @@ class Mask(NamedTuple):
 class Lowering(Record, eq=False):
     """The lowering of one operator from an opset version on.
 
-    `types` has the element types of each operand, the last one standing for those that follow. The contents of operands
-    in `contents` must be known while tracing. A `host` lowering uses `op.xp` alone, so that it computes known contents
-    too. `along` says whether the node may run on longer, padded dimensions (see `padding`).
+    `types` has the element types of each operand; the last one stands for those that follow. The contents of operands in
+    `contents` must be known while tracing. A `host` lowering uses only `op.xp`, so that it can compute known contents too.
+    `along` is the rule by which the node may run on padded dimensions (see `padding`).
     """
 
     op_type: str
@@ -59,6 +59,7 @@ class Lowering(Record, eq=False):
     along: Any
 
     def types_of(self, index: int) -> frozenset[str]:
+        """Return the element types of operand `index`."""
         return self.types[min(index, len(self.types) - 1)]
 
 
@@ -76,7 +77,7 @@ def lowering(
     check: Check | None = None,
     along: Any = None,
 ) -> Callable[[Function], Function]:
-    """Registers the decorated function as the lowering of the operators from opset `since` on."""
+    """Register the decorated function as the lowering of the operators from opset `since` on."""
     allowed = (types,) if isinstance(types, frozenset) else tuple(types)
 
     def register(function: Function) -> Function:
@@ -90,12 +91,12 @@ def lowering(
 
 
 def find(node: Node) -> Lowering | None:
-    """The newest lowering that is not newer than the node."""
+    """Return the newest lowering that is not newer than the node, or None."""
     return next((found for found in TABLE.get((node.domain, node.op_type), ()) if found.since <= node.version), None)
 
 
 class Op:
-    """A node while it is lowered. `xp` is NumPy where all operands are known, `jax.numpy` otherwise."""
+    """A node while it is lowered. `xp` is NumPy if all operands are known, `jax.numpy` otherwise."""
 
     __slots__ = ("_known", "node", "xp")
 
@@ -104,17 +105,19 @@ class Op:
 
     @property
     def version(self) -> int:
+        """The opset version of the node."""
         return self.node.version
 
     def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute of the node, or the default."""
         return self.node.attr(name, default)
 
     def wants(self, index: int) -> bool:
-        """Return True if somebody may read output `index`."""
+        """Return True if output `index` may be read."""
         return index < len(self.node.outputs) and self.node.outputs[index] is not None
 
     def known(self, index: int) -> Any:
-        """The contents of an operand that the lowering lists in `contents`; None where it is left out."""
+        """Return the contents of an operand that the lowering lists in `contents`; None if it is omitted."""
         return self._known.get(index)
 
     def numbers(self, index: int) -> list[int] | None:
@@ -123,7 +126,7 @@ class Op:
         return None if found is None else [int(x) for x in np.ravel(found)]
 
     def dtype(self, index: int = 0) -> np.dtype[Any]:
-        """The element type of output `index`, as inferred."""
+        """Return the inferred element type of output `index`."""
         value = self.node.outputs[index]
         assert value is not None and value.dtype is not None, "get_capability declines outputs of unknown type"
         return dtypes.to_numpy(value.dtype)

@@ -1,4 +1,4 @@
-"""Runs the lowerings of a partition's nodes, on tracers of JAX, and on NumPy arrays where contents must be known."""
+"""Tracing: runs the lowerings of a partition's nodes, on JAX tracers, or on NumPy arrays where contents must be known."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ class Values:
         self.known, self.data, self.sizes = known, data, sizes
 
     def contents(self, value: Value) -> np.ndarray[Any, Any]:
+        """Return the contents of a value, which must be known."""
         found = self.known.get(value)
         if found is None:
             assert value.constant is not None, "get_capability declines operands that cannot be known"
@@ -36,6 +37,7 @@ class Values:
         return found
 
     def tracer(self, value: Value) -> Array:
+        """Return the tracer of a value, created from its contents if need be."""
         found = self.data.get(value)
         if found is None:
             found = self.data[value] = jnp.asarray(self.contents(value))
@@ -45,7 +47,7 @@ class Values:
 def trace(
     nodes: Sequence[Node], values: Values, needed: frozenset[Value], guards: Mapping[Node, Sequence[Guard]], who: str
 ) -> None:
-    """Computes all outputs of the nodes. Raises RuntimeException naming the node whose operands do not fit."""
+    """Compute all outputs of the nodes. Raises RuntimeException naming the node whose operands do not fit."""
     for node in nodes:
         lowering = find(node)
         assert lowering is not None, "get_capability declines what has no lowering"
@@ -85,7 +87,7 @@ def _results(
 
 
 def guarded(x: Array, guard: Guard, sizes: Mapping[str, Array]) -> Array:
-    """x with `fill` past the true size along the axis; or indices below 0 counted from the true end."""
+    """Return x with `fill` past the true size along the axis, or indices below 0 counted from the true end."""
     size = sizes[guard.symbol]
     if guard.fill == "from end":
         return jnp.where(x < 0, x + size.astype(x.dtype), x)
@@ -97,7 +99,7 @@ def guarded(x: Array, guard: Guard, sizes: Mapping[str, Array]) -> Array:
 
 
 def _fill(name: str, dtype: Any) -> Array:
-    """The neutral element: of sums, of products, of the largest, of the smallest."""
+    """Return the neutral element of sums (zero), products (one), maxima (lowest) or minima (highest)."""
     if name in ("zero", "one") or dtype == np.bool_:
         return np.array(name in ("one", "highest")).astype(dtype)
     if jnp.issubdtype(dtype, jnp.floating):

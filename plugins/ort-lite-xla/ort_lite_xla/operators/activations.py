@@ -11,9 +11,9 @@ MICROSOFT = "com.microsoft"
 
 
 def activate(name: str, x: Array, *given: float) -> Array:
-    """The activation `name`, as FusedConv, LSTM and their like name it, with its parameters; defaults stand for missing ones.
+    """Apply the activation that FusedConv, LSTM and similar operators call `name`. Missing parameters have their defaults.
 
-    Raises KeyError for other names.
+    Raises KeyError for an unknown name.
     """
     defaults = PARAMETERS[name]
     return ACTIVATIONS[name](x, *(*given, *defaults[len(given) :])[: len(defaults)])
@@ -65,7 +65,7 @@ ACTIVATIONS = {
 
 @in_float32
 def _attributes(op: Op, x: Array) -> Array:
-    """An operator whose parameters are its attributes alpha, beta or gamma. Spec: the operator's own page."""
+    """Return the lowering of an operator whose parameters are its attributes alpha, beta or gamma. Spec: the operator's own page."""
     defaults = PARAMETERS[op.node.op_type]
     names = ("alpha", "gamma") if op.node.op_type == "Selu" else ("alpha", "beta")
     return activate(op.node.op_type, x, *(op.attr(name, value) for name, value in zip(names, defaults, strict=False)))
@@ -94,7 +94,7 @@ def relu(op: Op, x: Array) -> Array:
 
 @lowering("PRelu", since=7, types=NUMBERS, along=pointwise)
 def prelu(op: Op, x: Array, slope: Array) -> Array:
-    """slope * x below 0. Spec: ONNX PRelu-16."""
+    """Return x, multiplied by slope below 0. Spec: ONNX PRelu-16."""
     return jnp.where(x < 0, slope * x, x)
 
 
@@ -116,7 +116,7 @@ def gelu_of_sum(op: Op, x: Array, bias: Array = None) -> Array:
 
 @lowering("Shrink", since=9, types=NUMBERS, along=pointwise)
 def shrink(op: Op, x: Array) -> Array:
-    """x moved by bias towards 0 where it is beyond lambd, else 0. Spec: ONNX Shrink-9."""
+    """Move x by bias towards 0 if it is beyond lambd, else return 0. Spec: ONNX Shrink-9."""
     bias, edge = op.attr("bias", 0.0), op.attr("lambd", 0.5)
     wide = x.astype(jnp.result_type(x, jnp.float32))
     moved = jnp.where(wide < -edge, wide + bias, jnp.where(wide > edge, wide - bias, 0))
@@ -124,7 +124,7 @@ def shrink(op: Op, x: Array) -> Array:
 
 
 def _normalize(op: Op, x: Array, function: object) -> Array:
-    """`function` along `axis`; before opset 13 over all dimensions from `axis` on as one."""
+    """Apply `function` along `axis`; before opset 13, over all dimensions from `axis` on as one."""
     assert callable(function)
     if x.ndim == 0:
         return function(x.reshape(1), axis=0).reshape(())

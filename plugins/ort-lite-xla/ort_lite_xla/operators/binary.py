@@ -1,4 +1,4 @@
-"""Operators of several operands that work element by element and broadcast as NumPy does."""
+"""Elementwise operators of several operands, which broadcast as in NumPy."""
 
 from functools import reduce
 
@@ -37,9 +37,9 @@ for _op_type, (_since, _types, _name) in PLAIN.items():
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """a / b of floats that broadcast, as IEEE 754 rounds it.
+    """Return a / b of floats that broadcast, rounded as in IEEE 754.
 
-    XLA would make a * (1 / b) of it where b is known: 49 / 49 below 1, inf / 3e38 NaN. On GPUs its own division of float32 is off
+    XLA would compute a * (1 / b) if b is known: 49 / 49 below 1, inf / 3e38 NaN. On GPUs its own division of float32 is off
     by up to two units in the last place.
     """
     a, b = jnp.broadcast_arrays(a, b)
@@ -50,16 +50,16 @@ def quotient(a: Array, b: Array) -> Array:
 
 
 def _by_float64(a: Array, b: Array) -> Array:
-    """The quotient of float32: float64 has more than twice its bits, so rounding twice is rounding once.
+    """Return the quotient of float32, computed in float64: it has more than twice the bits, so rounding twice equals rounding once.
 
-    The first rounding is one of bits, because LLVM would make a division of float32 of a mere conversion.
+    The first rounding works on bits, because LLVM would turn a mere conversion back into a division of float32.
     """
     return lax.reduce_precision(lax.div(a.astype(np.float64), b.astype(np.float64)), 8, 23).astype(np.float32)
 
 
 @lowering("Div", since=7, types=NUMBERS, host=True, along=pointwise)
 def div(op: Op, a: Array, b: Array) -> Array:
-    """a / b, of integers towards zero. Spec: ONNX Div-14."""
+    """Return a / b, rounded towards zero for integers. Spec: ONNX Div-14."""
     if op.xp is np:
         if a.dtype.kind == "f":
             return np.divide(a, b)
@@ -70,13 +70,13 @@ def div(op: Op, a: Array, b: Array) -> Array:
 
 @lowering("Mod", since=10, types=NUMBERS, host=True, along=pointwise)
 def mod(op: Op, a: Array, b: Array) -> Array:
-    """The remainder with the sign of b, or of a with `fmod`. Spec: ONNX Mod-13."""
+    """Return the remainder with the sign of b, or of a with `fmod`. Spec: ONNX Mod-13."""
     return op.xp.fmod(a, b) if op.attr("fmod", 0) else op.xp.mod(a, b)
 
 
 @lowering("Pow", since=7, types=(FLOATS | {"int32", "int64"}, NUMBERS), host=True, along=pointwise)
 def power(op: Op, a: Array, b: Array) -> Array:
-    """a to the power b, in the element type of a. Spec: ONNX Pow-15."""
+    """Return a to the power b, in the element type of a. Spec: ONNX Pow-15."""
     if op.xp is np or (a.dtype.kind in "iu" and b.dtype.kind in "iu"):
         return op.xp.power(a, b).astype(a.dtype)
     if jnp.issubdtype(a.dtype, jnp.integer):
@@ -86,7 +86,7 @@ def power(op: Op, a: Array, b: Array) -> Array:
 
 @lowering("BitShift", since=11, types=INTEGERS, along=pointwise)
 def bit_shift(op: Op, a: Array, b: Array) -> Array:
-    """The bits of a moved by b places; to the right, copies of the sign come in. Spec: ONNX BitShift-28."""
+    """Shift the bits of a by b positions. A shift to the right copies the sign. Spec: ONNX BitShift-28."""
     a, b = jnp.broadcast_arrays(a, b)
     if op.attr("direction") == "LEFT":
         return lax.shift_left(a, b)
@@ -119,7 +119,7 @@ def mean(op: Op, *operands: Array) -> Array:
 
 @lowering("Where", since=9, types=(BOOL, ALL), host=True, along=pointwise)
 def where(op: Op, condition: Array, a: Array, b: Array) -> Array:
-    """a where the condition holds, else b. Spec: ONNX Where-16."""
+    """Return a where the condition holds, else b. Spec: ONNX Where-16."""
     return op.xp.where(condition, a, b)
 
 
@@ -132,6 +132,6 @@ def clip(op: Op, x: Array, low: Array = None, high: Array = None) -> Array:
 
 @lowering("Clip", since=6, types=FLOATS, along=pointwise)
 def clip_by_attributes(op: Op, x: Array) -> Array:
-    """Clip with the limits as attributes. Spec: ONNX Clip-6."""
+    """Clip to limits that are attributes. Spec: ONNX Clip-6."""
     limit = float(np.finfo(np.float32).max)
     return jnp.clip(x, op.attr("min", -limit), op.attr("max", limit))

@@ -24,7 +24,7 @@ def numbers(rank: int) -> tuple[str, str, str]:
 
 
 def convolved(op: Op, x: Array, w: Array) -> Array:
-    """Conv without its bias, in the element type of the operands."""
+    """Return Conv without its bias, in the element type of the operands."""
     sizes, kernel = x.shape[2:], w.shape[2:]
     rank = len(sizes)
     plain = partial(
@@ -44,7 +44,7 @@ def _add_bias(y: Array, b: Array) -> Array:
 
 @lowering("Conv", since=1, types=FLOATS, along=only_first())
 def conv(op: Op, x: Array, w: Array, b: Array = None) -> Array:
-    """x (N, C, spatial), w (M, C / group, kernel), b (M,). Spec: ONNX Conv-22."""
+    """Convolve x (N, C, spatial) with w (M, C / group, kernel), and add b (M,). Spec: ONNX Conv-22."""
     return _add_bias(convolved(op, x, w), b)
 
 
@@ -54,14 +54,14 @@ def _known_activation(node: Node) -> str | None:
 
 
 def _first_and_sum(dims: Dims) -> list[Mask]:
-    """The sum Z has the result's shape: its first dimension is independent too."""
+    """Apply `only_first`, but z may be padded too: it has the result's shape, whose first dimension is independent."""
     return only_first()(dims._replace(operands=dims.operands[:3]))
 
 
 @lowering("FusedConv", domain=MICROSOFT, types=FLOATS, check=_known_activation, along=_first_and_sum)
 @in_float32
 def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
-    """An activation of Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
+    """Apply an activation to Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
     y = _add_bias(convolved(op, x, w), b)
     y = y if z is None else y + z
     name = op.attr("activation", "")
@@ -70,7 +70,7 @@ def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> 
 
 @lowering("ConvTranspose", since=1, types=FLOATS, along=only_first())
 def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
-    """The gradient of Conv: x (N, C, spatial), w (C, M / group, kernel). Spec: ONNX ConvTranspose-22."""
+    """Compute the gradient of Conv for x (N, C, spatial) and w (C, M / group, kernel). Spec: ONNX ConvTranspose-22."""
     sizes, kernel, group = x.shape[2:], w.shape[2:], op.attr("group", 1)
     rank = len(sizes)
     dilations, more = dilations_of(op, rank), list(op.attr("output_padding") or [0] * rank)
@@ -116,5 +116,5 @@ def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: 
 
 @lowering("ConvInteger", since=10, types=frozenset({"int8", "uint8"}))
 def conv_integer(op: Op, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
-    """Conv of x - x_zero and w - w_zero in int32. Spec: ONNX ConvInteger-10."""
+    """Convolve x - x_zero with w - w_zero in int32. Spec: ONNX ConvInteger-10."""
     return convolved(op, centred(x, x_zero), centred(w, None if w_zero is None else per_filter(w_zero, w)))

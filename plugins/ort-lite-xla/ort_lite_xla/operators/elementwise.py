@@ -1,4 +1,4 @@
-"""Operators of one operand that work element by element."""
+"""Elementwise operators of one operand."""
 
 import jax
 import jax.numpy as jnp
@@ -43,61 +43,61 @@ for _name, (_since, _function) in FUNCTIONS.items():
 
 @lowering("Abs", since=6, types=NUMBERS, host=True, along=pointwise)
 def absolute(op: Op, x: Array) -> Array:
-    """|x|. Spec: ONNX Abs-13."""
+    """Return |x|. Spec: ONNX Abs-13."""
     return op.xp.abs(x)
 
 
 @lowering("Neg", since=6, types=SIGNED_NUMBERS, host=True, along=pointwise)
 def negative(op: Op, x: Array) -> Array:
-    """-x. Spec: ONNX Neg-13."""
+    """Return -x. Spec: ONNX Neg-13."""
     return op.xp.negative(x)
 
 
 @lowering("Ceil", since=6, types=FLOATS, host=True, along=pointwise)
 def ceil(op: Op, x: Array) -> Array:
-    """The next integer above. Spec: ONNX Ceil-13."""
+    """Round up to an integer. Spec: ONNX Ceil-13."""
     return op.xp.ceil(x)
 
 
 @lowering("Floor", since=6, types=FLOATS, host=True, along=pointwise)
 def floor(op: Op, x: Array) -> Array:
-    """The next integer below. Spec: ONNX Floor-13."""
+    """Round down to an integer. Spec: ONNX Floor-13."""
     return op.xp.floor(x)
 
 
 @lowering("Sqrt", since=6, types=FLOATS, host=True, along=pointwise)
 def sqrt(op: Op, x: Array) -> Array:
-    """The square root, NaN below 0. Spec: ONNX Sqrt-13."""
+    """Return the square root, NaN below 0. Spec: ONNX Sqrt-13."""
     return op.xp.sqrt(x)
 
 
 @lowering("Reciprocal", since=6, types=FLOATS, host=True, along=pointwise)
 def reciprocal(op: Op, x: Array) -> Array:
-    """1 / x. Spec: ONNX Reciprocal-13."""
+    """Return 1 / x. Spec: ONNX Reciprocal-13."""
     return op.xp.reciprocal(x)
 
 
 @lowering("Sign", since=9, types=NUMBERS, host=True, along=pointwise)
 def sign(op: Op, x: Array) -> Array:
-    """-1, 0 or 1. Spec: ONNX Sign-13."""
+    """Return -1, 0 or 1. Spec: ONNX Sign-13."""
     return op.xp.sign(x)
 
 
 @lowering("Not", since=1, types=BOOL, host=True, along=pointwise)
 def logical_not(op: Op, x: Array) -> Array:
-    """Not x. Spec: ONNX Not-1."""
+    """Negate x. Spec: ONNX Not-1."""
     return op.xp.logical_not(x)
 
 
 @lowering("BitwiseNot", since=18, types=INTEGERS, host=True, along=pointwise)
 def bitwise_not(op: Op, x: Array) -> Array:
-    """All bits the other way round. Spec: ONNX BitwiseNot-18."""
+    """Invert all bits. Spec: ONNX BitwiseNot-18."""
     return op.xp.invert(x)
 
 
 @lowering("Identity", since=1, types=ALL, host=True, along=pointwise)
 def identity(op: Op, x: Array) -> Array:
-    """x. Spec: ONNX Identity-24."""
+    """Return x. Spec: ONNX Identity-24."""
     return x
 
 
@@ -117,7 +117,7 @@ def is_inf(op: Op, x: Array) -> Array:
 @lowering("Cast", since=6, types=ALL, host=True, along=pointwise)
 @lowering("CastLike", since=15, types=ALL, host=True, along=pointwise)
 def cast(op: Op, x: Array, like: Array = None) -> Array:
-    """x in the element type of the output; floats become integers towards zero. Spec: ONNX Cast-25."""
+    """Convert x to the element type of the output. Floats are rounded towards zero to integers. Spec: ONNX Cast-25."""
     target = op.dtype()
     if op.xp is np:
         return x.astype(target)

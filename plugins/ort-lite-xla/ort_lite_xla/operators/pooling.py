@@ -13,7 +13,7 @@ from ort_lite_xla.registry import BYTES, FLOATS, Array, Op, lowering
 
 
 def _plain(node: Node) -> str | None:
-    """SAME padding of dilated windows is given differently by ONNX and by those who implement it."""
+    """Reject SAME padding of dilated windows, which ONNX and its implementations define differently."""
     if len(node.outputs) > 1 and node.outputs[1] is not None:
         return "the output Indices is not supported"
     dilated = any(dilation != 1 for dilation in node.attr("dilations") or ())
@@ -21,7 +21,7 @@ def _plain(node: Node) -> str | None:
 
 
 def _windows(op: Op, x: Array, neutral: Array, combine: object, pads: Pads) -> Array:
-    """`combine` over every window of x padded by `pads` with what is neutral."""
+    """Apply `combine` to every window of x, padded by `pads` with the neutral element."""
     kernel = op.attr("kernel_shape")
     rank = len(kernel)
     return lax.reduce_window(
@@ -36,7 +36,7 @@ def _windows(op: Op, x: Array, neutral: Array, combine: object, pads: Pads) -> A
 
 
 def _pads(op: Op, x: Array) -> tuple[Pads, Pads]:
-    """The padding that counts, and with it what `ceil_mode` adds."""
+    """Return the padding that counts, and that padding with the elements that `ceil_mode` adds."""
     kernel = op.attr("kernel_shape")
     pads = pads_of(op, x.shape[2:], kernel)
     extra = rounded_up(op, x.shape[2:], kernel, pads)
@@ -45,7 +45,7 @@ def _pads(op: Op, x: Array) -> tuple[Pads, Pads]:
 
 @lowering("MaxPool", since=1, types=FLOATS | BYTES, check=_plain, along=only_first())
 def max_pool(op: Op, x: Array) -> Array:
-    """The largest element of each window. Spec: ONNX MaxPool-22."""
+    """Return the largest element of each window. Spec: ONNX MaxPool-22."""
     _, pads = _pads(op, x)
     lowest = -np.inf if jnp.issubdtype(x.dtype, jnp.floating) else np.iinfo(x.dtype).min
     return _windows(op, x, np.array(lowest).astype(x.dtype), lax.max, pads)
@@ -53,7 +53,7 @@ def max_pool(op: Op, x: Array) -> Array:
 
 @lowering("AveragePool", since=7, types=FLOATS, check=_plain, along=only_first())
 def average_pool(op: Op, x: Array) -> Array:
-    """The mean of each window; padding counts as zeros with `count_include_pad`. Spec: ONNX AveragePool-22."""
+    """Return the mean of each window. With `count_include_pad`, padding counts as zeros. Spec: ONNX AveragePool-22."""
     pads, all_pads = _pads(op, x)
     zero = np.zeros((), x.dtype)
     total = _windows(op, x, zero, lax.add, all_pads)
@@ -76,7 +76,7 @@ def _counts(op: Op, axis: int, size: int, pad: tuple[int, int], wide: tuple[int,
 
 @lowering("LpPool", since=2, types=FLOATS, check=_plain, along=only_first())
 def lp_pool(op: Op, x: Array) -> Array:
-    """(sum of |x| to the power p) to the power 1 / p, of each window. Spec: ONNX LpPool-22."""
+    """Return (sum of |x| to the power p) to the power 1 / p, of each window. Spec: ONNX LpPool-22."""
     _, pads = _pads(op, x)
     p = op.attr("p", 2)
     return _windows(op, jnp.abs(x) ** p, np.zeros((), x.dtype), lax.add, pads) ** (1 / p)
@@ -88,18 +88,18 @@ def _spatial(x: Array) -> Sequence[int]:
 
 @lowering("GlobalAveragePool", since=1, types=FLOATS, along=only_first(2))
 def global_average_pool(op: Op, x: Array) -> Array:
-    """(N, C, spatial) -> (N, C, 1, ...), means. Spec: ONNX GlobalAveragePool-22."""
+    """Return the means, (N, C, spatial) -> (N, C, 1, ...). Spec: ONNX GlobalAveragePool-22."""
     return jnp.mean(x, _spatial(x), keepdims=True)
 
 
 @lowering("GlobalMaxPool", since=1, types=FLOATS, along=only_first(2))
 def global_max_pool(op: Op, x: Array) -> Array:
-    """(N, C, spatial) -> (N, C, 1, ...), largest elements. Spec: ONNX GlobalMaxPool-22."""
+    """Return the largest elements, (N, C, spatial) -> (N, C, 1, ...). Spec: ONNX GlobalMaxPool-22."""
     return jnp.max(x, _spatial(x), keepdims=True, initial=-np.inf)
 
 
 @lowering("GlobalLpPool", since=2, types=FLOATS, along=only_first(2))
 def global_lp_pool(op: Op, x: Array) -> Array:
-    """(sum of |x| to the power p) to the power 1 / p, of each image. Spec: ONNX GlobalLpPool-22."""
+    """Return (sum of |x| to the power p) to the power 1 / p, of each image. Spec: ONNX GlobalLpPool-22."""
     p = op.attr("p", 2)
     return jnp.sum(jnp.abs(x) ** p, _spatial(x), keepdims=True) ** (1 / p)

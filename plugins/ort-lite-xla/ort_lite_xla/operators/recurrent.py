@@ -1,4 +1,4 @@
-"""Recurrent networks: one step of lax.scan for each element of the sequence."""
+"""Recurrent networks: one step of lax.scan per element of the sequence."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,9 +42,9 @@ def _clipped(op: Op, x: Array) -> Array:
 
 
 def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> tuple[Array, State]:
-    """All hidden states (T, N, H), 0 past the end of a sequence, and the last states.
+    """Return all hidden states (T, N, H), 0 past the end of a sequence, and the last states.
 
-    A reversed sequence keeps the initial state until its last element comes.
+    A reversed sequence keeps the initial state until its last element.
     """
     steps = jnp.arange(x.shape[0])
 
@@ -64,7 +64,7 @@ def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> 
 def _recurrent(
     op: Op, x: Array, lengths: Array, hidden: int, states: Sequence[Array], make: Callable[[int], Cell], parts: Any
 ) -> tuple[Array, ...]:
-    """Y and the last states, of one or two directions, in the layout that the attribute says."""
+    """Return Y and the last states, of one or two directions, in the layout of the attribute."""
     batch_first = bool(op.attr("layout", 0))
     x = jnp.swapaxes(x, 0, 1) if batch_first else x
     direction = op.attr("direction", "forward")
@@ -100,7 +100,7 @@ def _recurrent_bias(b: Array, way: int, gates: int, hidden: int) -> Array:
 @lowering("RNN", since=7, types=TYPES, check=_plain_activations)
 @in_float32
 def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
-    """h = f(x W + h R + b). Spec: ONNX RNN-22."""
+    """Compute h = f(x W + h R + b). Spec: ONNX RNN-22."""
     hidden = r.shape[-1]
 
     def make(way: int) -> Cell:
@@ -117,7 +117,7 @@ def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
 @lowering("GRU", since=7, types=TYPES, check=_plain_activations)
 @in_float32
 def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
-    """Gates z, r, h in this order; the reset gate before or after the product with R. Spec: ONNX GRU-22."""
+    """Compute a GRU with gates z, r, h in this order, the reset gate before or after the product with R. Spec: ONNX GRU-22."""
     hidden = r.shape[-1]
 
     def make(way: int) -> Cell:
@@ -154,7 +154,7 @@ def lstm(
     c: Array = None,
     peepholes: Array = None,
 ) -> tuple[Array, ...]:
-    """Gates i, o, f, c in this order. Spec: ONNX LSTM-22."""
+    """Compute an LSTM with gates i, o, f, c in this order. Spec: ONNX LSTM-22."""
     hidden = r.shape[-1]
 
     def make(way: int) -> Cell:

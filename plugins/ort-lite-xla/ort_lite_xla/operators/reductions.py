@@ -1,4 +1,4 @@
-"""Reductions, running sums, and the places of extremes."""
+"""Reductions, running sums, and positions of extremes."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ REDUCTIONS: dict[str, tuple[frozenset[str], str | None, bool, Function]] = {
 
 
 def _extreme(xp: Array, name: str, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Reduce to the extreme; of nothing, to the neutral element."""
+    """Reduce to the extreme; an empty tensor, to the neutral element."""
     kind = x.dtype
     if kind == np.bool_:
         return getattr(xp, "any" if name == "max" else "all")(x, axis=axes, keepdims=keepdims)
@@ -47,7 +47,7 @@ def _extreme(xp: Array, name: str, x: Array, axes: tuple[int, ...], keepdims: bo
 
 
 def _axes(given: Sequence[int] | None, noop: bool, rank: int) -> tuple[int, ...]:
-    """The dimensions to reduce: all of them where none are given, unless the attribute says none."""
+    """Return the dimensions to reduce: all of them if none are given, unless the attribute says none."""
     if given is None or not len(given):
         return () if noop else tuple(range(rank))
     return tuple(axis % rank for axis in given)
@@ -83,7 +83,7 @@ for _name, (_types, _fill, _host, _function) in REDUCTIONS.items():
 @lowering("ArgMax", types=NUMBERS, along=except_axis(0, "lowest"))
 @lowering("ArgMin", types=NUMBERS, along=except_axis(0))
 def arg_extreme(op: Op, x: Array) -> Array:
-    """Return the position of the largest or smallest element, the first or the last of equal ones. Spec: ONNX ArgMax-13."""
+    """Return the index of the largest or smallest element, the first or the last of equal ones. Spec: ONNX ArgMax-13."""
     if x.ndim == 0:
         return jnp.zeros((), np.int64)
     axis, keep = op.attr("axis", 0), bool(op.attr("keepdims", 1))
@@ -106,7 +106,7 @@ def _running(function: Function) -> Function:
 
 
 def _delay(x: Array, axis: int, first: int) -> Array:
-    """Each element one place later along the axis, `first` in front."""
+    """Move each element one position along the axis, with `first` in front."""
     if not x.shape[axis]:
         return x
     front = jnp.full_like(jax.lax.slice_in_dim(x, 0, 1, axis=axis), first)
@@ -114,7 +114,7 @@ def _delay(x: Array, axis: int, first: int) -> Array:
 
 
 def _prefix(dims: Dims) -> list[Mask]:
-    """Running sums from the front do not see what is behind them."""
+    """Accept running sums from the front: they do not depend on later elements."""
     return by_axes(dims, range(len(dims.operand(0))) if dims.node.attr("reverse", 0) else (), None)
 
 

@@ -1,4 +1,4 @@
-"""Resizing images: each dimension is a weighted sum of a few of its elements, whose places are known while tracing."""
+"""Resizing of images. Each element is a weighted sum of a few others, whose positions are known while tracing."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ TIE = 1e-6
 
 
 class Line(NamedTuple):
-    """One dimension: its size before and after, by how much it grows, and the part that is looked at (for crops)."""
+    """One dimension: its size before and after, its scale, and the range that a crop selects."""
 
     size: int
     out: int
@@ -27,9 +27,9 @@ class Line(NamedTuple):
 
 
 def _places(op: Op, line: Line, mode: str) -> Numbers:
-    """Return, for each element of the result, its place among those of the operand.
+    """Return, for each element of the result, its position among those of the operand.
 
-    In float32 for the nearest, with corners at the size that there is, as in ort_lite's CPU provider (decision 0076).
+    Computed in float32 for nearest, with corners at the actual size, as in ort_lite's CPU provider (decision 0076).
     """
     real: Any = np.float32 if mode == "nearest" else np.float64
     k: Any = np.arange(line.out, dtype=real)
@@ -38,7 +38,7 @@ def _places(op: Op, line: Line, mode: str) -> Numbers:
 
 
 def _moved(op: Op, line: Line, k: Any, scale: Any, half: Any, last: Any) -> Any:
-    """The places of `k`, in the precision of the numbers that come. Spec: ONNX Resize-19, coordinate_transformation_mode."""
+    """Return the positions of `k`, in its precision. Spec: ONNX Resize-19, coordinate_transformation_mode."""
     real = type(scale)
     match op.attr("coordinate_transformation_mode", "half_pixel"):
         case "asymmetric":
@@ -69,7 +69,7 @@ def _nearest(op: Op, places: Numbers) -> Numbers:
 
 
 def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
-    """The elements that count for each place, and their weights: (out, taps) each."""
+    """Return the indices of the elements that contribute to each position, and their weights: (out, taps) each."""
     if mode == "nearest":
         return _nearest(op, places)[:, None], np.ones((len(places), 1))
     floor = np.floor(places)
@@ -85,7 +85,7 @@ def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _resized(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
-    """x with one dimension resized."""
+    """Resize one dimension of x."""
     places = _places(op, line, mode)
     taps, weights = _taps(op, mode, places)
     if op.attr("exclude_outside", 0):
@@ -107,7 +107,7 @@ def _resized(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
 
 
 def _lines(op: Op, x: Array, roi: Any, scales: Any, sizes: Sequence[int] | None) -> dict[int, Line]:
-    """The dimensions that change, or are cropped."""
+    """Return the dimensions that are resized or cropped."""
     axes = [axis % x.ndim for axis in op.attr("axes") or range(x.ndim)]
     if sizes is not None:
         factors = [size / x.shape[axis] for size, axis in zip(sizes, axes, strict=True)]
@@ -135,7 +135,7 @@ def _no_antialias(node: Node) -> str | None:
     "Resize", since=11, types=(NUMERIC, FLOATS, FLOATS, INDICES), contents=(1, 2, 3), check=_no_antialias, along=only_first()
 )
 def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Array = None) -> Array:
-    """Nearest, linear or cubic, one dimension after the other. Spec: ONNX Resize-19."""
+    """Resize by nearest, linear or cubic interpolation, one dimension after the other. Spec: ONNX Resize-19."""
     factors, wanted = op.known(2), op.numbers(3)
     lines = _lines(op, x, op.known(1), factors, wanted or None)
     mode = op.attr("mode", "nearest")
@@ -153,7 +153,7 @@ def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Arr
 @lowering("Resize", since=10, types=(ALL, FLOATS), contents=(1,), along=only_first())
 @lowering("Upsample", since=9, types=(ALL, FLOATS), contents=(1,), along=only_first())
 def upsample(op: Op, x: Array, scales: Array) -> Array:
-    """Places are k / scale; nearest takes the element before. Spec: ONNX Resize-10, Upsample-9."""
+    """Resize with positions k / scale; nearest rounds them down. Spec: ONNX Resize-10, Upsample-9."""
     for axis, scale in enumerate(np.ravel(op.known(1))):
         size = x.shape[axis]
         if scale != 1:

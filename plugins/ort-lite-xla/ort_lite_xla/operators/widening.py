@@ -1,4 +1,4 @@
-"""16-bit floats in operators of several steps, each of which would round."""
+"""Computation of 16-bit floats in float32, for operators of several steps, each of which would round."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -10,7 +10,7 @@ from ort_lite_xla.registry import Array, Op
 
 
 def in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute 16-bit floats in float32, and round each result once, to the type that it is inferred to have."""
+    """Compute 16-bit floats in float32, and round each result once, to its inferred type."""
 
     @wraps(compute)
     def widened(op: Op, *operands: Array) -> Any:

@@ -1,4 +1,4 @@
-"""Windows over the spatial dimensions: how wide, how far apart, how much padding. For convolutions and pooling."""
+"""Windows of convolutions and pooling over the spatial dimensions: their strides, dilations and pads."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,17 @@ Pads = list[tuple[int, int]]
 
 
 def strides_of(op: Op, rank: int) -> list[int]:
+    """Return the strides, 1 by default."""
     return list(op.attr("strides") or [1] * rank)
 
 
 def dilations_of(op: Op, rank: int) -> list[int]:
+    """Return the dilations, 1 by default."""
     return list(op.attr("dilations") or [1] * rank)
 
 
 def pads_of(op: Op, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
-    """(before, after) for each spatial dimension, from `auto_pad` or `pads`."""
+    """Return (before, after) for each spatial dimension, from `auto_pad` or `pads`."""
     rank = len(sizes)
     auto = op.attr("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
@@ -33,7 +35,10 @@ def pads_of(op: Op, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
 
 
 def rounded_up(op: Op, sizes: Sequence[int], kernel: Sequence[int], pads: Pads) -> list[int]:
-    """Return what `ceil_mode` adds behind each spatial dimension. A window that begins there or in the padding is dropped."""
+    """Return the elements that `ceil_mode` adds at the end of each spatial dimension.
+
+    A window that begins there or in the padding is dropped.
+    """
     rank = len(sizes)
     if not op.attr("ceil_mode", 0) or op.attr("auto_pad", "NOTSET").startswith("SAME"):
         return [0] * rank
