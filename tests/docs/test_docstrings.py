@@ -40,13 +40,6 @@ UNFINISHED: dict[str, tuple[int, int]] = {
     "providers/ort_lite_cpu": (7, 51),
     "providers/ort_lite_cpu/kernels": (49, 25),
     "transforms/ort_lite_transforms": (5, 0),
-    "plugins/ort-lite-accelerator": (0, 26),
-    "plugins/ort-lite-onnxruntime": (1, 7),
-    "plugins/ort-lite-openvino": (3, 8),
-    "plugins/ort-lite-ray": (1, 25),
-    "plugins/ort-lite-sample": (0, 6),
-    "plugins/ort-lite-serve": (5, 16),
-    "plugins/ort-lite-xla": (2, 97),
 }
 """Folder -> the most docstrings that may be a fragment, and the most public members that may lack one. Limits only ever fall.
 
