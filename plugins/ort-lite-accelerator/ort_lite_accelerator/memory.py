@@ -54,7 +54,7 @@ def on_card(x: Tensor) -> Array:
     return np.ndarray(x.shape, x.dtype, region._bytes)
 
 
-def stored(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
+def store(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
     """Copy an array to the card.
 
     The copy goes into the chunk that ort_lite allocated and will free, if there is one. Otherwise it goes into a new chunk, which is
@@ -80,11 +80,11 @@ class CardTransfer:
     def copy(self, value: Any, source: Device, destination: Device) -> Any:
         """Copy a value. The result is an array on the host or a Tensor on the card."""
         seen = value if source == CPU else on_card(value)
-        return seen.copy() if destination == CPU else stored(seen, self._arena)
+        return seen.copy() if destination == CPU else store(seen, self._arena)
 
     def copy_into(self, value: Array, source: Device, destination: Device, memory: Chunk) -> Tensor:
         """Copy an input of a partition into memory that ort_lite allocated from the arena and will free."""
-        return stored(value, self._arena, memory)
+        return store(value, self._arena, memory)
 
     def overwrite(self, value: Any, source: Device, destination: Device, target: Tensor) -> None:
         """Copy a value into an existing tensor: an OrtValue that is updated, or an output bound to one."""

@@ -14,7 +14,7 @@ from ort_lite.memory.allocators import ArenaAllocator, Chunk
 from ort_lite.provider import Partition, run_events
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
-from ort_lite_accelerator.memory import Stream, Tensor, on_card, stored
+from ort_lite_accelerator.memory import Stream, Tensor, on_card, store
 from ort_lite_accelerator.operators import OWN
 
 CONVOLUTIONS = ("Conv", "FusedConv")
@@ -79,11 +79,11 @@ class _Numbers:
         groups = node.attr("group", 1) if node.op_type in CONVOLUTIONS and position == 1 else 0
         known = self._known.setdefault((value, groups), len(self._known))
         if known not in self.constants:
-            self.constants[known] = _packed(value.constant, groups) if groups else value.constant.copy()
+            self.constants[known] = _pack(value.constant, groups) if groups else value.constant.copy()
         return known
 
 
-def compiled(partition: Partition) -> Program:
+def compile_program(partition: Partition) -> Program:
     """Compile a partition: one instruction per node, in the order of the nodes."""
     numbers = _Numbers()
     inputs = [numbers.of(value) for value in partition.inputs]
@@ -100,7 +100,7 @@ def compiled(partition: Partition) -> Program:
     return Program(inputs, outputs, rows, numbers.constants)
 
 
-def _packed(w: Array, groups: int) -> Array:
+def _pack(w: Array, groups: int) -> Array:
     """Reorder weights from (channels, depth, window ...) to (groups, taps, channels of a group), which the kernel multiplies with."""
     return np.ascontiguousarray(w.reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1))
 
@@ -125,7 +125,7 @@ class Executable:
     def __init__(self, program: Program, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
         self._arena = arena
-        self._constants = {k: stored(array, arena) for k, array in program.constants.items()}
+        self._constants = {k: store(array, arena) for k, array in program.constants.items()}
 
     def create_state(self) -> Stream:
         """Create the stream of a thread."""
@@ -151,7 +151,7 @@ class Executable:
             arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
-            values[one.result] = stored(np.asarray(y, np.float32), self._arena, given.get(one.result))
+            values[one.result] = store(np.asarray(y, np.float32), self._arena, given.get(one.result))
             if events is not None:
                 about = {"kernel": one.kernel, "shape": "x".join(map(str, y.shape))}
                 events.kernel(one.name, begin, perf_counter_ns(), about)

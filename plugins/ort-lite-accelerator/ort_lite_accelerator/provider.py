@@ -21,7 +21,7 @@ from ort_lite.provider.accelerators import Format, claimed, count
 from ort_lite.transform import Transform
 from ort_lite_accelerator.memory import CardTransfer, Driver
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
-from ort_lite_accelerator.program import Executable, Program, compiled
+from ort_lite_accelerator.program import Executable, Program, compile_program
 
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
@@ -93,7 +93,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         """Compile partitions and copy their constants to the card."""
-        return [Executable(compiled(partition), self._arena, partition.constants) for partition in partitions]
+        return [Executable(compile_program(partition), self._arena, partition.constants) for partition in partitions]
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
         """Serialize a compiled partition."""

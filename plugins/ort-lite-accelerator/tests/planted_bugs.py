@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from ort_lite_accelerator import AcceleratorExecutionProvider, kernels, memory, operators, program, provider
-from ort_lite_accelerator.memory import CardTransfer, Stream, Tensor, on_card, stored
+from ort_lite_accelerator.memory import CardTransfer, Stream, Tensor, on_card, store
 from ort_lite_accelerator.program import Executable, Program
 
 from ort_lite.dtypes import Array
@@ -121,14 +121,14 @@ def widen(patch: pytest.MonkeyPatch) -> None:
         patch.setitem(operators.SINCE, name, since)
     patch.setattr(program, "_settings", more_settings)
     patch.setattr(provider, "misfit", wide_misfit)
-    compiled = program.compiled
+    compiled = program.compile_program
 
     def without_axes(partition: Any) -> Program:
         made = compiled(partition)
         rows = [row._replace(operands=row.operands[:1]) if row.kernel == "ReduceMax" else row for row in made.instructions]
         return made._replace(instructions=rows)
 
-    patch.setattr(provider, "compiled", without_axes)
+    patch.setattr(provider, "compile_program", without_axes)
 
 
 def change_kernel(patch: pytest.MonkeyPatch, name: str, change: Callable[..., Array]) -> None:
@@ -362,7 +362,7 @@ def relu_before_the_fused_sum(right: Any, stream: Stream, s: Any, x: Array, w: A
 @bug("graphs", "Conv", "Relu", "Mul")
 def other_readers_get_the_fused_value(patch: pytest.MonkeyPatch) -> None:
     """A peephole in the compiler: Relu moves into the Conv before it, whoever else reads that."""
-    right = program.compiled
+    right = program.compile_program
 
     def peephole(partition: Any) -> Program:
         made = right(partition)
@@ -373,7 +373,7 @@ def other_readers_get_the_fused_value(patch: pytest.MonkeyPatch) -> None:
                 before.settings["relu"] = 1
         return made
 
-    patch.setattr(provider, "compiled", peephole)
+    patch.setattr(provider, "compile_program", peephole)
 
 
 @kernel_bug("graphs", "MatMul", "Add", kernel="Gemm")
@@ -510,7 +510,7 @@ def never_freed(patch: pytest.MonkeyPatch) -> None:
         on_card(made)[...] = array
         return made
 
-    patch.setattr(program, "stored", kept)
+    patch.setattr(program, "store", kept)
 
 
 def _free_twice(arena: ArenaAllocator, chunk: Any) -> None:
@@ -527,7 +527,7 @@ def freed_twice(patch: pytest.MonkeyPatch) -> None:
         on_card(made)[...] = array
         return made
 
-    patch.setattr(program, "stored", again)
+    patch.setattr(program, "store", again)
 
 
 @bug("claims", "Relu")
@@ -538,7 +538,7 @@ def a_byte_too_few(patch: pytest.MonkeyPatch) -> None:
         on_card(made)[...] = array
         return made
 
-    patch.setattr(program, "stored", short)
+    patch.setattr(program, "store", short)
 
 
 @bug("transfer", "Relu")
@@ -565,9 +565,9 @@ def copy_into_ignores_the_offset(patch: pytest.MonkeyPatch) -> None:
 @bug("transfer", "Relu")
 def copy_ignores_strides(patch: pytest.MonkeyPatch) -> None:
     def flat(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
-        return stored(array.ravel("K").reshape(array.shape), arena, given)
+        return store(array.ravel("K").reshape(array.shape), arena, given)
 
-    patch.setattr(memory, "stored", flat)
+    patch.setattr(memory, "store", flat)
 
 
 @bug("transfer", "Relu")
@@ -615,9 +615,9 @@ def results_in_each_others_memory(patch: pytest.MonkeyPatch) -> None:
 @bug("handles", "Relu")
 def results_are_others_in_memory_that_is_given(patch: pytest.MonkeyPatch) -> None:
     def off(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
-        return stored(array if given is None else array + 1, arena, given)
+        return store(array if given is None else array + 1, arena, given)
 
-    patch.setattr(program, "stored", off)
+    patch.setattr(program, "store", off)
 
 
 @call_bug("caches", "MatMul", "Relu")
@@ -634,7 +634,7 @@ def a_workspace_on_the_card_for_each_shape(
 ) -> list[Tensor]:
     key, known = tuple(x.shape for x in inputs), self.__dict__.setdefault("cache", {})
     if key not in known:
-        known[key] = stored(np.zeros(64, np.float32), self._arena)
+        known[key] = store(np.zeros(64, np.float32), self._arena)
     return right(self, inputs, chunks, state)
 
 

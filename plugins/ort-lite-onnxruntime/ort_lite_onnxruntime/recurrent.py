@@ -35,7 +35,7 @@ def guard(graph: Graph) -> None:
 def _replace(node: Node, fresh: Names) -> None:
     graph, outputs = node.graph, node.outputs
     assert graph is not None, "it is in the graph that is walked"
-    itself, nothing = _itself(node, fresh), _Nothing(node, fresh).made()
+    itself, nothing = _itself(node, fresh), _Nothing(node, fresh).build()
     for k, value in enumerate(outputs):
         if value is not None:
             node.replace_output(k, Value(""))
@@ -75,7 +75,7 @@ class _Nothing:
     def __init__(self, node: Node, fresh: Names) -> None:
         self._node, self._fresh, self._body = node, fresh, Graph(fresh("nothing"))
 
-    def made(self) -> Graph:
+    def build(self) -> Graph:
         node = self._node
         shape = self._add("Shape", [node.inputs[0]])
         steps, batch = (self._add("Gather", [shape, self._constant([axis])]) for axis in (0, 1))

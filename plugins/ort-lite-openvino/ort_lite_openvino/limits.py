@@ -23,7 +23,7 @@ def _outputs(node: Node, first: int) -> Why | None:
     return None
 
 
-def _given(node: Node, index: int) -> bool:
+def _has_input(node: Node, index: int) -> bool:
     return len(node.inputs) > index and node.inputs[index] is not None
 
 
@@ -35,7 +35,7 @@ def _shape(node: Node, index: int) -> tuple[Dim, ...]:
 
 def dropout(node: Node) -> Why | None:
     """Reject Dropout in training mode."""
-    mode = node.inputs[2] if _given(node, 2) else None
+    mode = node.inputs[2] if _has_input(node, 2) else None
     training = mode is not None and mode.constant is not None and mode.constant.any()
     return ("attribute", "training_mode is true, takes false") if training else None
 
@@ -89,7 +89,7 @@ def pool(node: Node) -> Why | None:
 
 
 def _fixed(node: Node, index: int) -> Why | None:
-    value = node.inputs[index] if _given(node, index) else None
+    value = node.inputs[index] if _has_input(node, index) else None
     if value is None or all(isinstance(dim, int) for dim in value.shape or ()):
         return None
     return "shape", f"{value.name!r} is {value.type}, takes a fixed shape"
@@ -131,7 +131,7 @@ def conv_integer(node: Node) -> Why | None:
 
 def matmul_integer(node: Node) -> Why | None:
     """Reject a vector without a zero point: OpenVINO returns the product with one dimension too many."""
-    zero_points = _given(node, 2) or _given(node, 3)
+    zero_points = _has_input(node, 2) or _has_input(node, 3)
     return None if zero_points or len(_shape(node, 0)) > 1 else ("shape", "a vector without a zero point, takes a matrix")
 
 
@@ -149,7 +149,7 @@ def one_output(node: Node) -> Why | None:
 
 def recurrent(node: Node) -> Why | None:
     """Reject peepholes, activations and other options of recurrent layers that OpenVINO lacks."""
-    if _given(node, 7):
+    if _has_input(node, 7):
         return "attribute", "peepholes, which it leaves out"
     if "activations" in node.attributes or "clip" in node.attributes:
         return "attribute", "activations or clip are given, takes the default"
@@ -177,7 +177,7 @@ def resize(node: Node) -> Why | None:
     mode = node.attr("coordinate_transformation_mode", "half_pixel")
     if mode not in _COORDINATES:
         return "attribute", f"coordinate_transformation_mode is {mode}, takes {', '.join(_COORDINATES)}"
-    if mode == "align_corners" and _given(node, 2):
+    if mode == "align_corners" and _has_input(node, 2):
         return "attribute", "align_corners by scales, takes sizes"
     output = node.output.shape
     if output is None or not all(map(same, _shape(node, 0)[:2], output[:2])):
@@ -195,7 +195,7 @@ def roi_align(node: Node) -> Why | None:
 
 def split(node: Node) -> Why | None:
     """Reject a Split into equal parts if the size is not known to be divisible."""
-    if _given(node, 1) or "split" in node.attributes:
+    if _has_input(node, 1) or "split" in node.attributes:
         return None
     shape, axis, parts = _shape(node, 0), node.attr("axis", 0), len(node.outputs)
     size = shape[axis]
@@ -242,17 +242,17 @@ _QUANTISED = ("ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv",
 
 def quantize(node: Node) -> Why | None:
     """Reject odd zero points unless an integer operator reads the result: OpenVINO adds them before it rounds halves to even."""
-    zero = node.inputs[2] if _given(node, 2) else None
+    zero = node.inputs[2] if _has_input(node, 2) else None
     odd = zero is not None and zero.constant is not None and (zero.constant % 2).any()
-    return _attributes(node, block_size=0) or (_rounded(node, _QUANTISED) if odd else None)
+    return _attributes(node, block_size=0) or (_check_rounding(node, _QUANTISED) if odd else None)
 
 
 def dynamic_quantize(node: Node) -> Why | None:
     """Reject results that any operator but an integer product reads: OpenVINO rounds halves differently."""
-    return _rounded(node, ("ConvInteger", "MatMulInteger"))
+    return _check_rounding(node, ("ConvInteger", "MatMulInteger"))
 
 
-def _rounded(node: Node, takers: tuple[str, ...]) -> Why | None:
+def _check_rounding(node: Node, takers: tuple[str, ...]) -> Why | None:
     """Require that only `takers` read the result: rounding halves differently is one quantization step, too much for an output."""
     y = node.output
     fine = all(reader.op_type in takers for reader in y.readers) and not y.is_graph_output()

@@ -40,10 +40,10 @@ def misfit(node: Node, bounds: Bounds) -> Why | None:
         return "operator", f"{node.op_type} is none of its operators{body}"
     if not node.domain and not operator.since <= node.version <= NEWEST:
         return "opset", f"{node.op_type} of opset {node.version}, takes {operator.since} to {NEWEST}"
-    return _mistyped(node, operator) or (operator.check and operator.check(node)) or _wide(node, bounds)
+    return _check_types(node, operator) or (operator.check and operator.check(node)) or _wide(node, bounds)
 
 
-def _mistyped(node: Node, operator: Operator) -> Why | None:
+def _check_types(node: Node, operator: Operator) -> Why | None:
     for k, value in enumerate(node.inputs):
         if value is None:
             continue

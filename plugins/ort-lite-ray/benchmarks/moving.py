@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import ray
 from ort_lite_ray.calls import Calls, answer
-from ort_lite_ray.tensors import Memory, read, taken, write
+from ort_lite_ray.tensors import Memory, copy_out, read, write
 from ort_lite_ray.testing import cluster
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -37,21 +37,21 @@ def main() -> None:
         ray.get(actor.listen.remote(f"{memory.path}/echo"))
         calls = Calls(f"{memory.path}/echo")
 
-        def called(x: Any) -> Any:
+        def call(x: Any) -> Any:
             with memory.run() as folder:
-                return taken(calls((write(x, f"{folder}/there"), f"{folder}/back")))
+                return copy_out(calls((write(x, f"{folder}/there"), f"{folder}/back")))
 
         ways: dict[str, Callable[[Any], Any]] = {
             "put and get": lambda x: ray.get(ray.put(x)),
             "through an actor": lambda x: ray.get(actor.back.remote(x)),
-            "through an actor by a call": called,
+            "through an actor by a call": call,
         }
         for name, way in ways.items():
-            times = [f"{size} B {1e6 * moved(way, np.zeros(size // 4, np.float32)):.0f} us" for size in SIZES]
+            times = [f"{size} B {1e6 * measure(way, np.zeros(size // 4, np.float32)):.0f} us" for size in SIZES]
             print(f"{name}: {', '.join(times)}")
 
 
-def moved(way: Callable[[Any], Any], x: Any) -> float:
+def measure(way: Callable[[Any], Any], x: Any) -> float:
     """Return the median seconds of moving x."""
     way(x)
     times, end = list[float](), time.perf_counter() + SECONDS

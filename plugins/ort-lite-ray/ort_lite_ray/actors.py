@@ -128,11 +128,11 @@ class Actors:
 
             check_ray(self._owner)
             ray.kill(actor.handle)  # which has died already, or cannot be heard any more
-            self._lost(actor.who, lost)
+            self._report_death(actor.who, lost)
         except OrtLiteError:
             raise
         except Exception as error:
-            raise self._failed(actor.who, error) from error
+            raise self._failure(actor.who, error) from error
 
     def submit(self, place: int, name: str, outputs: int, values: Sequence[Any]) -> list[Any]:
         """Submit a run through Ray and return references to its outputs. `values` may be references."""
@@ -156,12 +156,12 @@ class Actors:
         except RayActorError as error:
             who = self._known.get(error.actor_id or "", "an actor")
             if isinstance(error, ActorUnavailableError):
-                raise self._failed(who, error) from error
-            self._lost(who, error)
+                raise self._failure(who, error) from error
+            self._report_death(who, error)
         except RayTaskError as error:
             if isinstance(error.cause, OrtLiteError):
                 raise error.cause from None
-            raise self._failed("an actor", error.cause) from error
+            raise self._failure("an actor", error.cause) from error
 
     def _watch(self, references: list[Any], before: Sequence[Any]) -> None:
         """Wait for references. Raises RunTerminated if the current run is cancelled, and cancels the tasks of `before`."""
@@ -220,11 +220,11 @@ class Actors:
             ).about(provider=self._owner)
         return self.get([reference])[0]
 
-    def _lost(self, who: str, error: Exception) -> Never:
+    def _report_death(self, who: str, error: Exception) -> Never:
         with self._lock:
             self._started = {k: actor for k, actor in self._started.items() if actor.who != who}
         said = f"{who} has died, and this run with it; the next run makes it anew"
         raise ProviderError(f"{self._owner}: {said}").about(provider=self._owner) from error
 
-    def _failed(self, who: str, error: BaseException) -> ProviderError:
+    def _failure(self, who: str, error: BaseException) -> ProviderError:
         return ProviderError(f"{self._owner}: {who} failed: {error}").about(provider=self._owner)

@@ -42,10 +42,10 @@ def _accept(listener: Listener, function: Callable[..., Any]) -> None:
 def _answer(connection: Connection, function: Callable[..., Any]) -> None:
     with connection, suppress(EOFError, OSError):
         while True:
-            connection.send_bytes(_answered(function, connection.recv()))
+            connection.send_bytes(_pickle_answer(function, connection.recv()))
 
 
-def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryview:
+def _pickle_answer(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryview:
     """Call the function. Returns the pickled result and None, or None and the error."""
     try:
         return ForkingPickler.dumps((function(*arguments), None))
@@ -78,14 +78,14 @@ class Calls:
         `look` is called from time to time while waiting, and may raise.
         """
         try:
-            result, error = self._asked(arguments, look)
+            result, error = self._ask(arguments, look)
         except (EOFError, ConnectionError, FileNotFoundError) as gone:
             raise CallLost from gone
         if error is not None:
             raise error
         return result
 
-    def _asked(self, arguments: Sequence[Any], look: Callable[[], None] | None) -> Any:
+    def _ask(self, arguments: Sequence[Any], look: Callable[[], None] | None) -> Any:
         try:
             connection = self._free.pop()
         except IndexError:

@@ -17,7 +17,7 @@ class RayMetrics:
         self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", [*BATCHES], ("model",))
         self._watched: dict[str, Callable[[], int]] = {}
 
-    def answered(self, model: str, status: int) -> None:
+    def count_answer(self, model: str, status: int) -> None:
         """Count an answered request with its status."""
         self._requests.inc(1, {"model": model, "status": str(status)})
         if model in self._watched:
@@ -27,7 +27,7 @@ class RayMetrics:
         """Report the number of waiting requests of a model. `waiting` is called at each answer, because Ray's gauges are set."""
         self._watched[model] = waiting
 
-    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+    def count_run(self, model: str, rows: int, requests: int, seconds: float) -> None:
         """Count a run: its rows, its requests and its time in seconds."""
         tags = {"model": model}
         self._seconds.observe(seconds, tags)

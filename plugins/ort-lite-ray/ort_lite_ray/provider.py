@@ -22,7 +22,7 @@ from ort_lite.provider.accelerators import count
 from ort_lite.provider.export import partition_model
 from ort_lite_ray.actors import Actors, check_ray
 from ort_lite_ray.stages import stages
-from ort_lite_ray.tensors import taken, write
+from ort_lite_ray.tensors import copy_out, write
 
 
 class RayExecutionProvider(ExecutionProvider):
@@ -111,9 +111,9 @@ class Pipeline:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         values = dict(zip(self._inputs, inputs, strict=True))
-        return self._called(values) if self._actors.near(len(self._stages)) else self._submit(values)
+        return self._call(values) if self._actors.near(len(self._stages)) else self._submit(values)
 
-    def _called(self, values: dict[Value, Any]) -> list[Any]:
+    def _call(self, values: dict[Value, Any]) -> list[Any]:
         """Call the stages one by one. Results are in files of this host's memory until the run ends."""
         with self._actors.memory.run() as folder:
             paths = {value: None if folder is None else f"{folder}/{k}" for k, value in enumerate(self._values)}
@@ -121,7 +121,7 @@ class Pipeline:
             for place, (name, stage) in enumerate(zip(self._names, self._stages, strict=True)):
                 targets, given = [paths[value] for value in stage.outputs], [values[value] for value in stage.inputs]
                 values.update(zip(stage.outputs, self._actors.call(place, name, targets, given), strict=True))
-            return [taken(values[value]) for value in self._outputs]
+            return [copy_out(values[value]) for value in self._outputs]
 
     def _submit(self, values: dict[Value, Any]) -> list[Any]:
         """Submit all stages to Ray, which passes results on in its object store, and wait for the last one."""

@@ -27,7 +27,7 @@ def buckets(columns: Columns, largest: int | None = None) -> Iterator[tuple[list
             yield chosen, {name: np.stack([np.asarray(column[k]) for k in chosen]) for name, column in columns.items()}
 
 
-def padded(columns: Columns, fill: Mapping[str, float]) -> dict[str, Array]:
+def pad_columns(columns: Columns, fill: Mapping[str, float]) -> dict[str, Array]:
     """Pad the columns named in `fill` to their longest row on every axis, with `fill[name]` at the end.
 
     Raises InvalidArgument if rows of one column differ in their number of axes.

@@ -10,7 +10,7 @@ from ort_lite.dtypes import from_ort_name, to_numpy
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.record import Record, field
 from ort_lite_ray.host import share_weights
-from ort_lite_ray.rows import Array, buckets, column, padded
+from ort_lite_ray.rows import Array, buckets, column, pad_columns
 
 Providers = Sequence[str | tuple[str, dict[str, Any]]]
 
@@ -49,10 +49,10 @@ class Scorer:
 
     def __call__(self, batch: Mapping[str, Array]) -> dict[str, Array]:
         """Score a batch. Raises InvalidArgument for a column that the batch lacks, and the errors of `run`."""
-        feeds = padded({name: _column(batch, name, wanted) for name, wanted in self._plan.inputs.items()}, self._plan.pad)
+        feeds = pad_columns({name: _column(batch, name, wanted) for name, wanted in self._plan.inputs.items()}, self._plan.pad)
         results: list[list[Any]] = [[None] * len(next(iter(feeds.values()))) for _ in self._plan.outputs]
         for places, rows in buckets(feeds, self._largest):
-            typed = {name: _typed(name, array, self._types[name]) for name, array in rows.items()}
+            typed = {name: _convert(name, array, self._types[name]) for name, array in rows.items()}
             for made, values in zip(results, self._session.run(list(self._plan.outputs), typed), strict=True):
                 _put(made, places, values)
         return dict(batch) | {name: column(made) for name, made in zip(self._plan.outputs.values(), results, strict=True)}
@@ -67,7 +67,7 @@ def _column(batch: Mapping[str, Array], name: str, wanted: str) -> Array:
     return batch[wanted]
 
 
-def _typed(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
+def _convert(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert to the model's type. Raises InvalidArgument if that would be another kind of number."""
     if dtype.hasobject or np.can_cast(array.dtype, dtype, "same_kind"):
         return array.astype(dtype, copy=False)

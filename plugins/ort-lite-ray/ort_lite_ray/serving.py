@@ -95,8 +95,8 @@ class Replica(Called):
 def _with_whole_paths(app: "ASGIApp") -> "ASGIApp":
     """Return an application whose routes begin with /v2 even if Serve has a part of that as `route_prefix`."""
 
-    async def called(scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def call(scope: "Scope", receive: "Receive", send: "Send") -> None:
         root, found, _ = scope.get("root_path", "").partition("/v2")
         await app({**scope, "root_path": root} if found else scope, receive, send)
 
-    return called
+    return call

@@ -41,7 +41,7 @@ def read(value: Array | Header) -> Array:
     return np.frombuffer(mapped, np.uint8).view(to_numpy(dtype)).reshape(shape)
 
 
-def taken(value: Array | Header) -> Array:
+def copy_out(value: Array | Header) -> Array:
     """Return a tensor. One that is in a file is copied."""
     return read(value).copy() if isinstance(value, list) else value
 

@@ -123,7 +123,7 @@ def call(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str) -> 
     return lambda: client.infer("model", [given]), client.close
 
 
-def loaded(
+def apply_load(
     protocol: str, address: str, feed: np.ndarray[Any, Any], name: str, seconds: float, connections: int = CONNECTIONS
 ) -> tuple[list[float], float]:
     """Put a server under load. Returns the seconds of each request, and of the whole."""
@@ -177,7 +177,7 @@ def trouble(address: str, wanted: bool) -> Iterator[None]:
         thread.join()
 
 
-def fed(path: str) -> tuple[str, np.ndarray[Any, Any]]:
+def input_of(path: str) -> tuple[str, np.ndarray[Any, Any]]:
     """Return the name of the model's only input, and random values for it."""
     import ort_lite
 
@@ -188,18 +188,18 @@ def fed(path: str) -> tuple[str, np.ndarray[Any, Any]]:
 
 def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
     """Measure both servers and print percentiles, throughput and their ratios."""
-    name_of_input, feed = fed(path)
+    name_of_input, feed = input_of(path)
     with server("ort_lite", path, max_batch) as ours, server("onnxruntime", path, max_batch) as theirs:
         addresses = {"ort_lite": ours, "onnxruntime": theirs}
         for protocol in ("http", "grpc"):
             for one in addresses.values():  # kernels are compiled, threads are there
-                loaded(protocol, one[protocol], feed, name_of_input, 0.5)
+                apply_load(protocol, one[protocol], feed, name_of_input, 0.5)
             found: dict[str, list[tuple[list[float], float]]] = {name: [] for name in addresses}
             for _ in range(ROUNDS):
                 for name, one in addresses.items():
                     with trouble(one["http"], troubled):
-                        found[name].append(loaded(protocol, one[protocol], feed, name_of_input, seconds / ROUNDS))
-            show(protocol, {name: merged(turns) for name, turns in found.items()})
+                        found[name].append(apply_load(protocol, one[protocol], feed, name_of_input, seconds / ROUNDS))
+            show(protocol, {name: merge(turns) for name, turns in found.items()})
 
 
 def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
@@ -207,19 +207,19 @@ def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
 
     A turn is a fourth of `seconds`; the numbers of connections take turns.
     """
-    name, feed = fed(path)
+    name, feed = input_of(path)
     turns: dict[int, list[tuple[list[float], float]]] = {count: [] for count in (1, 2, 4, 8)}
     spent = {count: np.zeros(4) for count in turns}
     with server("ort_lite", path, max_batch) as one:
-        loaded("http", one["http"], feed, name, 1.0)
+        apply_load("http", one["http"], feed, name, 1.0)
         for _ in range(ROUNDS):
             for count, mine in turns.items():
                 before = costs(one)
-                mine.append(loaded("http", one["http"], feed, name, seconds / ROUNDS, count))
+                mine.append(apply_load("http", one["http"], feed, name, seconds / ROUNDS, count))
                 spent[count] += costs(one) - before
     model, features = cpu()
     machine = {"cpu": model, "features": features, "cores": cores(), "model": Path(path).stem, "workers": 2}
-    rows = [served(merged(turns[count], count), spent[count]) for count in turns]
+    rows = [figures(merge(turns[count], count), spent[count]) for count in turns]
     return {**machine, "connections": rows, "batches": batches(path)}
 
 
@@ -242,7 +242,7 @@ def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:
     return np.array([sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), time.process_time(), *runs])
 
 
-def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
+def figures(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
     """Return the figures by name, per request or per run."""
     count, (server_cpu, client_cpu, run_seconds, runs) = len(load.times), spent
     found = {f"p{share}": load.percentile(share) for share in PERCENTILES}
@@ -258,7 +258,7 @@ def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
     }
 
 
-def merged(turns: list[tuple[list[float], float]], connections: int = CONNECTIONS) -> Load:
+def merge(turns: list[tuple[list[float], float]], connections: int = CONNECTIONS) -> Load:
     """Merge the measurements of several turns."""
     times = sorted(seconds for mine, _ in turns for seconds in mine)
     return Load(connections, tuple(times), sum(whole for _, whole in turns))

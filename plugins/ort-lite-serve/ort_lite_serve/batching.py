@@ -129,7 +129,7 @@ class Batcher:
             for one in batch:  # one of them may be the others' trouble
                 await self._answer([one] if not one.answer.done() else [])
             return
-        self._metrics.ran(self.model.name, sum(max(one.rows, 1) for one in batch), len(batch), time.monotonic() - begin)
+        self._metrics.count_run(self.model.name, sum(max(one.rows, 1) for one in batch), len(batch), time.monotonic() - begin)
         for one, part in zip(batch, parts, strict=True):
             _set(one, part)
 

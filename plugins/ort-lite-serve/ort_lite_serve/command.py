@@ -42,7 +42,7 @@ async def run(server: Server, host: str, port: int, grpc_port: int | None, say: 
     A port of 0 is any free port; without `grpc_port` there is HTTP alone. Calls `say` with each address. Raises OSError if
     an address is in use.
     """
-    listening = _listening(host, port)
+    listening = _listen(host, port)
     http = _Http(server)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, http.end)
@@ -57,7 +57,7 @@ async def run(server: Server, host: str, port: int, grpc_port: int | None, say: 
         await beside.stop(1)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     """Return a listening socket of protocol IPPROTO_TCP: over others, asyncio delays what it sends by 40 ms."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

@@ -72,7 +72,7 @@ class Service(GRPCInferenceServiceServicer):
 
     async def ModelReady(self, request: Any, context: Any) -> Any:
         """Answer whether a model is ready."""
-        await self._told(context, self._server.model, request.name, request.version)
+        await self._call(context, self._server.model, request.name, request.version)
         return pb.ModelReadyResponse(ready=self._server.ready)
 
     async def ServerMetadata(self, request: Any, context: Any) -> Any:
@@ -81,20 +81,20 @@ class Service(GRPCInferenceServiceServicer):
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:
         """Describe a model."""
-        model = await self._told(context, self._server.model, request.name, request.version)
+        model = await self._call(context, self._server.model, request.name, request.version)
         return pb.ModelMetadataResponse(**model.metadata())
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         """Run a model."""
         try:
-            with self._server.taken(request.model_name, request.model_version) as model:
+            with self._server.handle_request(request.model_name, request.model_version) as model:
                 inputs = decode(request, self._server.limits)
                 results = await self._server.infer(model, inputs, [output.name for output in request.outputs])
                 return encode(model, request.id, results)
         except Refused as error:
             await context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), str(error))
 
-    async def _told(self, context: Any, call: Any, *given: Any) -> Any:
+    async def _call(self, context: Any, call: Any, *given: Any) -> Any:
         try:
             return call(*given)
         except Refused as error:

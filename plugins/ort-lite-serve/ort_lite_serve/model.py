@@ -58,11 +58,11 @@ class Model:
     def metadata(self) -> dict[str, Any]:
         """Return the model's metadata as the protocol defines it."""
 
-        def told(sides: Mapping[str, Side]) -> list[dict[str, Any]]:
+        def describe(sides: Mapping[str, Side]) -> list[dict[str, Any]]:
             return [{"name": name, "datatype": NAMES[side.dtype], "shape": side.dims} for name, side in sides.items()]
 
         head = {"name": self.name, "versions": [self.version], "platform": self.platform}
-        return {**head, "inputs": told(self.inputs), "outputs": told(self.outputs)}
+        return {**head, "inputs": describe(self.inputs), "outputs": describe(self.outputs)}
 
     def check(self, inputs: Feeds, outputs: Sequence[str], limits: Limits) -> None:
         """Raise Refused for names, types or shapes that are not the model's, and for too many rows."""

@@ -39,7 +39,7 @@ def decode(body: bytes, header: str | None, limits: Limits) -> Request:
     told = _json(body[:length], limits)
     rest = memoryview(body)[length:]
     inputs: dict[str, Array] = {}
-    for one in _named(told, "inputs"):
+    for one in _objects(told, "inputs"):
         array, taken = _tensor(one, rest, limits)
         if one["name"] in inputs:
             raise Refused(400, f"input {one['name']!r} is given twice")
@@ -47,7 +47,7 @@ def decode(body: bytes, header: str | None, limits: Limits) -> Request:
     if len(rest):
         raise Refused(400, f"{len(rest)} bytes are left behind the last binary tensor")
     binary = _flag(told, "binary_data_output", False)
-    outputs = _named(told, "outputs") if "outputs" in told else []
+    outputs = _objects(told, "outputs") if "outputs" in told else []
     wanted = tuple(Wanted(one["name"], _flag(one, "binary_data", binary)) for one in outputs)
     return Request(str(told.get("id", "")), inputs, wanted, binary)
 
@@ -92,7 +92,7 @@ def _json(text: bytes, limits: Limits) -> dict[str, Any]:
     return told
 
 
-def _named(told: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+def _objects(told: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
     """Return the inputs or outputs of a request: objects with names."""
     found = told.get(side)
     if not isinstance(found, list):
@@ -132,14 +132,14 @@ def _flag(told: Mapping[str, Any], name: str, default: bool) -> bool:
 def encode(model: str, version: str, request: Request, results: Mapping[str, Array]) -> tuple[bytes, int | None]:
     """Return the body of a response, and the length of its JSON if bytes follow it. `results` are the requested outputs."""
     binary = {one.name: one.binary for one in request.outputs}
-    outputs = [_told(name, array, binary.get(name, request.binary)) for name, array in results.items()]
+    outputs = [_encode_output(name, array, binary.get(name, request.binary)) for name, array in results.items()]
     answer = {"model_name": model, "model_version": version, "outputs": [told for told, _ in outputs]}
     text = json.dumps({**answer, "id": request.id} if request.id else answer).encode()
     behind = any("parameters" in told for told, _ in outputs)
     return b"".join([text, *(data for _, data in outputs)]), len(text) if behind else None
 
 
-def _told(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], bytes]:
+def _encode_output(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], bytes]:
     """Return the JSON of an output, and the bytes that follow it."""
     head = {"name": name, "datatype": datatype_of(array), "shape": [*array.shape]}
     if not binary:

@@ -30,7 +30,7 @@ class Server:
         made = batching or Batching()
         self._batchers = {model.name: Batcher(model, made, self.limits, self.metrics) for model in models}
         self.ready = False
-        self._taken = 0
+        self._active = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -70,13 +70,13 @@ class Server:
         return found.model
 
     @contextmanager
-    def taken(self, name: str, version: str) -> Iterator[Model]:
+    def handle_request(self, name: str, version: str) -> Iterator[Model]:
         """Enter the handling of an inference request: `stop` waits for it to end, and its status is counted.
 
         Raises Refused if there is no such model or the server is stopping. Any other error inside becomes Refused with 500.
         """
         status = 200
-        self._taken += 1
+        self._active += 1
         self._idle.clear()
         try:
             model = self.model(name, version)
@@ -93,10 +93,10 @@ class Server:
             status = 499  # who asked went
             raise
         finally:
-            self._taken -= 1
-            if not self._taken:
+            self._active -= 1
+            if not self._active:
                 self._idle.set()
-            self.metrics.answered(name if name in self._batchers else "", status)
+            self.metrics.count_answer(name if name in self._batchers else "", status)
 
     async def infer(self, model: Model, feeds: Feeds, outputs: Sequence[str]) -> dict[str, Array]:
         """Run a model and return the outputs by name, or all of them if `outputs` is empty. Raises Refused."""

@@ -54,12 +54,12 @@ def from_list(name: str, data: Any, dtype: str, shape: tuple[int, ...]) -> Array
     row = _row(name, data, shape)
     _check_kinds(name, row, dtype)
     if dtype == "string":
-        return shaped(name, np.array(row, object), shape)
+        return reshape_exact(name, np.array(row, object), shape)
     try:
         array = np.array(row, np.float64 if dtype in _FLOATS else to_numpy(dtype))
     except OverflowError:
         raise Refused(400, f"input {name!r}: an element of its data is beyond {dtype}") from None
-    return shaped(name, array if dtype not in _FLOATS else _narrowed(name, array, dtype), shape)
+    return reshape_exact(name, array if dtype not in _FLOATS else _narrow(name, array, dtype), shape)
 
 
 _FLOATS = {"float16", "bfloat16", "float32", "float64"}
@@ -83,7 +83,7 @@ def _check_kinds(name: str, row: list[Any], dtype: str) -> None:
         raise Refused(400, f"input {name!r}: its data has elements of type {found}, expected those of {dtype}")
 
 
-def _narrowed(name: str, wide: Array, dtype: str) -> Array:
+def _narrow(name: str, wide: Array, dtype: str) -> Array:
     with np.errstate(over="ignore"):
         array = wide.astype(to_numpy(dtype))
     if (np.isinf(array) & np.isfinite(wide)).any():
@@ -97,7 +97,7 @@ def from_bytes(name: str, data: bytes | memoryview, dtype: str, shape: tuple[int
     Raises Refused if the bytes are too many or too few.
     """
     if dtype == "string":
-        return shaped(name, np.array([*_texts(name, bytes(data), prod(shape))], object), shape)
+        return reshape_exact(name, np.array([*_texts(name, bytes(data), prod(shape))], object), shape)
     kind = to_numpy(dtype)
     if len(data) != prod(shape) * kind.itemsize:
         expected = prod(shape) * kind.itemsize
@@ -125,7 +125,7 @@ def text_of(name: str, data: bytes) -> str:
         raise Refused(400, f"input {name!r}: a text is no UTF-8") from None
 
 
-def shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
+def reshape_exact(name: str, array: Array, shape: tuple[int, ...]) -> Array:
     """Reshape an array. Raises Refused if it has another number of elements."""
     if array.size != prod(shape):
         raise Refused(400, f"input {name!r}: {array.size} elements came for the shape {list(shape)}, expected {prod(shape)}")

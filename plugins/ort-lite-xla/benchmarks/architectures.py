@@ -96,7 +96,7 @@ def resnet50(batch: int, size: int = 224) -> Architecture:
         def conv(name: str, x: Any, stride: int = 1, pad: int = 0) -> Any:
             return f.conv(x, w[name], w[f"{name}_bias"], stride, pad)
 
-        x = f.max_pool(f.activate("Relu", conv("stem", f.computed(image), 2, 3)))
+        x = f.max_pool(f.activate("Relu", conv("stem", f.convert(image), 2, 3)))
         for name, stride, first in blocks:
             y = f.activate("Relu", conv(f"{name}_a", x))
             y = f.activate("Relu", conv(f"{name}_b", y, stride, 1))

@@ -17,7 +17,7 @@ class Operations(Protocol):
     `dtype`, the type of the computation, is "float32" or "bfloat16".
     """
 
-    def computed(self, x: Any) -> Any:
+    def convert(self, x: Any) -> Any:
         """Convert a float input to the type of the computation."""
 
     def result(self, x: Any) -> Any:
@@ -84,7 +84,7 @@ class Jax:
 
         self.jax, self.jnp, self.dtype = jax, jnp, dtype
 
-    def computed(self, x: Any) -> Any:
+    def convert(self, x: Any) -> Any:
         """Convert a float input to the type of the computation."""
         return x.astype(self.dtype)
 
@@ -181,7 +181,7 @@ class Torch:
 
         self.torch, self.functional, self.dtype = torch, torch.nn.functional, getattr(torch, dtype)
 
-    def computed(self, x: Any) -> Any:
+    def convert(self, x: Any) -> Any:
         """Convert a float input to the type of the computation."""
         return x.to(self.dtype)
 
@@ -285,7 +285,7 @@ class Onnx:
         self.constants.append(made)
         return name
 
-    def computed(self, x: str) -> str:
+    def convert(self, x: str) -> str:
         """Convert a float input to the type of the computation."""
         return self.node("Cast", x, to=self.type)
 
@@ -320,7 +320,7 @@ class Onnx:
         mean = self.node("ReduceMean", self.node("Mul", wide, wide), self.constant([-1]))
         small = self.node("Cast", self.constant(1e-5), to=TensorProto.FLOAT)
         normal = self.node("Div", wide, self.node("Sqrt", self.node("Add", mean, small)))
-        return self.node("Mul", self.computed(normal), scale)
+        return self.node("Mul", self.convert(normal), scale)
 
     def activate(self, name: str, x: str) -> str:
         """Apply an activation function. Silu is x * Sigmoid(x)."""
@@ -328,7 +328,7 @@ class Onnx:
 
     def key_bias(self, mask: str) -> str:
         """Return the bias of a mask of keys."""
-        less = self.node("Sub", self.computed(mask), self.constant(1.0))
+        less = self.node("Sub", self.convert(mask), self.constant(1.0))
         return self.node("Unsqueeze", self.node("Mul", less, self.constant(1e9)), self.constant([1, 2]))
 
     def split_heads(self, x: str, heads: int, size: int) -> str:
@@ -339,7 +339,7 @@ class Onnx:
         """Compute attention with primitive operators."""
         heads, fewer, size = self.sizes
         if fewer != heads:
-            k, v = (self._repeated(x, heads, fewer, size) for x in (k, v))
+            k, v = (self._repeat(x, heads, fewer, size) for x in (k, v))
         scores = self.node("MatMul", q, self.node("Transpose", k, perm=[0, 1, 3, 2]))
         scores = self.node("Add", self.node("Mul", scores, self.constant(size**-0.5)), bias)
         y = self.node("MatMul", self.node("Softmax", scores, axis=-1), v)
@@ -348,7 +348,7 @@ class Onnx:
     sizes: tuple[int, int, int] = (1, 1, 1)
     """Heads of q, heads of k, and their size: names have no shapes to ask for."""
 
-    def _repeated(self, x: str, heads: int, fewer: int, size: int) -> str:
+    def _repeat(self, x: str, heads: int, fewer: int, size: int) -> str:
         wide = self.node("Expand", self.node("Unsqueeze", x, self.constant([2])), self.constant([1, 1, heads // fewer, 1, 1]))
         return self.node("Reshape", wide, self.constant([0, heads, -1, size]))
 

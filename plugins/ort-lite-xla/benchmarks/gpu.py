@@ -71,7 +71,7 @@ def element_type(precision: str) -> str:
     return "bfloat16" if precision == "bfloat16" else "float32"
 
 
-def converted(arrays: Mapping[str, Array], precision: str, chosen: Callable[[str], bool] = bool) -> dict[str, Array]:
+def convert_arrays(arrays: Mapping[str, Array], precision: str, chosen: Callable[[str], bool] = bool) -> dict[str, Array]:
     """Convert the chosen float32 arrays to the type of the computation."""
     to = np.dtype(ml_dtypes.bfloat16 if precision == "bfloat16" else np.float32)
     return {name: x.astype(to) if x.dtype == np.float32 and chosen(name) else x for name, x in arrays.items()}
@@ -86,7 +86,7 @@ def through_ort_lite(network: Architecture, precision: str, device: str) -> Runs
     """Prepare runs through an ort-lite session."""
     operations = Onnx(element_type(precision))
     operations.sizes = network.sizes
-    weights, feeds = converted(network.weights, precision), converted(network.inputs, precision, is_cache)
+    weights, feeds = convert_arrays(network.weights, precision), convert_arrays(network.inputs, precision, is_cache)
     outputs = network.function(operations, {name: name for name in weights}, *network.inputs)
     caches = [name for name in feeds if is_cache(name)]
     first = TensorProto.INT64 if caches else TensorProto.FLOAT
@@ -109,8 +109,8 @@ def through_jax(network: Architecture, precision: str, device: str) -> Runs:
     import jax
 
     place = jax.devices(device.partition(":")[0])[int(device.partition(":")[2] or 0)]
-    weights = jax.device_put(converted(network.weights, precision), place)
-    feeds = converted(network.inputs, precision, is_cache)
+    weights = jax.device_put(convert_arrays(network.weights, precision), place)
+    feeds = convert_arrays(network.inputs, precision, is_cache)
     names = [name for name in feeds if not is_cache(name)]
     caches = [jax.device_put(x, place) for name, x in feeds.items() if is_cache(name)]
 
@@ -187,7 +187,7 @@ WAYS = (
 )
 
 
-def measured(run: Callable[[], Any] | None, seconds: float) -> str:
+def measure(run: Callable[[], Any] | None, seconds: float) -> str:
     """Return the median milliseconds of 5 to 500 runs in about `seconds`, after three warm-up runs; "-" without a run."""
     if run is None:
         return "-"
@@ -224,7 +224,7 @@ def compare(network: Architecture, ways: Sequence[Way], precisions: Sequence[str
                 result = host().astype(np.float64)
                 cells.append(f"{perf_counter() - begin:.1f}")
                 expected = result if (precision, way.name) == ("float32", "jax.jit") else expected
-                cells += [measured(host, seconds), measured(inside, seconds)]
+                cells += [measure(host, seconds), measure(inside, seconds)]
                 cells.append("-" if expected is None else f"{np.linalg.norm(result - expected) / np.linalg.norm(expected):.1e}")
 
 

@@ -55,7 +55,7 @@ def _broadcast(operand: Sizes, to: Sizes) -> None:
             raise Mixed(f"{size} does not broadcast to {there}")
 
 
-def moved(dims: Dims) -> list[Mask]:
+def move_rule(dims: Dims) -> list[Mask]:
     """Accept operators that move whole dimensions, together with elements of operands that are not padded where it matters."""
     dims.refuse_taint()
     return []
@@ -66,7 +66,7 @@ def shape_only(dims: Dims) -> list[Mask]:
     return []
 
 
-def regrouped(dims: Dims) -> list[Mask]:
+def regroup_rule(dims: Dims) -> list[Mask]:
     """Require as many elements in front of each padded dimension as before, since the row-major order is kept."""
     dims.refuse_taint(1)
     if _before(dims.operand(0)) != _before(dims.results[0] or ()):
@@ -86,18 +86,18 @@ def _before(sizes: Sizes) -> list[tuple[str, int, tuple[str, ...]]]:
     return found
 
 
-def expanded(dims: Dims) -> list[Mask]:
+def expand_rule(dims: Dims) -> list[Mask]:
     """Apply `pointwise` to operand 0, which is broadcast to a shape that may depend on the sizes."""
     dims.refuse_taint(1)
     return pointwise(dims._replace(operands=dims.operands[:1], tainted=frozenset()))
 
 
-def filled(dims: Dims) -> list[Mask]:
+def fill_rule(dims: Dims) -> list[Mask]:
     """Accept operators whose result has one value in every element."""
     return []
 
 
-def counted(dims: Dims) -> list[Mask]:
+def range_rule(dims: Dims) -> list[Mask]:
     """Accept a range start, start + delta, ...: a longer range begins with the shorter one."""
     dims.refuse_taint(1)
     return []
@@ -170,7 +170,7 @@ def gemm(dims: Dims) -> list[Mask]:
     return []
 
 
-def gathered(dims: Dims) -> list[Mask]:
+def gather_rule(dims: Dims) -> list[Mask]:
     """Make indices from the end count from the true end."""
     dims.refuse_taint()
     axis = int(dims.node.attr("axis", 0))
@@ -178,7 +178,7 @@ def gathered(dims: Dims) -> list[Mask]:
     return [Mask(1, axis % len(sizes), "from end")] if isinstance(sizes[axis], str) else []
 
 
-def gathered_rows(dims: Dims) -> list[Mask]:
+def gather_nd_rule(dims: Dims) -> list[Mask]:
     """Make indices of GatherND from the end count from the true end: column k of the indices belongs to dimension k."""
     dims.refuse_taint()
     data, index = dims.operand(0), dims.operand(1)
@@ -187,7 +187,7 @@ def gathered_rows(dims: Dims) -> list[Mask]:
     return [Mask(1, axis, "column from end") for axis in range(index[-1]) if isinstance(data[axis], str)]
 
 
-def sliced(dims: Dims) -> list[Mask]:
+def slice_rule(dims: Dims) -> list[Mask]:
     """Require padded dimensions to be kept whole, or to be the first elements of one."""
     dims.refuse_taint(2)
     before, after = dims.operand(0), dims.results[0] or ()

@@ -43,12 +43,12 @@ def _own(result: jax.Array, taken: set[int]) -> Array:
     if result.nbytes <= SMALL:
         return np.array(result)
     if result.device.platform == "cpu":
-        return _lent(result, result.unsafe_buffer_pointer(), result, taken)
+        return _lend(result, result.unsafe_buffer_pointer(), result, taken)
     copy = np.asarray(result)  # nobody else has JAX's copy, but it cannot be written to
-    return _lent(copy, copy.ctypes.data, result, taken) if copy.flags.c_contiguous else np.array(copy, order="C")
+    return _lend(copy, copy.ctypes.data, result, taken) if copy.flags.c_contiguous else np.array(copy, order="C")
 
 
-def _lent(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[int]) -> Array:
+def _lend(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[int]) -> Array:
     """Return the memory of `owner` as an array of the result's type and shape, or a copy if something else refers to it too."""
     if address in taken:
         return np.array(result)
@@ -57,7 +57,7 @@ def _lent(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[
     return lent
 
 
-def padded(array: Array, shape: tuple[int, ...]) -> Array:
+def pad(array: Array, shape: tuple[int, ...]) -> Array:
     """Pad an array with zeros at the end of each dimension."""
     if array.shape == shape:
         return array

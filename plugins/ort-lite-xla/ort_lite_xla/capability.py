@@ -3,7 +3,7 @@
 from ort_lite import dtypes
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.provider import Rejection
-from ort_lite_xla.contents import open_value, wanted
+from ort_lite_xla.contents import content_operands, open_value
 from ort_lite_xla.registry import ALL, TABLE, Lowering, find
 
 SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
@@ -32,14 +32,14 @@ def _wrong_type(node: Node, found: Lowering) -> Rejection | None:
     for k, value in enumerate(node.inputs):
         if value is not None and value.dtype not in found.types_of(k):
             takes = ", ".join(sorted(found.types_of(k)))
-            return Rejection(node, "type", f"{value.name!r} is {_described(value)}, takes {takes}")
+            return Rejection(node, "type", f"{value.name!r} is {_describe(value)}, takes {takes}")
     for value in node.outputs:
         if value is not None and value.dtype not in ALL:
-            return Rejection(node, "type", f"{value.name!r} is {_described(value)}, which XLA programs here do not compute")
+            return Rejection(node, "type", f"{value.name!r} is {_describe(value)}, which XLA programs here do not compute")
     return None
 
 
-def _described(value: Value) -> str:
+def _describe(value: Value) -> str:
     if isinstance(value.type, TensorType):
         return value.type.dtype
     return "of unknown type" if value.type is None else str(value.type)
@@ -51,7 +51,7 @@ def _wrong_attribute(node: Node, found: Lowering) -> Rejection | None:
 
 
 def _open_contents(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
-    for value in wanted(node):
+    for value in content_operands(node):
         source = open_value(value, seen)
         if source is not None:
             detail = f"the contents of {value.name!r} must follow from constants and shapes"

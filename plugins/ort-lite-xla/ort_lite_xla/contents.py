@@ -9,7 +9,7 @@ SIZES = ("Shape", "Size")
 """They need no contents, only the shape of their operand, which is always known."""
 
 
-def wanted(node: Node) -> list[Value]:
+def content_operands(node: Node) -> list[Value]:
     """Return the operands of a node whose contents its lowering needs."""
     found = find(node)
     indices = () if found is None else found.contents
@@ -54,11 +54,11 @@ def _is_size(node: Node) -> bool:
     return not node.domain and node.op_type in SIZES
 
 
-def needed(nodes: Iterable[Node]) -> frozenset[Value]:
+def collect_contents(nodes: Iterable[Node]) -> frozenset[Value]:
     """Return the values whose contents the nodes need while they are traced. The nodes are in topological order."""
     found: set[Value] = set()
     for node in reversed(list(nodes)):
-        found.update(wanted(node))
+        found.update(content_operands(node))
         if any(value in found for value in node.outputs if value is not None) and not _is_size(node):
             found.update(value for value in node.inputs if value is not None)
     return frozenset(found)

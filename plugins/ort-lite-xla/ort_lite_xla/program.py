@@ -14,8 +14,8 @@ from jax.sharding import SingleDeviceSharding
 from ort_lite.graph import Value
 from ort_lite.provider import Partition
 from ort_lite.record import Record
-from ort_lite_xla.borders import Array, cut, inside, outside, padded
-from ort_lite_xla.contents import needed
+from ort_lite_xla.borders import Array, cut, inside, outside, pad
+from ort_lite_xla.contents import collect_contents
 from ort_lite_xla.padding import Padding, input_sizes, padding, size_contents
 from ort_lite_xla.trace import Values, trace
 from ort_lite_xla.weights import Weights
@@ -105,7 +105,7 @@ class Program:
 
     def __init__(self, partition: Partition, settings: Settings) -> None:
         self._partition, self._settings = partition, settings
-        self._needed = needed(partition.nodes)
+        self._needed = collect_contents(partition.nodes)
         self._static = [k for k, value in enumerate(partition.inputs) if value in self._needed]
         self._weights = Weights(partition, settings.device)
         self.absorbed = [value for value in self._weights.values if value not in self._needed]
@@ -117,7 +117,7 @@ class Program:
         shapes = tuple([x.shape for x in inputs])
         statics = tuple([inputs[k].tobytes() for k in self._static])
         bound = self._bound.get((shapes, statics), lambda: self._bind(shapes, statics))
-        executable = self._executables.get(bound.key, lambda: self._compiled(bound, inputs))
+        executable = self._executables.get(bound.key, lambda: self._compile(bound, inputs))
         return self._run(executable, bound, inputs)
 
     def facts(self) -> dict[str, int | str]:
@@ -139,14 +139,14 @@ class Program:
         plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
         if sizes is None or not plan.buckets:
             return Bound((shapes, statics), shapes, EXACT, (), self._on_device([]))
-        wide = tuple([_widened(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
+        wide = tuple([_widen(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
         return Bound(("bucket", wide), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
         return inside(np.array(sizes, np.int32), self._settings.device)
 
-    def _compiled(self, bound: Bound, inputs: Sequence[Array]) -> Executable:
+    def _compile(self, bound: Bound, inputs: Sequence[Array]) -> Executable:
         """Lower the nodes for these shapes and compile the result. Takes seconds."""
         plan = bound.plan
         static = {self._partition.inputs[k]: np.array(inputs[k]) for k in self._static}
@@ -155,7 +155,7 @@ class Program:
         def function(weights: Sequence[Any], data: Sequence[Any], sizes: Any) -> list[Any]:
             outcome.clear()
             results: list[Any] = []
-            for value in self._traced(weights, data, sizes, static, plan):
+            for value in self._trace(weights, data, sizes, static, plan):
                 outcome.append(value if isinstance(value, np.ndarray) else len(results))
                 results += [] if isinstance(value, np.ndarray) else [value]
             return results
@@ -170,12 +170,12 @@ class Program:
             executable = lowered.compile(options) if any(isinstance(found, int) for found in outcome) else None
         return Executable(executable, tuple(outcome))
 
-    def _traced(
+    def _trace(
         self, weights: Sequence[Any], data: Sequence[Any], sizes: Any, static: dict[Value, Array], plan: Padding
     ) -> list[Any]:
         """Return the outputs: tracers, or arrays if they are known."""
         partition = self._partition
-        tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restored(weights), *data), strict=True))
+        tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restore(weights), *data), strict=True))
         values = Values(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
         trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name)
         return [values.data[v] if v in values.data else values.known[v] for v in partition.outputs]
@@ -185,8 +185,8 @@ class Program:
     def _run(self, executable: Executable, bound: Bound, inputs: Sequence[Array]) -> list[Array]:
         results: list[Array] = []
         if executable.compiled is not None:
-            with jax.enable_x64(True), _copies_allowed():
-                wide = [padded(x, shape) for x, shape in zip(inputs, bound.shapes, strict=True)]
+            with jax.enable_x64(True), _allow_copies():
+                wide = [pad(x, shape) for x, shape in zip(inputs, bound.shapes, strict=True)]
                 taken = {x.ctypes.data for x in wide} | self._weights.addresses
                 # JAX puts NumPy arrays on the device in less time than device_put does.
                 results = outside(executable.compiled(self._weights.arrays, wide, bound.sizes), taken)
@@ -195,7 +195,7 @@ class Program:
 
 
 @contextmanager
-def _copies_allowed() -> Iterator[None]:
+def _allow_copies() -> Iterator[None]:
     """Allow the copies of a run inside a transfer guard that the caller set. `jax.transfer_guard` takes three times as long."""
     with jax.transfer_guard_host_to_device("allow"), jax.transfer_guard_device_to_host("allow"):
         yield
@@ -208,7 +208,7 @@ def _memory(device: jax.Device) -> dict[str, int]:
     return {ours: counted[theirs] for ours, theirs in names.items() if theirs in counted}
 
 
-def _widened(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:
+def _widen(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:
     """Return the shape with padded symbols at their buckets."""
     assert value.shape is not None, "input_sizes saw it"
     return tuple(plan.buckets.get(str(dim), size) for dim, size in zip(value.shape, shape, strict=True))

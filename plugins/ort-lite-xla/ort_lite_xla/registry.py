@@ -116,7 +116,7 @@ class Op:
         """Return True if output `index` may be read."""
         return index < len(self.node.outputs) and self.node.outputs[index] is not None
 
-    def known(self, index: int) -> Any:
+    def contents(self, index: int) -> Any:
         """Return the contents of an operand that the lowering lists in `contents`; None if it is omitted."""
         return self._known.get(index)
 

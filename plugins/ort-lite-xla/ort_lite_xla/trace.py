@@ -81,12 +81,12 @@ def _results(
         else:
             operands.append(known[k] if k in known else values.tracer(value))
     for guard in guards:
-        operands[guard.operand] = guarded(operands[guard.operand], guard, values.sizes)
+        operands[guard.operand] = apply_guard(operands[guard.operand], guard, values.sizes)
     results = lowering.function(Op(node, known, np if on_host else jnp), *operands)
     return results if isinstance(results, tuple) else (results,) if not isinstance(results, list) else tuple(results)
 
 
-def guarded(x: Array, guard: Guard, sizes: Mapping[str, Array]) -> Array:
+def apply_guard(x: Array, guard: Guard, sizes: Mapping[str, Array]) -> Array:
     """Return x with `fill` past the true size along the axis, or indices below 0 counted from the true end."""
     size = sizes[guard.symbol]
     if guard.fill == "from end":

@@ -31,7 +31,7 @@ class Weights:
         """The size in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
-    def restored(self, arrays: Sequence[Any]) -> list[Any]:
+    def restore(self, arrays: Sequence[Any]) -> list[Any]:
         """Return tracers of the constants from tracers of `arrays`. XLA cancels this transposition against its own."""
         return [
             array if order is None else jnp.transpose(array, np.argsort(order))

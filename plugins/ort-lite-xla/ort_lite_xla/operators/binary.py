@@ -28,12 +28,12 @@ PLAIN: dict[str, tuple[int, frozenset[str], str]] = {
 """Operator: since, element types, and what NumPy and JAX call it."""
 
 
-def _named(name: str) -> Function:
+def _by_name(name: str) -> Function:
     return lambda op, a, b: getattr(op.xp, name)(a, b)
 
 
 for _op_type, (_since, _types, _name) in PLAIN.items():
-    lowering(_op_type, since=_since, types=_types, host=True, along=pointwise)(_named(_name))
+    lowering(_op_type, since=_since, types=_types, host=True, along=pointwise)(_by_name(_name))
 
 
 def quotient(a: Array, b: Array) -> Array:

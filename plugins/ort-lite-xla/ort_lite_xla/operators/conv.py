@@ -9,7 +9,7 @@ from jax import lax
 from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, only_first
 from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
-from ort_lite_xla.operators.integers import centred, of_integers, per_filter
+from ort_lite_xla.operators.integers import of_integers, per_filter, subtract_zero_point
 from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, strides_of
 from ort_lite_xla.registry import FLOATS, Array, Mask, Op, lowering
@@ -23,7 +23,7 @@ def numbers(rank: int) -> tuple[str, str, str]:
     return "NC" + spatial, "OI" + spatial, "NC" + spatial
 
 
-def convolved(op: Op, x: Array, w: Array) -> Array:
+def convolve(op: Op, x: Array, w: Array) -> Array:
     """Return Conv without its bias, in the element type of the operands."""
     sizes, kernel = x.shape[2:], w.shape[2:]
     rank = len(sizes)
@@ -45,10 +45,10 @@ def _add_bias(y: Array, b: Array) -> Array:
 @lowering("Conv", since=1, types=FLOATS, along=only_first())
 def conv(op: Op, x: Array, w: Array, b: Array = None) -> Array:
     """Convolve x (N, C, spatial) with w (M, C / group, kernel), and add b (M,). Spec: ONNX Conv-22."""
-    return _add_bias(convolved(op, x, w), b)
+    return _add_bias(convolve(op, x, w), b)
 
 
-def _known_activation(node: Node) -> str | None:
+def _check_activation(node: Node) -> str | None:
     name = node.attr("activation", "")
     return None if not name or name in PARAMETERS else f"activation {name!r}"
 
@@ -58,11 +58,11 @@ def _first_and_sum(dims: Dims) -> list[Mask]:
     return only_first()(dims._replace(operands=dims.operands[:3]))
 
 
-@lowering("FusedConv", domain=MICROSOFT, types=FLOATS, check=_known_activation, along=_first_and_sum)
+@lowering("FusedConv", domain=MICROSOFT, types=FLOATS, check=_check_activation, along=_first_and_sum)
 @in_float32
 def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
     """Apply an activation to Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
-    y = _add_bias(convolved(op, x, w), b)
+    y = _add_bias(convolve(op, x, w), b)
     y = y if z is None else y + z
     name = op.attr("activation", "")
     return activate(name, y, *(op.attr("activation_params") or ())) if name else y
@@ -74,7 +74,7 @@ def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
     sizes, kernel, group = x.shape[2:], w.shape[2:], op.attr("group", 1)
     rank = len(sizes)
     dilations, more = dilations_of(op, rank), list(op.attr("output_padding") or [0] * rank)
-    pads = _transposed_pads(op, sizes, kernel, more)
+    pads = _pads_of_transpose(op, sizes, kernel, more)
     flipped = jnp.flip(w, range(2, w.ndim)).reshape(group, w.shape[0] // group, *w.shape[1:])
     turned = jnp.swapaxes(flipped, 1, 2).reshape(group * w.shape[1], w.shape[0] // group, *kernel)
     widths = [
@@ -94,7 +94,7 @@ def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
     return _add_bias(y, b)
 
 
-def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:
+def _pads_of_transpose(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:
     """Return the pads from `pads`, or from the requested output shape."""
     rank = len(sizes)
     strides, dilations = strides_of(op, rank), dilations_of(op, rank)
@@ -117,4 +117,6 @@ def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: 
 @lowering("ConvInteger", since=10, types=frozenset({"int8", "uint8"}))
 def conv_integer(op: Op, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
     """Convolve x - x_zero with w - w_zero in int32. Spec: ONNX ConvInteger-10."""
-    return convolved(op, centred(x, x_zero), centred(w, None if w_zero is None else per_filter(w_zero, w)))
+    return convolve(
+        op, subtract_zero_point(x, x_zero), subtract_zero_point(w, None if w_zero is None else per_filter(w_zero, w))
+    )

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from ort_lite_xla.along import except_axis, gathered, gathered_rows
+from ort_lite_xla.along import except_axis, gather_nd_rule, gather_rule
 from ort_lite_xla.registry import ALL, INDICES, NUMBERS, Array, Op, lowering
 
 
@@ -12,7 +12,7 @@ def from_end(index: Array, size: int) -> Array:
     return jnp.where(index < 0, index + size, index)
 
 
-@lowering("Gather", since=1, types=(ALL, INDICES), host=True, along=gathered)
+@lowering("Gather", since=1, types=(ALL, INDICES), host=True, along=gather_rule)
 def gather(op: Op, x: Array, index: Array) -> Array:
     """Return x[..., index, ...] along `axis`. Spec: ONNX Gather-13."""
     axis = op.attr("axis", 0)
@@ -28,7 +28,7 @@ def gather_elements(op: Op, x: Array, index: Array) -> Array:
     return x.at[_places(from_end(index, x.shape[axis]), axis)].get(mode="clip")
 
 
-@lowering("GatherND", since=11, types=(ALL, frozenset({"int64"})), along=gathered_rows)
+@lowering("GatherND", since=11, types=(ALL, frozenset({"int64"})), along=gather_nd_rule)
 def gather_nd(op: Op, x: Array, index: Array) -> Array:
     """Return x[index[i]] for each row i of the indices. Spec: ONNX GatherND-13."""
     batch = op.attr("batch_dims", 0)

@@ -7,7 +7,7 @@ from jax import lax
 from ort_lite_xla.registry import Array, Function
 
 
-def centred(x: Array, zero: Array) -> Array:
+def subtract_zero_point(x: Array, zero: Array) -> Array:
     """Return x - zero as int32."""
     wide = x.astype(np.int32)
     return wide if zero is None else wide - zero.astype(np.int32)

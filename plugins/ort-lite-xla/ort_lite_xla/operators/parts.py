@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Dims, Mixed, except_axis, moved, sliced
+from ort_lite_xla.along import Dims, Mixed, except_axis, move_rule, slice_rule
 from ort_lite_xla.registry import ALL, FLOATS, INDICES, NUMBERS, Array, Mask, Op, lowering
 
 
@@ -14,7 +14,7 @@ def _other_axes(dims: Dims) -> list[Mask]:
     axis = int(dims.node.attr("axis", 1))
     if any(isinstance(sizes[axis], str) for sizes in (*dims.operands, *dims.results) if sizes):
         raise Mixed("it joins tensors along a padded dimension")
-    return moved(dims)
+    return move_rule(dims)
 
 
 @lowering("Concat", since=4, host=True, along=_other_axes)
@@ -37,7 +37,7 @@ def split(op: Op, x: Array, sizes: Array = None) -> tuple[Array, ...]:
     return tuple(op.xp.split(x, [int(min(end, x.shape[axis])) for end in ends], axis))
 
 
-@lowering("Slice", since=10, types=(ALL, INDICES), contents=(1, 2, 3, 4), host=True, along=sliced)
+@lowering("Slice", since=10, types=(ALL, INDICES), contents=(1, 2, 3, 4), host=True, along=slice_rule)
 def slice_(op: Op, x: Array, *operands: Array) -> Array:
     """Return x[start:end:step] along each of the axes. Spec: ONNX Slice-13."""
     starts, ends = op.numbers(1) or [], op.numbers(2) or []
@@ -114,11 +114,11 @@ def reverse_sequence(op: Op, x: Array, lengths: Array) -> Array:
     return jnp.moveaxis(found, (0, 1), (batch, time))
 
 
-def _sorted_floats(node: Node) -> str | None:
+def _check_order(node: Node) -> str | None:
     return None if node.attr("sorted", 1) else "sorted = 0 leaves the order open"
 
 
-@lowering("TopK", since=10, types=(NUMBERS, frozenset({"int64"})), contents=(1,), check=_sorted_floats, along=except_axis(-1))
+@lowering("TopK", since=10, types=(NUMBERS, frozenset({"int64"})), contents=(1,), check=_check_order, along=except_axis(-1))
 def top_k(op: Op, x: Array, k: Array) -> tuple[Array, Array]:
     """Return the k largest or smallest elements along `axis`, the first of equal ones first, and their indices. Spec: ONNX TopK-24."""
     (count,) = op.numbers(1) or (0,)

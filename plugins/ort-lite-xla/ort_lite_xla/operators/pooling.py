@@ -8,7 +8,7 @@ from jax import lax
 
 from ort_lite.graph import Node
 from ort_lite_xla.along import only_first
-from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, rounded_up, strides_of
+from ort_lite_xla.operators.windows import Pads, ceil_mode_pads, dilations_of, pads_of, strides_of
 from ort_lite_xla.registry import BYTES, FLOATS, Array, Op, lowering
 
 
@@ -39,7 +39,7 @@ def _pads(op: Op, x: Array) -> tuple[Pads, Pads]:
     """Return the padding that counts, and that padding with the elements that `ceil_mode` adds."""
     kernel = op.attr("kernel_shape")
     pads = pads_of(op, x.shape[2:], kernel)
-    extra = rounded_up(op, x.shape[2:], kernel, pads)
+    extra = ceil_mode_pads(op, x.shape[2:], kernel, pads)
     return pads, [(before, after + more) for (before, after), more in zip(pads, extra, strict=True)]
 
 

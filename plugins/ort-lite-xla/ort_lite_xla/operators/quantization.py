@@ -9,8 +9,8 @@ from ort_lite.graph import Node
 from ort_lite_xla.along import Dims, by_axes, except_axis, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
 from ort_lite_xla.operators.binary import quotient
-from ort_lite_xla.operators.conv import convolved
-from ort_lite_xla.operators.integers import centred, of_integers, per_filter
+from ort_lite_xla.operators.conv import convolve
+from ort_lite_xla.operators.integers import of_integers, per_filter, subtract_zero_point
 from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, Mask, Op, lowering
 
 
@@ -50,7 +50,7 @@ def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array
 def dequantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array:
     """Return (x - zero) * scale. Spec: ONNX DequantizeLinear-25."""
     axis = op.attr("axis", 1)
-    levels = centred(x, None if zero is None else _spread(zero, x, axis))
+    levels = subtract_zero_point(x, None if zero is None else _spread(zero, x, axis))
     return (levels.astype(np.float32) * _spread(scale, x, axis).astype(np.float32)).astype(op.dtype())
 
 
@@ -86,7 +86,7 @@ def _column_zero(zero: Array) -> Array:
 @lowering("MatMulInteger", since=10, types=BYTES)
 def matmul_integer(op: Op, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
     """Return (A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
-    return of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+    return of_integers(jnp.matmul, subtract_zero_point(a, _row_zero(a_zero, a)), subtract_zero_point(b, _column_zero(b_zero)))
 
 
 @lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
@@ -94,7 +94,9 @@ def qlinear_matmul(
     op: Op, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
 ) -> Array:
     """Multiply two quantized matrices. Spec: ONNX QLinearMatMul-21."""
-    product = of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+    product = of_integers(
+        jnp.matmul, subtract_zero_point(a, _row_zero(a_zero, a)), subtract_zero_point(b, _column_zero(b_zero))
+    )
     left = _row_zero(a_scale, a).astype(np.float32)
     factor = left * _column_zero(b_scale).astype(np.float32) / y_scale.astype(np.float32)
     return _saturate(jnp.round(product.astype(np.float32) * factor) + y_zero.astype(np.float32), y_zero.dtype)
@@ -114,7 +116,7 @@ def qlinear_conv(
     b: Array = None,
 ) -> Array:
     """Convolve quantized tensors. Spec: ONNX QLinearConv-10."""
-    y = convolved(op, centred(x, x_zero.reshape(())), centred(w, per_filter(w_zero, w)))
+    y = convolve(op, subtract_zero_point(x, x_zero.reshape(())), subtract_zero_point(w, per_filter(w_zero, w)))
     trailing = [1] * (y.ndim - 2)
     y = y if b is None else y + b.reshape(-1, *trailing)
     scale = w_scale.reshape(()) if w_scale.size == 1 else w_scale.reshape(-1, *trailing)
@@ -136,7 +138,8 @@ def qlinear_binary(
 ) -> Array:
     """Add or multiply quantized tensors. Spec: onnxruntime com.microsoft QLinearAdd-1, QLinearMul-1."""
     left, right = (
-        centred(x, zero).astype(np.float32) * scale for x, zero, scale in ((a, a_zero, a_scale), (b, b_zero, b_scale))
+        subtract_zero_point(x, zero).astype(np.float32) * scale
+        for x, zero, scale in ((a, a_zero, a_scale), (b, b_zero, b_scale))
     )
     y = left + right if op.node.op_type == "QLinearAdd" else left * right
     levels = jnp.round(quotient(y, y_scale))

@@ -36,7 +36,7 @@ def _activations(op: Op, direction: int) -> list[Callable[[Array], Array]]:
     return [_function(name) for name in chosen]
 
 
-def _clipped(op: Op, x: Array) -> Array:
+def _clip(op: Op, x: Array) -> Array:
     limit = op.attr("clip")
     return x if limit is None else jnp.clip(x, -limit, limit)
 
@@ -83,7 +83,7 @@ def _recurrent(
     return y, *ends
 
 
-def _weighted(w: Array, b: Array, hidden: int, gates: int) -> Callable[[Array, int], Array]:
+def _multiply_input(w: Array, b: Array, hidden: int, gates: int) -> Callable[[Array, int], Array]:
     """Return the contribution of the input to all gates, for the whole sequence at once: (T, N, gates * hidden)."""
 
     def parts(x: Array, way: int) -> Array:
@@ -107,11 +107,11 @@ def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
         (f,) = _activations(op, way)
 
         def cell(part: Array, state: State) -> State:
-            return (f(_clipped(op, part + state[0] @ r[way].T + _recurrent_bias(b, way, 1, hidden))),)
+            return (f(_clip(op, part + state[0] @ r[way].T + _recurrent_bias(b, way, 1, hidden))),)
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h], make, _weighted(w, b, hidden, 1))
+    return _recurrent(op, x, lengths, hidden, [h], make, _multiply_input(w, b, hidden, 1))
 
 
 @lowering("GRU", since=7, types=TYPES, check=_plain_activations)
@@ -127,18 +127,18 @@ def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
 
         def cell(part: Array, state: State) -> State:
             (before,) = state
-            gates = f(_clipped(op, part[:, : 2 * hidden] + before @ r[way, : 2 * hidden].T + split[0]))
+            gates = f(_clip(op, part[:, : 2 * hidden] + before @ r[way, : 2 * hidden].T + split[0]))
             update, reset = gates[:, :hidden], gates[:, hidden:]
             if op.attr("linear_before_reset", 0):
                 recurrent = reset * (before @ r[way, 2 * hidden :].T + split[1])
             else:
                 recurrent = (reset * before) @ r[way, 2 * hidden :].T + split[1]
-            new = g(_clipped(op, part[:, 2 * hidden :] + recurrent))
+            new = g(_clip(op, part[:, 2 * hidden :] + recurrent))
             return ((1 - update) * new + update * before,)
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h], make, _weighted(w, b, hidden, 3))
+    return _recurrent(op, x, lengths, hidden, [h], make, _multiply_input(w, b, hidden, 3))
 
 
 @lowering("LSTM", since=7, types=TYPES, check=_plain_activations)
@@ -165,12 +165,12 @@ def lstm(
         def cell(part: Array, state: State) -> State:
             before, memory = state
             i, o, forget, new = jnp.split(part + before @ r[way].T + bias, 4, axis=-1)
-            i = f(_clipped(op, i + p_i * memory))
-            forget = 1 - i if op.attr("input_forget", 0) else f(_clipped(op, forget + p_f * memory))
-            kept = forget * memory + i * g(_clipped(op, new))
-            o = f(_clipped(op, o + p_o * kept))
+            i = f(_clip(op, i + p_i * memory))
+            forget = 1 - i if op.attr("input_forget", 0) else f(_clip(op, forget + p_f * memory))
+            kept = forget * memory + i * g(_clip(op, new))
+            o = f(_clip(op, o + p_o * kept))
             return o * out(kept), kept
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h, c], make, _weighted(w, b, hidden, 4))
+    return _recurrent(op, x, lengths, hidden, [h, c], make, _multiply_input(w, b, hidden, 4))

@@ -68,12 +68,12 @@ def _along(fill: str | None) -> Rule:
 
 
 def _reduction(function: Function) -> Function:
-    def reduced(op: Op, x: Array, axes: Array = None) -> Array:
+    def reduce(op: Op, x: Array, axes: Array = None) -> Array:
         given = op.attr("axes") if axes is None else op.numbers(1)
         found = _axes(given, bool(op.attr("noop_with_empty_axes", 0)), x.ndim)
         return function(op.xp, x, found, bool(op.attr("keepdims", 1))).astype(x.dtype)
 
-    return reduced
+    return reduce
 
 
 for _name, (_types, _fill, _host, _function) in REDUCTIONS.items():

@@ -34,10 +34,10 @@ def _places(op: Op, line: Line, mode: str) -> Numbers:
     real: Any = np.float32 if mode == "nearest" else np.float64
     k: Any = np.arange(line.out, dtype=real)
     scale, half, last = real(line.scale), real(0.5), real(line.size - 1)
-    return np.asarray(_moved(op, line, k, scale, half, last), real)
+    return np.asarray(_map_positions(op, line, k, scale, half, last), real)
 
 
-def _moved(op: Op, line: Line, k: Any, scale: Any, half: Any, last: Any) -> Any:
+def _map_positions(op: Op, line: Line, k: Any, scale: Any, half: Any, last: Any) -> Any:
     """Return the positions of `k`, in its precision. Spec: ONNX Resize-19, coordinate_transformation_mode."""
     real = type(scale)
     match op.attr("coordinate_transformation_mode", "half_pixel"):
@@ -84,7 +84,7 @@ def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
     return floor[:, None] + np.arange(-1, 3), np.stack([outer[0], inner[0], inner[1], outer[1]], 1)
 
 
-def _resized(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
+def _resize_axis(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
     """Resize one dimension of x."""
     places = _places(op, line, mode)
     taps, weights = _taps(op, mode, places)
@@ -136,15 +136,15 @@ def _no_antialias(node: Node) -> str | None:
 )
 def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Array = None) -> Array:
     """Resize by nearest, linear or cubic interpolation, one dimension after the other. Spec: ONNX Resize-19."""
-    factors, wanted = op.known(2), op.numbers(3)
-    lines = _lines(op, x, op.known(1), factors, wanted or None)
+    factors, wanted = op.contents(2), op.numbers(3)
+    lines = _lines(op, x, op.contents(1), factors, wanted or None)
     mode = op.attr("mode", "nearest")
     crops = op.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize"
     if mode != "cubic" and not crops and all(line.out == line.size for line in lines.values()):
         return x  # whatever the scales are
     wide = x if mode == "nearest" else x.astype(jnp.promote_types(x.dtype, np.float32))
     for axis, line in lines.items():
-        wide = _resized(op, wide, axis, line, mode)
+        wide = _resize_axis(op, wide, axis, line, mode)
     if not jnp.issubdtype(x.dtype, jnp.floating) and mode != "nearest":
         wide = jnp.clip(jnp.trunc(wide), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
     return wide.astype(x.dtype)
@@ -154,7 +154,7 @@ def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Arr
 @lowering("Upsample", since=9, types=(ALL, FLOATS), contents=(1,), along=only_first())
 def upsample(op: Op, x: Array, scales: Array) -> Array:
     """Resize with positions k / scale; nearest rounds them down. Spec: ONNX Resize-10, Upsample-9."""
-    for axis, scale in enumerate(np.ravel(op.known(1))):
+    for axis, scale in enumerate(np.ravel(op.contents(1))):
         size = x.shape[axis]
         if scale != 1:
             places = np.arange(int(np.floor(size * scale)), dtype=np.float64) / float(scale)

@@ -34,7 +34,7 @@ def pads_of(op: Op, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
     return found
 
 
-def rounded_up(op: Op, sizes: Sequence[int], kernel: Sequence[int], pads: Pads) -> list[int]:
+def ceil_mode_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], pads: Pads) -> list[int]:
     """Return the elements that `ceil_mode` adds at the end of each spatial dimension.
 
     A window that begins there or in the padding is dropped.
