@@ -11,7 +11,7 @@ from ort_lite.memory.allocators import ArenaAllocator, Chunk, Scratch
 from ort_lite.provider import CPU, Device
 
 
-class Region:
+class CardRegion:
     """Bytes of the card's memory, which the host cannot read: only `on_card` can."""
 
     __slots__ = ("_bytes",)
@@ -19,22 +19,22 @@ class Region:
     def __init__(self, data: memoryview) -> None:
         self._bytes = data
 
-    def __getitem__(self, part: slice) -> "Region":
-        return Region(self._bytes[part])
+    def __getitem__(self, part: slice) -> "CardRegion":
+        return CardRegion(self._bytes[part])
 
 
-class Driver:
+class CardDriver:
     """The malloc and free of the card's driver, from which the arena gets its regions."""
 
-    def allocate(self, nbytes: int) -> Region:
+    def allocate(self, nbytes: int) -> CardRegion:
         """Allocate a region of `nbytes` bytes."""
-        return Region(memoryview(bytearray(nbytes)))
+        return CardRegion(memoryview(bytearray(nbytes)))
 
-    def free(self, handle: Region) -> None:
+    def free(self, handle: CardRegion) -> None:
         """Free a region. Nothing to do here: Python's reference counts free it."""
 
 
-class Tensor:
+class CardTensor:
     """A tensor in the card's memory."""
 
     __slots__ = ("__weakref__", "dtype", "memory", "shape")
@@ -48,19 +48,19 @@ class Tensor:
         return prod(self.shape) * self.dtype.itemsize
 
 
-def on_card(x: Tensor) -> Array:
+def on_card(x: CardTensor) -> Array:
     """Return a tensor as the card's kernels and its copy engine see it. No copy."""
-    region: Region = x.memory.data
+    region: CardRegion = x.memory.data
     return np.ndarray(x.shape, x.dtype, region._bytes)
 
 
-def store(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
+def store(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
     """Copy an array to the card.
 
     The copy goes into the chunk that ort_lite allocated and will free, if there is one. Otherwise it goes into a new chunk, which is
     freed with the tensor.
     """
-    made = Tensor(given or arena.allocate(array.nbytes), array.dtype, array.shape)
+    made = CardTensor(given or arena.allocate(array.nbytes), array.dtype, array.shape)
     if given is None:
         weakref.finalize(made, arena.free, made.memory).atexit = False
     on_card(made)[...] = array
@@ -78,22 +78,22 @@ class CardTransfer:
         return self._arena.device in (source, destination) and {source, destination} <= {CPU, self._arena.device}
 
     def copy(self, value: Any, source: Device, destination: Device) -> Any:
-        """Copy a value. The result is an array on the host or a Tensor on the card."""
+        """Copy a value. The result is an array on the host or a CardTensor on the card."""
         seen = value if source == CPU else on_card(value)
         return seen.copy() if destination == CPU else store(seen, self._arena)
 
-    def copy_into(self, value: Array, source: Device, destination: Device, memory: Chunk) -> Tensor:
+    def copy_into(self, value: Array, source: Device, destination: Device, memory: Chunk) -> CardTensor:
         """Copy an input of a partition into memory that ort_lite allocated from the arena and will free."""
         return store(value, self._arena, memory)
 
-    def overwrite(self, value: Any, source: Device, destination: Device, target: Tensor) -> None:
+    def overwrite(self, value: Any, source: Device, destination: Device, target: CardTensor) -> None:
         """Copy a value into an existing tensor: an OrtValue that is updated, or an output bound to one."""
         on_card(target)[...] = value if source == CPU else on_card(value)
 
 
-class Stream(Scratch):
+class CardStream(Scratch):
     """The state of one thread: scratch memory on the card, as large as its largest instruction needs."""
 
     def scratch(self, shape: tuple[int, ...]) -> Array:
         """Return an uninitialized float32 array of a shape in scratch memory."""
-        return on_card(Tensor(self.chunk(4 * prod(shape)), np.dtype(np.float32), shape))
+        return on_card(CardTensor(self.chunk(4 * prod(shape)), np.dtype(np.float32), shape))

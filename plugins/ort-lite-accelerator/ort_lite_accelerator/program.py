@@ -14,7 +14,7 @@ from ort_lite.memory.allocators import ArenaAllocator, Chunk
 from ort_lite.provider import Partition, run_events
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
-from ort_lite_accelerator.memory import Stream, Tensor, on_card, store
+from ort_lite_accelerator.memory import CardStream, CardTensor, on_card, store
 from ort_lite_accelerator.operators import OWN
 
 CONVOLUTIONS = ("Conv", "FusedConv")
@@ -24,7 +24,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class Instruction(NamedTuple):
+class CardInstruction(NamedTuple):
     """One call of a kernel.
 
     Values are numbers. An omitted operand is -1; `last` lists the values that no later instruction reads.
@@ -38,12 +38,12 @@ class Instruction(NamedTuple):
     last: list[int]
 
 
-class Program(NamedTuple):
+class CardProgram(NamedTuple):
     """A compiled partition. Values of a run are numbered; constants have the layout that the kernels expect."""
 
     inputs: list[int]
     outputs: list[int]
-    instructions: list[Instruction]
+    instructions: list[CardInstruction]
     constants: dict[int, Array]
 
     def to_bytes(self) -> bytes:
@@ -54,12 +54,12 @@ class Program(NamedTuple):
         return file.getvalue()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Program":
+    def from_bytes(cls, data: bytes) -> "CardProgram":
         """Deserialize a program that `to_bytes` wrote."""
         with np.load(BytesIO(data), allow_pickle=False) as file:
             inputs, outputs, rows = json.loads(file["head"].tobytes())
             constants = {int(key): file[key] for key in file.files if key != "head"}
-        return cls(inputs, outputs, [Instruction(*row) for row in rows], constants)
+        return cls(inputs, outputs, [CardInstruction(*row) for row in rows], constants)
 
 
 class _Numbers:
@@ -83,7 +83,7 @@ class _Numbers:
         return known
 
 
-def compile_program(partition: Partition) -> Program:
+def compile_program(partition: Partition) -> CardProgram:
     """Compile a partition: one instruction per node, in the order of the nodes."""
     numbers = _Numbers()
     inputs = [numbers.of(value) for value in partition.inputs]
@@ -91,13 +91,13 @@ def compile_program(partition: Partition) -> Program:
     for node in partition.nodes:
         operands = [numbers.operand(node, k) for k in range(1 if node.op_type == "Reshape" else len(node.inputs))]
         kernel = node.op_type.removeprefix("Fused")
-        rows.append(Instruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
+        rows.append(CardInstruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
     outputs = [numbers.of(value) for value in partition.outputs]
     kept = {-1, *outputs, *numbers.constants}
     for row in reversed(rows):
         row.last.extend({*row.operands, row.result} - kept)
         kept.update(row.last)
-    return Program(inputs, outputs, rows, numbers.constants)
+    return CardProgram(inputs, outputs, rows, numbers.constants)
 
 
 def _pack(w: Array, groups: int) -> Array:
@@ -119,26 +119,26 @@ def _settings(node: Node) -> dict[str, Any]:
     return found | {name: node.attr(name, default) for name, default in _DEFAULTS.get(node.op_type, {}).items()}
 
 
-class Executable:
+class CardExecutable:
     """A program loaded on a card. Constants are copied to the card once, and all results stay there. Its states are streams."""
 
-    def __init__(self, program: Program, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
+    def __init__(self, program: CardProgram, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
         self._arena = arena
         self._constants = {k: store(array, arena) for k, array in program.constants.items()}
 
-    def create_state(self) -> Stream:
+    def create_state(self) -> CardStream:
         """Create the stream of a thread."""
-        return Stream(self._arena)
+        return CardStream(self._arena)
 
-    def release_state(self, state: Stream) -> None:
+    def release_state(self, state: CardStream) -> None:
         """Free the scratch memory of a stream."""
         state.release()
 
-    def __call__(self, inputs: Sequence[Tensor], state: Stream) -> list[Tensor]:
+    def __call__(self, inputs: Sequence[CardTensor], state: CardStream) -> list[CardTensor]:
         return self.into_memory(inputs, [None] * len(self.program.outputs), state)
 
-    def into_memory(self, inputs: Sequence[Tensor], memory: Sequence[Chunk | None], state: Stream) -> list[Tensor]:
+    def into_memory(self, inputs: Sequence[CardTensor], memory: Sequence[Chunk | None], state: CardStream) -> list[CardTensor]:
         """Run the program and write outputs into chunks that ort_lite allocated from the arena.
 
         An output without a chunk, because its size was not known before the run, allocates its own.

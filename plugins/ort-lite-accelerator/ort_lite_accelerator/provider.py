@@ -19,9 +19,9 @@ from ort_lite.provider import (
 )
 from ort_lite.provider.accelerators import Format, claimed, count
 from ort_lite.transform import Transform
-from ort_lite_accelerator.memory import CardTransfer, Driver
+from ort_lite_accelerator.memory import CardDriver, CardTransfer
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
-from ort_lite_accelerator.program import Executable, Program, compile_program
+from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program
 
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
@@ -46,7 +46,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         if self._options["device_id"] >= CARDS:
             raise NoDevice(f"{self.name}: there is no card {device_id}; there are 0 to {CARDS - 1}")
         self.device = Device("npu", self._options["device_id"])
-        self._arena = ArenaAllocator(self.device, self._options["mem_limit"], source=Driver())
+        self._arena = ArenaAllocator(self.device, self._options["mem_limit"], source=CardDriver())
         self._transfer = CardTransfer(self._arena)
 
     def get_options(self) -> dict[str, Any]:
@@ -93,16 +93,16 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         """Compile partitions and copy their constants to the card."""
-        return [Executable(compile_program(partition), self._arena, partition.constants) for partition in partitions]
+        return [CardExecutable(compile_program(partition), self._arena, partition.constants) for partition in partitions]
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
         """Serialize a compiled partition."""
-        assert isinstance(compiled, Executable)
+        assert isinstance(compiled, CardExecutable)
         return compiled.to_bytes()
 
-    def deserialize(self, partition: Partition, data: bytes) -> Executable:
+    def deserialize(self, partition: Partition, data: bytes) -> CardExecutable:
         """Load a compiled partition that `serialize` wrote."""
-        return Executable(Program.from_bytes(data), self._arena)
+        return CardExecutable(CardProgram.from_bytes(data), self._arena)
 
     def compatibility(self) -> str:
         """Return the format of saved programs."""

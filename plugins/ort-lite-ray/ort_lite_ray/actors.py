@@ -31,7 +31,7 @@ def check_ray(owner: str) -> None:
         )
 
 
-class Worker:
+class StageWorker:
     """The object in an actor's process: CPU sessions by name."""
 
     def __init__(self, num_threads: int) -> None:
@@ -194,7 +194,7 @@ class Actors:
 
             check_ray(self._owner)
             memory = {} if self._memory is None else {"memory": self._memory}
-            made = ray.remote(Worker).options(
+            made = ray.remote(StageWorker).options(
                 num_cpus=self._threads,
                 enable_task_events=False,
                 allow_out_of_order_execution=True,  # runs are independent; one that is cancelled would be waited for

@@ -78,7 +78,7 @@ class RayExecutionProvider(ExecutionProvider):
         made: list[CompiledPartition | Exception] = []
         for partition in partitions:
             try:
-                made.append(Pipeline(partition, self._actors, self._memory))
+                made.append(StagePipeline(partition, self._actors, self._memory))
             except Exception as error:  # noqa: BLE001  # loses this partition alone
                 made.append(error)
         return made
@@ -98,7 +98,7 @@ class RayExecutionProvider(ExecutionProvider):
         return {"actors": self._count, "memory": self._memory, "num_threads": self._threads}
 
 
-class Pipeline:
+class StagePipeline:
     """A compiled partition: stages that run one after the other."""
 
     def __init__(self, partition: Partition, actors: Actors, memory: int | None) -> None:

@@ -39,9 +39,9 @@ class SampleExecutionProvider(ExecutionProvider):
                 wrong = Rejection(node, "alone", "no neighbour that it takes as well")
             yield Capability([node], minimum=self.minimum) if wrong is None else wrong
 
-    def compile(self, partitions: Sequence[Partition]) -> list["Chain"]:
+    def compile(self, partitions: Sequence[Partition]) -> list["SampleChain"]:
         """Compile each partition to a chain of NumPy functions."""
-        return [Chain(partition, self.memory) for partition in partitions]
+        return [SampleChain(partition, self.memory) for partition in partitions]
 
     def supports_type(self, node: Node, dtype: str) -> bool:
         """Return True for float32."""
@@ -83,7 +83,7 @@ def _neighbours(node: Node) -> Iterator[Node]:
             yield from value.readers
 
 
-class Chain:
+class SampleChain:
     """A compiled partition, which runs its nodes one after the other. Constants are copied to the sample's memory once."""
 
     def __init__(self, partition: Partition, memory: SampleMemory) -> None:

@@ -13,7 +13,7 @@ from ort_lite_serve.limits import Limits, Refused
 from ort_lite_serve.tensors import datatype_of, dtype_of, from_bytes, from_list, shape_of, to_bytes, to_list
 
 
-class Wanted(Record):
+class RequestedOutput(Record):
     """An output that a request asks for. `binary`: as bytes after the JSON."""
 
     name: str
@@ -25,7 +25,7 @@ class Request(Record):
 
     id: str
     inputs: Mapping[str, Array]
-    outputs: tuple[Wanted, ...]
+    outputs: tuple[RequestedOutput, ...]
     binary: bool
 
 
@@ -48,7 +48,7 @@ def decode(body: bytes, header: str | None, limits: Limits) -> Request:
         raise Refused(400, f"{len(rest)} bytes are left behind the last binary tensor")
     binary = _flag(told, "binary_data_output", False)
     outputs = _objects(told, "outputs") if "outputs" in told else []
-    wanted = tuple(Wanted(one["name"], _flag(one, "binary_data", binary)) for one in outputs)
+    wanted = tuple(RequestedOutput(one["name"], _flag(one, "binary_data", binary)) for one in outputs)
     return Request(str(told.get("id", "")), inputs, wanted, binary)
 
 

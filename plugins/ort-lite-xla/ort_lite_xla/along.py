@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ort_lite.graph import Node
-from ort_lite_xla.registry import Mask
+from ort_lite_xla.registry import PaddingMask
 
 Sizes = tuple[int | str, ...]
 """The dimensions of a tensor: a number, or the name of the padded symbol."""
@@ -19,7 +19,7 @@ class Mixed(Exception):
     """An error: the node mixes elements along a padded dimension."""
 
 
-class Dims(NamedTuple):
+class PaddedDims(NamedTuple):
     """The dimensions of a node's tensors. The contents of the operands in `tainted` depend on the padded sizes."""
 
     node: Node
@@ -38,10 +38,10 @@ class Dims(NamedTuple):
             raise Mixed("it computes with the size itself")
 
 
-Rule = Callable[[Dims], list[Mask]]
+Rule = Callable[[PaddedDims], list[PaddingMask]]
 
 
-def pointwise(dims: Dims) -> list[Mask]:
+def pointwise(dims: PaddedDims) -> list[PaddingMask]:
     """Check that elements of the results depend only on elements at the same position of the broadcast operands."""
     dims.refuse_taint()
     for operand in dims.operands:
@@ -55,18 +55,18 @@ def _broadcast(operand: Sizes, to: Sizes) -> None:
             raise Mixed(f"{size} does not broadcast to {there}")
 
 
-def move_rule(dims: Dims) -> list[Mask]:
+def move_rule(dims: PaddedDims) -> list[PaddingMask]:
     """Accept operators that move whole dimensions, together with elements of operands that are not padded where it matters."""
     dims.refuse_taint()
     return []
 
 
-def shape_only(dims: Dims) -> list[Mask]:
+def shape_only(dims: PaddedDims) -> list[PaddingMask]:
     """Accept operators whose result is sizes: the analysis follows its contents."""
     return []
 
 
-def regroup_rule(dims: Dims) -> list[Mask]:
+def regroup_rule(dims: PaddedDims) -> list[PaddingMask]:
     """Require as many elements in front of each padded dimension as before, since the row-major order is kept."""
     dims.refuse_taint(1)
     if _before(dims.operand(0)) != _before(dims.results[0] or ()):
@@ -86,37 +86,37 @@ def _before(sizes: Sizes) -> list[tuple[str, int, tuple[str, ...]]]:
     return found
 
 
-def expand_rule(dims: Dims) -> list[Mask]:
+def expand_rule(dims: PaddedDims) -> list[PaddingMask]:
     """Apply `pointwise` to operand 0, which is broadcast to a shape that may depend on the sizes."""
     dims.refuse_taint(1)
     return pointwise(dims._replace(operands=dims.operands[:1], tainted=frozenset()))
 
 
-def fill_rule(dims: Dims) -> list[Mask]:
+def fill_rule(dims: PaddedDims) -> list[PaddingMask]:
     """Accept operators whose result has one value in every element."""
     return []
 
 
-def range_rule(dims: Dims) -> list[Mask]:
+def range_rule(dims: PaddedDims) -> list[PaddingMask]:
     """Accept a range start, start + delta, ...: a longer range begins with the shorter one."""
     dims.refuse_taint(1)
     return []
 
 
-def by_axes(dims: Dims, axes: Sequence[int], fill: str | None) -> list[Mask]:
-    """Mask operand 0, which is combined along `axes`, with `fill`, the neutral element; None if there is none."""
+def by_axes(dims: PaddedDims, axes: Sequence[int], fill: str | None) -> list[PaddingMask]:
+    """PaddingMask operand 0, which is combined along `axes`, with `fill`, the neutral element; None if there is none."""
     dims.refuse_taint()
     sizes = dims.operand(0)
     padded = sorted({axis % len(sizes) for axis in axes if isinstance(sizes[axis], str)}) if sizes else []
     if padded and fill is None:
         raise Mixed(f"it combines elements along dimension {padded[0]}")
-    return [Mask(0, axis, fill) for axis in padded if fill is not None]
+    return [PaddingMask(0, axis, fill) for axis in padded if fill is not None]
 
 
 def except_axis(default: int, fill: str | None = None, before: int = 0) -> Rule:
     """Return a rule: operand 0 is combined along the attribute `axis`; before opset `before`, along all dimensions from it on."""
 
-    def rule(dims: Dims) -> list[Mask]:
+    def rule(dims: PaddedDims) -> list[PaddingMask]:
         axis = int(dims.node.attr("axis", 1 if dims.node.version < before else default))
         rank = len(dims.operand(0))
         whole = dims.node.version < before
@@ -128,7 +128,7 @@ def except_axis(default: int, fill: str | None = None, before: int = 0) -> Rule:
 def from_axis(default: int) -> Rule:
     """Return a rule: operand 0 is combined along the dimensions from the attribute `axis` on."""
 
-    def rule(dims: Dims) -> list[Mask]:
+    def rule(dims: PaddedDims) -> list[PaddingMask]:
         rank = len(dims.operand(0))
         return by_axes(dims, range(int(dims.node.attr("axis", default)) % max(rank, 1), rank), None)
 
@@ -138,7 +138,7 @@ def from_axis(default: int) -> Rule:
 def only_first(count: int = 1) -> Rule:
     """Return a rule: only the first `count` dimensions of operand 0 may be padded, and no other operand."""
 
-    def rule(dims: Dims) -> list[Mask]:
+    def rule(dims: PaddedDims) -> list[PaddingMask]:
         dims.refuse_taint()
         if any(isinstance(size, str) for size in dims.operand(0)[count:]):
             raise Mixed("it combines elements along a padded dimension")
@@ -149,45 +149,45 @@ def only_first(count: int = 1) -> Rule:
     return rule
 
 
-def matmul(dims: Dims) -> list[Mask]:
-    """Mask (..., m, k) x (..., k, n) with zeros if k is padded."""
+def matmul(dims: PaddedDims) -> list[PaddingMask]:
+    """PaddingMask (..., m, k) x (..., k, n) with zeros if k is padded."""
     dims.refuse_taint()
     a, b = dims.operand(0), dims.operand(1)
     if len(a) < 2 or len(b) < 2:
         raise Mixed("an operand has one dimension")
     if isinstance(a[-1], str) or isinstance(b[-2], str):
-        return [Mask(0, len(a) - 1, "zero"), Mask(1, len(b) - 2, "zero")]
+        return [PaddingMask(0, len(a) - 1, "zero"), PaddingMask(1, len(b) - 2, "zero")]
     return []
 
 
-def gemm(dims: Dims) -> list[Mask]:
-    """Mask a product with transposed operands with zeros. C is broadcast."""
+def gemm(dims: PaddedDims) -> list[PaddingMask]:
+    """PaddingMask a product with transposed operands with zeros. C is broadcast."""
     dims.refuse_taint()
     _broadcast(dims.operand(2), dims.results[0] or ())
     k_a, k_b = (0 if dims.node.attr("transA", 0) else 1), (1 if dims.node.attr("transB", 0) else 0)
     if isinstance(dims.operand(0)[k_a], str) or isinstance(dims.operand(1)[k_b], str):
-        return [Mask(0, k_a, "zero"), Mask(1, k_b, "zero")]
+        return [PaddingMask(0, k_a, "zero"), PaddingMask(1, k_b, "zero")]
     return []
 
 
-def gather_rule(dims: Dims) -> list[Mask]:
+def gather_rule(dims: PaddedDims) -> list[PaddingMask]:
     """Make indices from the end count from the true end."""
     dims.refuse_taint()
     axis = int(dims.node.attr("axis", 0))
     sizes = dims.operand(0)
-    return [Mask(1, axis % len(sizes), "from end")] if isinstance(sizes[axis], str) else []
+    return [PaddingMask(1, axis % len(sizes), "from end")] if isinstance(sizes[axis], str) else []
 
 
-def gather_nd_rule(dims: Dims) -> list[Mask]:
+def gather_nd_rule(dims: PaddedDims) -> list[PaddingMask]:
     """Make indices of GatherND from the end count from the true end: column k of the indices belongs to dimension k."""
     dims.refuse_taint()
     data, index = dims.operand(0), dims.operand(1)
     if dims.node.attr("batch_dims", 0) or not isinstance(index[-1], int):
         raise Mixed("its first dimensions go along with the indices")
-    return [Mask(1, axis, "column from end") for axis in range(index[-1]) if isinstance(data[axis], str)]
+    return [PaddingMask(1, axis, "column from end") for axis in range(index[-1]) if isinstance(data[axis], str)]
 
 
-def slice_rule(dims: Dims) -> list[Mask]:
+def slice_rule(dims: PaddedDims) -> list[PaddingMask]:
     """Require padded dimensions to be kept whole, or to be the first elements of one."""
     dims.refuse_taint(2)
     before, after = dims.operand(0), dims.results[0] or ()

@@ -4,7 +4,7 @@ from ort_lite import dtypes
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.provider import Rejection
 from ort_lite_xla.contents import content_operands, open_value
-from ort_lite_xla.registry import ALL, TABLE, Lowering, find
+from ort_lite_xla.registry import ALL, TABLE, XlaLowering, find
 
 SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 """Operators whose results are as large as the elements say: XLA needs sizes before it runs."""
@@ -28,7 +28,7 @@ def _unknown(node: Node) -> Rejection:
     return Rejection(node, "operator", f"there is no lowering of {name}")
 
 
-def _wrong_type(node: Node, found: Lowering) -> Rejection | None:
+def _wrong_type(node: Node, found: XlaLowering) -> Rejection | None:
     for k, value in enumerate(node.inputs):
         if value is not None and value.dtype not in found.types_of(k):
             takes = ", ".join(sorted(found.types_of(k)))
@@ -45,7 +45,7 @@ def _describe(value: Value) -> str:
     return "of unknown type" if value.type is None else str(value.type)
 
 
-def _wrong_attribute(node: Node, found: Lowering) -> Rejection | None:
+def _wrong_attribute(node: Node, found: XlaLowering) -> Rejection | None:
     wrong = found.check(node) if found.check is not None else None
     return None if wrong is None else Rejection(node, "attribute", wrong)
 

@@ -15,9 +15,9 @@ from ort_lite.inference import Inference, Info
 from ort_lite.provider import Partition
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, as_symbol, evaluate, symbols
-from ort_lite_xla.along import Dims, Mixed, Sizes
+from ort_lite_xla.along import Mixed, PaddedDims, Sizes
 from ort_lite_xla.contents import SIZES
-from ort_lite_xla.registry import Mask, find
+from ort_lite_xla.registry import PaddingMask, find
 from ort_lite_xla.trace import Guard
 
 SEARCHED = 4096
@@ -81,12 +81,12 @@ def padding(partition: Partition, told: Mapping[Value, frozenset[str]], sizes: M
     while padded:
         try:
             return _Analysis(padded, sizes, told).run(partition)
-        except _Refused as refused:
+        except _Unpaddable as refused:
             padded = {name: top for name, top in padded.items() if name not in refused.names}
     return Padding({}, {}, tuple(() for _ in partition.outputs))
 
 
-class _Refused(Exception):
+class _Unpaddable(Exception):
     """An error: these symbols cannot be padded."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -94,7 +94,7 @@ class _Refused(Exception):
 
 
 class _Analysis:
-    """One attempt with a set of padded symbols. Raises _Refused with those that must not be padded."""
+    """One attempt with a set of padded symbols. Raises _Unpaddable with those that must not be padded."""
 
     def __init__(self, padded: Mapping[str, int], sizes: Mapping[str, int], told: Mapping[Value, frozenset[str]]) -> None:
         self.padded, self.sizes, self.told = padded, sizes, told
@@ -110,7 +110,7 @@ class _Analysis:
         outputs = partition.outputs
         tainted = {name for value in outputs for name in self.taints.get(value, ())}
         if tainted:
-            raise _Refused(tainted)
+            raise _Unpaddable(tainted)
         ends = tuple(tuple(size if isinstance(size, str) else None for size in self._sizes(value)) for value in outputs)
         return Padding(self.padded, guards, ends)
 
@@ -119,7 +119,7 @@ class _Analysis:
         for dim in value.shape or ():
             names = {found.name for found in symbols([dim])}
             if not isinstance(dim, int) and as_symbol(dim) is None and names & self.padded.keys():
-                raise _Refused(names)
+                raise _Unpaddable(names)
         self._sizes(value)
 
     def _node(self, node: Node) -> list[Guard]:
@@ -135,14 +135,14 @@ class _Analysis:
         found = find(node)
         assert found is not None, "get_capability declines what has no lowering"
         if any(isinstance(size, str) for k in found.contents for size in (operands[k : k + 1] or [()])[0] or ()):
-            raise _Refused(involved)
+            raise _Unpaddable(involved)
         if found.along is None:
-            raise _Refused(involved)
+            raise _Unpaddable(involved)
         tainted = frozenset(k for k, names in enumerate(taints) if names)
         try:
-            masks = found.along(Dims(node, operands, results, tainted))
+            masks = found.along(PaddedDims(node, operands, results, tainted))
         except Mixed:
-            raise _Refused(involved) from None
+            raise _Unpaddable(involved) from None
         return [Guard(mask.operand, mask.axis, mask.fill, _symbol(operands, mask)) for mask in masks]
 
     def _tells_sizes(
@@ -168,7 +168,7 @@ class _Analysis:
         if found is None:
             shape = value.constant.shape if value.constant is not None else value.shape
             if shape is None:
-                raise _Refused(self.padded)
+                raise _Unpaddable(self.padded)
             found = self.seen[value] = tuple(self._dim(dim) for dim in shape)
         return found
 
@@ -184,7 +184,7 @@ class _Analysis:
         names = [found.name for found in symbols([dim])]
         open_names = [name for name in names if name in self.padded]
         if any(name not in self.sizes for name in names):
-            raise _Refused(self.padded)
+            raise _Unpaddable(self.padded)
         if not open_names:
             return evaluate(dim, self.sizes)
         (name, *others) = open_names
@@ -194,16 +194,16 @@ class _Analysis:
         top = self.padded[name]
         low = _smallest(top)
         if others or top - low > SEARCHED:
-            raise _Refused(open_names)
+            raise _Unpaddable(open_names)
         results = [evaluate(dim, {**self.sizes, name: size}) for size in range(low, top + 1)]
         if results == list(range(low, top + 1)):
             return name
         if len(set(results)) > 1:
-            raise _Refused(open_names)
+            raise _Unpaddable(open_names)
         return results[0]
 
 
-def _symbol(operands: Sequence[Sizes | None], mask: Mask) -> str:
+def _symbol(operands: Sequence[Sizes | None], mask: PaddingMask) -> str:
     """Return the symbol whose size the mask needs: that of the dimension that indices refer to, or of the masked one."""
     found = (operands[0 if mask.fill.endswith("from end") else mask.operand] or ())[mask.axis]
     assert isinstance(found, str), "rules mask padded dimensions alone"

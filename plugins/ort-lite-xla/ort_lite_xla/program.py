@@ -17,7 +17,7 @@ from ort_lite.record import Record
 from ort_lite_xla.borders import Array, cut, inside, outside, pad
 from ort_lite_xla.contents import collect_contents
 from ort_lite_xla.padding import Padding, input_sizes, padding, size_contents
-from ort_lite_xla.trace import Values, trace
+from ort_lite_xla.trace import TracedValues, trace
 from ort_lite_xla.weights import Weights
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
 """GPUs add up what is scattered to one place in the order in which it comes, unless they are told otherwise."""
 
 
-class Settings(Record):
+class XlaSettings(Record):
     """The provider options that programs depend on."""
 
     device: jax.Device
@@ -38,7 +38,7 @@ class Settings(Record):
     deterministic: bool = False
 
 
-class Cache(Generic[T]):
+class ProgramCache(Generic[T]):
     """A cache of the most recently used results of `make`.
 
     If several threads need a new key, one of them makes it and the others wait.
@@ -77,7 +77,7 @@ class Cache(Generic[T]):
         return future.result()
 
 
-class Executable(Record):
+class XlaExecutable(Record):
     """An XLA program for one set of shapes. `compiled` is None if all outputs are known without one.
 
     `plan` has, for each output, its number among the program's results, or its known contents.
@@ -87,8 +87,8 @@ class Executable(Record):
     plan: tuple[int | Array, ...]
 
 
-class Bound(Record):
-    """The binding of one set of shapes to an Executable: the padded shapes, and the sizes that outputs are cut to.
+class ShapeBinding(Record):
+    """The binding of one set of shapes to an XlaExecutable: the padded shapes, and the sizes that outputs are cut to.
 
     `sizes` has the true sizes, on the device.
     """
@@ -100,18 +100,18 @@ class Bound(Record):
     sizes: jax.Array
 
 
-class Program:
+class XlaProgram:
     """A compiled partition. Thread-safe."""
 
-    def __init__(self, partition: Partition, settings: Settings) -> None:
+    def __init__(self, partition: Partition, settings: XlaSettings) -> None:
         self._partition, self._settings = partition, settings
         self._needed = collect_contents(partition.nodes)
         self._static = [k for k, value in enumerate(partition.inputs) if value in self._needed]
         self._weights = Weights(partition, settings.device)
         self.absorbed = [value for value in self._weights.values if value not in self._needed]
         self._told = size_contents(partition) if settings.buckets else {}
-        self._bound: Cache[Bound] = Cache(4 * settings.cached_shapes)
-        self._executables: Cache[Executable] = Cache(settings.cached_shapes)
+        self._bound: ProgramCache[ShapeBinding] = ProgramCache(4 * settings.cached_shapes)
+        self._executables: ProgramCache[XlaExecutable] = ProgramCache(settings.cached_shapes)
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         shapes = tuple([x.shape for x in inputs])
@@ -132,21 +132,21 @@ class Program:
 
     # Binding
 
-    def _bind(self, shapes: tuple[tuple[int, ...], ...], statics: tuple[bytes, ...]) -> Bound:
+    def _bind(self, shapes: tuple[tuple[int, ...], ...], statics: tuple[bytes, ...]) -> ShapeBinding:
         """Choose buckets for these shapes."""
         values = self._partition.inputs
         sizes = input_sizes(values, shapes) if self._settings.buckets and not statics else None
         plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
         if sizes is None or not plan.buckets:
-            return Bound((shapes, statics), shapes, EXACT, (), self._on_device([]))
+            return ShapeBinding((shapes, statics), shapes, EXACT, (), self._on_device([]))
         wide = tuple([_widen(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
-        return Bound(("bucket", wide), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
+        return ShapeBinding(("bucket", wide), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
         return inside(np.array(sizes, np.int32), self._settings.device)
 
-    def _compile(self, bound: Bound, inputs: Sequence[Array]) -> Executable:
+    def _compile(self, bound: ShapeBinding, inputs: Sequence[Array]) -> XlaExecutable:
         """Lower the nodes for these shapes and compile the result. Takes seconds."""
         plan = bound.plan
         static = {self._partition.inputs[k]: np.array(inputs[k]) for k in self._static}
@@ -168,7 +168,7 @@ class Program:
             lowered = jax.jit(function, keep_unused=True).lower(weights, wanted, sizes)
             options = OPTIONS | DETERMINISTIC if self._settings.deterministic else OPTIONS
             executable = lowered.compile(options) if any(isinstance(found, int) for found in outcome) else None
-        return Executable(executable, tuple(outcome))
+        return XlaExecutable(executable, tuple(outcome))
 
     def _trace(
         self, weights: Sequence[Any], data: Sequence[Any], sizes: Any, static: dict[Value, Array], plan: Padding
@@ -176,13 +176,13 @@ class Program:
         """Return the outputs: tracers, or arrays if they are known."""
         partition = self._partition
         tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restore(weights), *data), strict=True))
-        values = Values(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
+        values = TracedValues(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
         trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name)
         return [values.data[v] if v in values.data else values.known[v] for v in partition.outputs]
 
     # Running
 
-    def _run(self, executable: Executable, bound: Bound, inputs: Sequence[Array]) -> list[Array]:
+    def _run(self, executable: XlaExecutable, bound: ShapeBinding, inputs: Sequence[Array]) -> list[Array]:
         results: list[Array] = []
         if executable.compiled is not None:
             with jax.enable_x64(True), _allow_copies():

@@ -10,7 +10,7 @@ from ort_lite.graph import Node, Value
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
 
 if TYPE_CHECKING:
-    from ort_lite_xla.program import Program
+    from ort_lite_xla.program import XlaProgram
 
 KINDS = ("cpu", "gpu", "tpu")
 PRECISIONS = ("highest", "high", "default")
@@ -53,10 +53,10 @@ class XLAExecutionProvider(ExecutionProvider):
                 raise self._wrong(option, given, "1 or more")
         # Here and not above: JAX takes half a second to import, and programs list providers that they do not use.
         import ort_lite_xla.operators  # noqa: F401  # fills the registry
-        from ort_lite_xla.program import Settings
+        from ort_lite_xla.program import XlaSettings
 
         on = str(buckets).lower() in ("1", "true")
-        self._settings = Settings(_device(self.name, device), matmul_precision, on, int(cached_shapes))
+        self._settings = XlaSettings(_device(self.name, device), matmul_precision, on, int(cached_shapes))
         self._minimum = int(minimum)
         self._options = {
             "device": device,
@@ -78,11 +78,11 @@ class XLAExecutionProvider(ExecutionProvider):
         for node in graph:
             yield misfit(node, seen) or Capability([node], minimum=self._minimum)
 
-    def compile(self, partitions: Sequence[Partition]) -> "list[Program]":
+    def compile(self, partitions: Sequence[Partition]) -> "list[XlaProgram]":
         """Copy the weights to the device. Programs are compiled at the first run of each shape, when it is known."""
-        from ort_lite_xla.program import Program
+        from ort_lite_xla.program import XlaProgram
 
-        return [Program(partition, self._settings) for partition in partitions]
+        return [XlaProgram(partition, self._settings) for partition in partitions]
 
     def supports_type(self, node: Node, dtype: str) -> bool:
         """Return True if the node's lowering computes in an element type."""

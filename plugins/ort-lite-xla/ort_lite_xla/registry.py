@@ -1,7 +1,7 @@
 """The registry of lowerings. A lowering is a function of a node and its operands:
 
     @lowering("Softmax", since=13, types=FLOATS, along=except_axis(-1, fill="lowest"))
-    def softmax(op: Op, x: Array) -> Array:
+    def softmax(op: XlaOp, x: Array) -> Array:
         return jax.nn.softmax(x, op.attr("axis", -1))
 
 Operands are tracers of JAX, or NumPy arrays where their contents are known while tracing; one that is left out is None.
@@ -32,7 +32,7 @@ BYTES = frozenset({"int8", "uint8"})
 SHORT = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
-class Mask(NamedTuple):
+class PaddingMask(NamedTuple):
     """A condition for running a node: an operand is `fill` past the true size of its dimension `axis`."""
 
     operand: int
@@ -40,7 +40,7 @@ class Mask(NamedTuple):
     fill: str
 
 
-class Lowering(Record, eq=False):
+class XlaLowering(Record, eq=False):
     """The lowering of one operator from an opset version on.
 
     `types` has the element types of each operand; the last one stands for those that follow. The contents of operands in
@@ -63,7 +63,7 @@ class Lowering(Record, eq=False):
         return self.types[min(index, len(self.types) - 1)]
 
 
-TABLE: dict[tuple[str, str], list[Lowering]] = {}
+TABLE: dict[tuple[str, str], list[XlaLowering]] = {}
 """Newest version first. Filled when the modules of `ort_lite_xla.operators` are imported."""
 
 
@@ -82,7 +82,7 @@ def lowering(
 
     def register(function: Function) -> Function:
         for op_type in op_types:
-            made = Lowering(op_type, since, domain, function, allowed, tuple(contents), host, check, along)
+            made = XlaLowering(op_type, since, domain, function, allowed, tuple(contents), host, check, along)
             TABLE.setdefault((domain, op_type), []).append(made)
             TABLE[domain, op_type].sort(key=lambda found: -found.since)
         return function
@@ -90,12 +90,12 @@ def lowering(
     return register
 
 
-def find(node: Node) -> Lowering | None:
+def find(node: Node) -> XlaLowering | None:
     """Return the newest lowering that is not newer than the node, or None."""
     return next((found for found in TABLE.get((node.domain, node.op_type), ()) if found.since <= node.version), None)
 
 
-class Op:
+class XlaOp:
     """A node while it is lowered. `xp` is NumPy if all operands are known, `jax.numpy` otherwise."""
 
     __slots__ = ("_known", "node", "xp")

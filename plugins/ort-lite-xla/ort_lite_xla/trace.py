@@ -8,13 +8,13 @@ import numpy as np
 
 from ort_lite.errors import RuntimeException
 from ort_lite.graph import Node, Value
-from ort_lite_xla.registry import Array, Lowering, Op, find
+from ort_lite_xla.registry import Array, XlaLowering, XlaOp, find
 
 Known = dict[Value, np.ndarray[Any, Any]]
 
 
 class Guard(NamedTuple):
-    """A Mask, with the symbol whose true size it needs."""
+    """A PaddingMask, with the symbol whose true size it needs."""
 
     operand: int
     axis: int
@@ -22,7 +22,7 @@ class Guard(NamedTuple):
     symbol: str
 
 
-class Values:
+class TracedValues:
     """The values computed so far. `known` has contents, `data` tracers; a value may have both."""
 
     def __init__(self, known: Known, data: dict[Value, Array], sizes: Mapping[str, Array]) -> None:
@@ -45,7 +45,7 @@ class Values:
 
 
 def trace(
-    nodes: Sequence[Node], values: Values, needed: frozenset[Value], guards: Mapping[Node, Sequence[Guard]], who: str
+    nodes: Sequence[Node], values: TracedValues, needed: frozenset[Value], guards: Mapping[Node, Sequence[Guard]], who: str
 ) -> None:
     """Compute all outputs of the nodes. Raises RuntimeException naming the node whose operands do not fit."""
     for node in nodes:
@@ -66,7 +66,7 @@ def trace(
 
 
 def _results(
-    node: Node, lowering: Lowering, values: Values, needed: frozenset[Value], guards: Sequence[Guard]
+    node: Node, lowering: XlaLowering, values: TracedValues, needed: frozenset[Value], guards: Sequence[Guard]
 ) -> tuple[Array, ...]:
     known = {
         k: values.contents(value) for k in lowering.contents if k < len(node.inputs) and (value := node.inputs[k]) is not None
@@ -82,7 +82,7 @@ def _results(
             operands.append(known[k] if k in known else values.tracer(value))
     for guard in guards:
         operands[guard.operand] = apply_guard(operands[guard.operand], guard, values.sizes)
-    results = lowering.function(Op(node, known, np if on_host else jnp), *operands)
+    results = lowering.function(XlaOp(node, known, np if on_host else jnp), *operands)
     return results if isinstance(results, tuple) else (results,) if not isinstance(results, list) else tuple(results)
 
 
@@ -108,7 +108,7 @@ def _fill(name: str, dtype: Any) -> Array:
     return np.array(limits.min if name == "lowest" else limits.max, dtype)
 
 
-def _shape(values: Values, value: Value) -> str:
+def _shape(values: TracedValues, value: Value) -> str:
     found = values.data.get(value)
     if found is None:
         found = values.known.get(value, value.constant)

@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from ort_lite_xla.along import pointwise
-from ort_lite_xla.registry import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, Array, Function, Op, lowering
+from ort_lite_xla.registry import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, Array, Function, XlaOp, lowering
 
 PLAIN: dict[str, tuple[int, frozenset[str], str]] = {
     "Add": (7, NUMBERS, "add"),
@@ -58,7 +58,7 @@ def _by_float64(a: Array, b: Array) -> Array:
 
 
 @lowering("Div", since=7, types=NUMBERS, host=True, along=pointwise)
-def div(op: Op, a: Array, b: Array) -> Array:
+def div(op: XlaOp, a: Array, b: Array) -> Array:
     """Return a / b, rounded towards zero for integers. Spec: ONNX Div-14."""
     if op.xp is np:
         if a.dtype.kind == "f":
@@ -69,13 +69,13 @@ def div(op: Op, a: Array, b: Array) -> Array:
 
 
 @lowering("Mod", since=10, types=NUMBERS, host=True, along=pointwise)
-def mod(op: Op, a: Array, b: Array) -> Array:
+def mod(op: XlaOp, a: Array, b: Array) -> Array:
     """Return the remainder with the sign of b, or of a with `fmod`. Spec: ONNX Mod-13."""
     return op.xp.fmod(a, b) if op.attr("fmod", 0) else op.xp.mod(a, b)
 
 
 @lowering("Pow", since=7, types=(FLOATS | {"int32", "int64"}, NUMBERS), host=True, along=pointwise)
-def power(op: Op, a: Array, b: Array) -> Array:
+def power(op: XlaOp, a: Array, b: Array) -> Array:
     """Return a to the power b, in the element type of a. Spec: ONNX Pow-15."""
     if op.xp is np or (a.dtype.kind in "iu" and b.dtype.kind in "iu"):
         return op.xp.power(a, b).astype(a.dtype)
@@ -85,7 +85,7 @@ def power(op: Op, a: Array, b: Array) -> Array:
 
 
 @lowering("BitShift", since=11, types=INTEGERS, along=pointwise)
-def bit_shift(op: Op, a: Array, b: Array) -> Array:
+def bit_shift(op: XlaOp, a: Array, b: Array) -> Array:
     """Shift the bits of a by b positions. A shift to the right copies the sign. Spec: ONNX BitShift-28."""
     a, b = jnp.broadcast_arrays(a, b)
     if op.attr("direction") == "LEFT":
@@ -94,44 +94,44 @@ def bit_shift(op: Op, a: Array, b: Array) -> Array:
 
 
 @lowering("Max", since=8, types=NUMBERS, host=True, along=pointwise)
-def maximum(op: Op, *operands: Array) -> Array:
+def maximum(op: XlaOp, *operands: Array) -> Array:
     """The largest, or NaN. Spec: ONNX Max-13."""
     return reduce(op.xp.maximum, operands)
 
 
 @lowering("Min", since=8, types=NUMBERS, host=True, along=pointwise)
-def minimum(op: Op, *operands: Array) -> Array:
+def minimum(op: XlaOp, *operands: Array) -> Array:
     """The smallest, or NaN. Spec: ONNX Min-13."""
     return reduce(op.xp.minimum, operands)
 
 
 @lowering("Sum", since=8, types=FLOATS, along=pointwise)
-def total(op: Op, *operands: Array) -> Array:
+def total(op: XlaOp, *operands: Array) -> Array:
     """The sum. Spec: ONNX Sum-13."""
     return reduce(jnp.add, operands)
 
 
 @lowering("Mean", since=8, types=FLOATS, along=pointwise)
-def mean(op: Op, *operands: Array) -> Array:
+def mean(op: XlaOp, *operands: Array) -> Array:
     """The mean. Spec: ONNX Mean-13."""
     return reduce(jnp.add, operands) / len(operands)
 
 
 @lowering("Where", since=9, types=(BOOL, ALL), host=True, along=pointwise)
-def where(op: Op, condition: Array, a: Array, b: Array) -> Array:
+def where(op: XlaOp, condition: Array, a: Array, b: Array) -> Array:
     """Return a where the condition holds, else b. Spec: ONNX Where-16."""
     return op.xp.where(condition, a, b)
 
 
 @lowering("Clip", since=11, types=NUMBERS, host=True, along=pointwise)
-def clip(op: Op, x: Array, low: Array = None, high: Array = None) -> Array:
+def clip(op: XlaOp, x: Array, low: Array = None, high: Array = None) -> Array:
     """min(max(x, low), high). Spec: ONNX Clip-13."""
     raised = x if low is None else op.xp.maximum(x, low)
     return raised if high is None else op.xp.minimum(raised, high)
 
 
 @lowering("Clip", since=6, types=FLOATS, along=pointwise)
-def clip_by_attributes(op: Op, x: Array) -> Array:
+def clip_by_attributes(op: XlaOp, x: Array) -> Array:
     """Clip to limits that are attributes. Spec: ONNX Clip-6."""
     limit = float(np.finfo(np.float32).max)
     return jnp.clip(x, op.attr("min", -limit), op.attr("max", limit))

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Dims, only_first
+from ort_lite_xla.along import PaddedDims, only_first
 from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
 from ort_lite_xla.operators.integers import of_integers, per_filter, subtract_zero_point
 from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, strides_of
-from ort_lite_xla.registry import FLOATS, Array, Mask, Op, lowering
+from ort_lite_xla.registry import FLOATS, Array, PaddingMask, XlaOp, lowering
 
 LETTERS = "DHW"
 
@@ -23,7 +23,7 @@ def numbers(rank: int) -> tuple[str, str, str]:
     return "NC" + spatial, "OI" + spatial, "NC" + spatial
 
 
-def convolve(op: Op, x: Array, w: Array) -> Array:
+def convolve(op: XlaOp, x: Array, w: Array) -> Array:
     """Return Conv without its bias, in the element type of the operands."""
     sizes, kernel = x.shape[2:], w.shape[2:]
     rank = len(sizes)
@@ -43,7 +43,7 @@ def _add_bias(y: Array, b: Array) -> Array:
 
 
 @lowering("Conv", since=1, types=FLOATS, along=only_first())
-def conv(op: Op, x: Array, w: Array, b: Array = None) -> Array:
+def conv(op: XlaOp, x: Array, w: Array, b: Array = None) -> Array:
     """Convolve x (N, C, spatial) with w (M, C / group, kernel), and add b (M,). Spec: ONNX Conv-22."""
     return _add_bias(convolve(op, x, w), b)
 
@@ -53,14 +53,14 @@ def _check_activation(node: Node) -> str | None:
     return None if not name or name in PARAMETERS else f"activation {name!r}"
 
 
-def _first_and_sum(dims: Dims) -> list[Mask]:
+def _first_and_sum(dims: PaddedDims) -> list[PaddingMask]:
     """Apply `only_first`, but z may be padded too: it has the result's shape, whose first dimension is independent."""
     return only_first()(dims._replace(operands=dims.operands[:3]))
 
 
 @lowering("FusedConv", domain=MICROSOFT, types=FLOATS, check=_check_activation, along=_first_and_sum)
 @in_float32
-def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
+def fused_conv(op: XlaOp, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
     """Apply an activation to Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
     y = _add_bias(convolve(op, x, w), b)
     y = y if z is None else y + z
@@ -69,7 +69,7 @@ def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> 
 
 
 @lowering("ConvTranspose", since=1, types=FLOATS, along=only_first())
-def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
+def conv_transpose(op: XlaOp, x: Array, w: Array, b: Array = None) -> Array:
     """Compute the gradient of Conv for x (N, C, spatial) and w (C, M / group, kernel). Spec: ONNX ConvTranspose-22."""
     sizes, kernel, group = x.shape[2:], w.shape[2:], op.attr("group", 1)
     rank = len(sizes)
@@ -94,7 +94,7 @@ def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
     return _add_bias(y, b)
 
 
-def _pads_of_transpose(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:
+def _pads_of_transpose(op: XlaOp, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:
     """Return the pads from `pads`, or from the requested output shape."""
     rank = len(sizes)
     strides, dilations = strides_of(op, rank), dilations_of(op, rank)
@@ -115,7 +115,7 @@ def _pads_of_transpose(op: Op, sizes: Sequence[int], kernel: Sequence[int], more
 
 
 @lowering("ConvInteger", since=10, types=frozenset({"int8", "uint8"}))
-def conv_integer(op: Op, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
+def conv_integer(op: XlaOp, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
     """Convolve x - x_zero with w - w_zero in int32. Spec: ONNX ConvInteger-10."""
     return convolve(
         op, subtract_zero_point(x, x_zero), subtract_zero_point(w, None if w_zero is None else per_filter(w_zero, w))

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ort_lite_xla.along import except_axis, gather_nd_rule, gather_rule
-from ort_lite_xla.registry import ALL, INDICES, NUMBERS, Array, Op, lowering
+from ort_lite_xla.registry import ALL, INDICES, NUMBERS, Array, XlaOp, lowering
 
 
 def from_end(index: Array, size: int) -> Array:
@@ -13,7 +13,7 @@ def from_end(index: Array, size: int) -> Array:
 
 
 @lowering("Gather", since=1, types=(ALL, INDICES), host=True, along=gather_rule)
-def gather(op: Op, x: Array, index: Array) -> Array:
+def gather(op: XlaOp, x: Array, index: Array) -> Array:
     """Return x[..., index, ...] along `axis`. Spec: ONNX Gather-13."""
     axis = op.attr("axis", 0)
     if op.xp is np:
@@ -22,14 +22,14 @@ def gather(op: Op, x: Array, index: Array) -> Array:
 
 
 @lowering("GatherElements", since=11, types=(ALL, INDICES), along=except_axis(0))
-def gather_elements(op: Op, x: Array, index: Array) -> Array:
+def gather_elements(op: XlaOp, x: Array, index: Array) -> Array:
     """Return x[index[i, j], j] for axis 0, and likewise for others. Spec: ONNX GatherElements-13."""
     axis = op.attr("axis", 0) % x.ndim
     return x.at[_places(from_end(index, x.shape[axis]), axis)].get(mode="clip")
 
 
 @lowering("GatherND", since=11, types=(ALL, frozenset({"int64"})), along=gather_nd_rule)
-def gather_nd(op: Op, x: Array, index: Array) -> Array:
+def gather_nd(op: XlaOp, x: Array, index: Array) -> Array:
     """Return x[index[i]] for each row i of the indices. Spec: ONNX GatherND-13."""
     batch = op.attr("batch_dims", 0)
     columns = [from_end(index[..., k], x.shape[batch + k]) for k in range(index.shape[-1])]
@@ -46,7 +46,7 @@ def _places(index: Array, axis: int) -> tuple[Array, ...]:
     return tuple(index if k == axis else place for k, place in enumerate(own))
 
 
-def _update(op: Op, place: Array, updates: Array) -> Array:
+def _update(op: XlaOp, place: Array, updates: Array) -> Array:
     """Combine the operand with the updates as the attribute `reduction` says."""
     match op.attr("reduction", "none"):
         case "add":
@@ -62,7 +62,7 @@ def _update(op: Op, place: Array, updates: Array) -> Array:
 
 @lowering("Scatter", since=9, types=(ALL, INDICES, ALL))
 @lowering("ScatterElements", since=11, types=(ALL, INDICES, ALL))
-def scatter_elements(op: Op, x: Array, index: Array, updates: Array) -> Array:
+def scatter_elements(op: XlaOp, x: Array, index: Array, updates: Array) -> Array:
     """Copy x, then set y[index[i, j], j] = updates[i, j] for axis 0. Spec: ONNX ScatterElements-18."""
     axis = op.attr("axis", 0) % x.ndim
     x = jnp.asarray(x)
@@ -70,7 +70,7 @@ def scatter_elements(op: Op, x: Array, index: Array, updates: Array) -> Array:
 
 
 @lowering("ScatterND", since=11, types=(ALL, frozenset({"int64"}), ALL))
-def scatter_nd(op: Op, x: Array, index: Array, updates: Array) -> Array:
+def scatter_nd(op: XlaOp, x: Array, index: Array, updates: Array) -> Array:
     """Copy x, then set y[index[i]] = updates[i] for each row i of the indices. Spec: ONNX ScatterND-18."""
     x = jnp.asarray(x)
     columns = tuple(from_end(index[..., k], x.shape[k]) for k in range(index.shape[-1]))
@@ -78,7 +78,7 @@ def scatter_nd(op: Op, x: Array, index: Array, updates: Array) -> Array:
 
 
 @lowering("OneHot", since=9, types=(NUMBERS, NUMBERS, ALL), contents=(1,))
-def one_hot(op: Op, index: Array, depth: Array, values: Array) -> Array:
+def one_hot(op: XlaOp, index: Array, depth: Array, values: Array) -> Array:
     """Return values[1] where the new dimension `axis` has the index, else values[0]. Spec: ONNX OneHot-11."""
     (size,) = op.numbers(1) or (0,)
     axis = op.attr("axis", -1)

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Dims, Mixed, except_axis, move_rule, slice_rule
-from ort_lite_xla.registry import ALL, FLOATS, INDICES, NUMBERS, Array, Mask, Op, lowering
+from ort_lite_xla.along import Mixed, PaddedDims, except_axis, move_rule, slice_rule
+from ort_lite_xla.registry import ALL, FLOATS, INDICES, NUMBERS, Array, PaddingMask, XlaOp, lowering
 
 
-def _other_axes(dims: Dims) -> list[Mask]:
+def _other_axes(dims: PaddedDims) -> list[PaddingMask]:
     """Allow padding of any operand, but not along the axis."""
     axis = int(dims.node.attr("axis", 1))
     if any(isinstance(sizes[axis], str) for sizes in (*dims.operands, *dims.results) if sizes):
@@ -18,13 +18,13 @@ def _other_axes(dims: Dims) -> list[Mask]:
 
 
 @lowering("Concat", since=4, host=True, along=_other_axes)
-def concat(op: Op, *operands: Array) -> Array:
+def concat(op: XlaOp, *operands: Array) -> Array:
     """Join the operands along `axis`. Spec: ONNX Concat-13."""
     return op.xp.concatenate(operands, op.attr("axis", 1))
 
 
 @lowering("Split", since=2, types=(ALL, INDICES), contents=(1,), host=True, along=except_axis(0))
-def split(op: Op, x: Array, sizes: Array = None) -> tuple[Array, ...]:
+def split(op: XlaOp, x: Array, sizes: Array = None) -> tuple[Array, ...]:
     """Split along `axis` into given or equal sizes; the last one may be smaller. Spec: ONNX Split-18."""
     axis, parts = op.attr("axis", 0), len(op.node.outputs)
     given = op.attr("split") if sizes is None else op.numbers(1)
@@ -38,14 +38,14 @@ def split(op: Op, x: Array, sizes: Array = None) -> tuple[Array, ...]:
 
 
 @lowering("Slice", since=10, types=(ALL, INDICES), contents=(1, 2, 3, 4), host=True, along=slice_rule)
-def slice_(op: Op, x: Array, *operands: Array) -> Array:
+def slice_(op: XlaOp, x: Array, *operands: Array) -> Array:
     """Return x[start:end:step] along each of the axes. Spec: ONNX Slice-13."""
     starts, ends = op.numbers(1) or [], op.numbers(2) or []
     return _slice(x, starts, ends, op.numbers(3), op.numbers(4))
 
 
 @lowering("Slice", since=1, host=True)
-def slice_by_attributes(op: Op, x: Array) -> Array:
+def slice_by_attributes(op: XlaOp, x: Array) -> Array:
     """Slice without steps, by attributes. Spec: ONNX Slice-1."""
     return _slice(x, op.attr("starts"), op.attr("ends"), op.attr("axes"), None)
 
@@ -72,18 +72,18 @@ def _no_negative_copies(node: Node) -> str | None:
 
 
 @lowering("Pad", since=11, types=(ALL, INDICES, ALL, INDICES), contents=(1, 3), check=_no_negative_copies)
-def pad(op: Op, x: Array, pads: Array, value: Array = None, axes: Array = None) -> Array:
+def pad(op: XlaOp, x: Array, pads: Array, value: Array = None, axes: Array = None) -> Array:
     """Add elements before and after each of the axes; negative pads remove some. Spec: ONNX Pad-25."""
     return _pad(op, x, op.numbers(1) or [], value, op.numbers(3))
 
 
 @lowering("Pad", since=2, types=FLOATS)
-def pad_by_attributes(op: Op, x: Array) -> Array:
+def pad_by_attributes(op: XlaOp, x: Array) -> Array:
     """Pad by attributes. Spec: ONNX Pad-2."""
     return _pad(op, x, op.attr("pads"), np.array(op.attr("value", 0.0)).astype(x.dtype), None)
 
 
-def _pad(op: Op, x: Array, pads: list[int], value: Array, axes: list[int] | None) -> Array:
+def _pad(op: XlaOp, x: Array, pads: list[int], value: Array, axes: list[int] | None) -> Array:
     chosen = range(x.ndim) if axes is None else [axis % x.ndim for axis in axes]
     widths = [(0, 0)] * x.ndim
     for k, axis in enumerate(chosen):
@@ -97,14 +97,14 @@ def _pad(op: Op, x: Array, pads: list[int], value: Array, axes: list[int] | None
 
 
 @lowering("Trilu", since=14, types=(ALL, frozenset({"int64"})), contents=(1,))
-def trilu(op: Op, x: Array, k: Array = None) -> Array:
+def trilu(op: XlaOp, x: Array, k: Array = None) -> Array:
     """Keep the upper or the lower triangle of the last two dimensions; the rest becomes 0. Spec: ONNX Trilu-14."""
     (diagonal,) = op.numbers(1) or (0,)
     return jnp.triu(x, diagonal) if op.attr("upper", 1) else jnp.tril(x, diagonal)
 
 
 @lowering("ReverseSequence", since=10, types=(ALL, frozenset({"int64"})))
-def reverse_sequence(op: Op, x: Array, lengths: Array) -> Array:
+def reverse_sequence(op: XlaOp, x: Array, lengths: Array) -> Array:
     """Reverse the first lengths[b] elements along the time axis, for each batch entry b. Spec: ONNX ReverseSequence-10."""
     time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)
     moved_x = jnp.moveaxis(x, (batch, time), (0, 1))
@@ -119,7 +119,7 @@ def _check_order(node: Node) -> str | None:
 
 
 @lowering("TopK", since=10, types=(NUMBERS, frozenset({"int64"})), contents=(1,), check=_check_order, along=except_axis(-1))
-def top_k(op: Op, x: Array, k: Array) -> tuple[Array, Array]:
+def top_k(op: XlaOp, x: Array, k: Array) -> tuple[Array, Array]:
     """Return the k largest or smallest elements along `axis`, the first of equal ones first, and their indices. Spec: ONNX TopK-24."""
     (count,) = op.numbers(1) or (0,)
     axis = op.attr("axis", -1)

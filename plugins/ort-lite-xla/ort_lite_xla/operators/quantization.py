@@ -6,19 +6,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Dims, by_axes, except_axis, pointwise
+from ort_lite_xla.along import PaddedDims, by_axes, except_axis, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
 from ort_lite_xla.operators.binary import quotient
 from ort_lite_xla.operators.conv import convolve
 from ort_lite_xla.operators.integers import of_integers, per_filter, subtract_zero_point
-from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, Mask, Op, lowering
+from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, PaddingMask, XlaOp, lowering
 
 
 def _no_blocks(node: Node) -> str | None:
     return "block_size is not supported" if node.attr("block_size", 0) else None
 
 
-def _along(dims: Dims) -> list[Mask]:
+def _along(dims: PaddedDims) -> list[PaddingMask]:
     """Spread a scale: by element if there is one, else along all dimensions but one."""
     scale = dims.operand(1)
     return except_axis(1)(dims) if scale and scale != (1,) else pointwise(dims)
@@ -38,7 +38,7 @@ def _saturate(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 @lowering("QuantizeLinear", since=10, types=(FLOATS | {"int32"}, FLOATS, SHORT), check=_no_blocks, along=_along)
-def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array:
+def quantize_linear(op: XlaOp, x: Array, scale: Array, zero: Array = None) -> Array:
     """Return round(x / scale) + zero, saturated. Spec: ONNX QuantizeLinear-25."""
     axis, target = op.attr("axis", 1), op.dtype()
     wide = jnp.promote_types(scale.dtype, np.float32)
@@ -47,20 +47,20 @@ def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array
 
 
 @lowering("DequantizeLinear", since=10, types=(SHORT | {"int32"}, FLOATS, SHORT | {"int32"}), check=_no_blocks, along=_along)
-def dequantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array:
+def dequantize_linear(op: XlaOp, x: Array, scale: Array, zero: Array = None) -> Array:
     """Return (x - zero) * scale. Spec: ONNX DequantizeLinear-25."""
     axis = op.attr("axis", 1)
     levels = subtract_zero_point(x, None if zero is None else _spread(zero, x, axis))
     return (levels.astype(np.float32) * _spread(scale, x, axis).astype(np.float32)).astype(op.dtype())
 
 
-def _all_zero(dims: Dims) -> list[Mask]:
-    """Mask all padded dimensions with 0, which the range of values always contains."""
+def _all_zero(dims: PaddedDims) -> list[PaddingMask]:
+    """PaddingMask all padded dimensions with 0, which the range of values always contains."""
     return by_axes(dims, range(len(dims.operand(0))), "zero")
 
 
 @lowering("DynamicQuantizeLinear", since=11, types=frozenset({"float32"}), along=_all_zero)
-def dynamic_quantize_linear(op: Op, x: Array) -> tuple[Array, Array, Array]:
+def dynamic_quantize_linear(op: XlaOp, x: Array) -> tuple[Array, Array, Array]:
     """Quantize x to uint8 over the range of its values. Also returns scale and zero point. Spec: ONNX DynamicQuantizeLinear-11.
 
     The scale is 1 if all values are 0.
@@ -84,14 +84,14 @@ def _column_zero(zero: Array) -> Array:
 
 
 @lowering("MatMulInteger", since=10, types=BYTES)
-def matmul_integer(op: Op, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
+def matmul_integer(op: XlaOp, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
     """Return (A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
     return of_integers(jnp.matmul, subtract_zero_point(a, _row_zero(a_zero, a)), subtract_zero_point(b, _column_zero(b_zero)))
 
 
 @lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
 def qlinear_matmul(
-    op: Op, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
+    op: XlaOp, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
 ) -> Array:
     """Multiply two quantized matrices. Spec: ONNX QLinearMatMul-21."""
     product = of_integers(
@@ -104,7 +104,7 @@ def qlinear_matmul(
 
 @lowering("QLinearConv", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES, frozenset({"int32"})))
 def qlinear_conv(
-    op: Op,
+    op: XlaOp,
     x: Array,
     x_scale: Array,
     x_zero: Array,
@@ -126,7 +126,7 @@ def qlinear_conv(
 
 @lowering("QLinearAdd", "QLinearMul", domain=MICROSOFT, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
 def qlinear_binary(
-    op: Op,
+    op: XlaOp,
     a: Array,
     a_scale: Array,
     a_zero: Array,

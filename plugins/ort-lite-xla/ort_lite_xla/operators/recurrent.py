@@ -9,7 +9,7 @@ from jax import lax
 from ort_lite.graph import Node
 from ort_lite_xla.operators.activations import PARAMETERS, activate
 from ort_lite_xla.operators.widening import in_float32
-from ort_lite_xla.registry import FLOATS, Array, Op, lowering
+from ort_lite_xla.registry import FLOATS, Array, XlaOp, lowering
 
 State = tuple[Array, ...]
 Cell = Callable[[Array, State], State]
@@ -29,14 +29,14 @@ def _function(name: str) -> Callable[[Array], Array]:
     return lambda x: activate(name, x)
 
 
-def _activations(op: Op, direction: int) -> list[Callable[[Array], Array]]:
+def _activations(op: XlaOp, direction: int) -> list[Callable[[Array], Array]]:
     defaults = DEFAULTS[op.node.op_type]
     names = op.attr("activations") or ()
     chosen = names[direction * len(defaults) : (direction + 1) * len(defaults)] or defaults
     return [_function(name) for name in chosen]
 
 
-def _clip(op: Op, x: Array) -> Array:
+def _clip(op: XlaOp, x: Array) -> Array:
     limit = op.attr("clip")
     return x if limit is None else jnp.clip(x, -limit, limit)
 
@@ -62,7 +62,7 @@ def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> 
 
 
 def _recurrent(
-    op: Op, x: Array, lengths: Array, hidden: int, states: Sequence[Array], make: Callable[[int], Cell], parts: Any
+    op: XlaOp, x: Array, lengths: Array, hidden: int, states: Sequence[Array], make: Callable[[int], Cell], parts: Any
 ) -> tuple[Array, ...]:
     """Return Y and the last states, of one or two directions, in the layout of the attribute."""
     batch_first = bool(op.attr("layout", 0))
@@ -99,7 +99,7 @@ def _recurrent_bias(b: Array, way: int, gates: int, hidden: int) -> Array:
 
 @lowering("RNN", since=7, types=TYPES, check=_plain_activations)
 @in_float32
-def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
+def rnn(op: XlaOp, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
     """Compute h = f(x W + h R + b). Spec: ONNX RNN-22."""
     hidden = r.shape[-1]
 
@@ -116,7 +116,7 @@ def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
 
 @lowering("GRU", since=7, types=TYPES, check=_plain_activations)
 @in_float32
-def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
+def gru(op: XlaOp, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
     """Compute a GRU with gates z, r, h in this order, the reset gate before or after the product with R. Spec: ONNX GRU-22."""
     hidden = r.shape[-1]
 
@@ -144,7 +144,7 @@ def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
 @lowering("LSTM", since=7, types=TYPES, check=_plain_activations)
 @in_float32
 def lstm(
-    op: Op,
+    op: XlaOp,
     x: Array,
     w: Array,
     r: Array,

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ort_lite_xla.along import Dims, Rule, by_axes, except_axis
-from ort_lite_xla.registry import FLOATS, INDICES, NUMBERS, Array, Function, Mask, Op, lowering
+from ort_lite_xla.along import PaddedDims, Rule, by_axes, except_axis
+from ort_lite_xla.registry import FLOATS, INDICES, NUMBERS, Array, Function, PaddingMask, XlaOp, lowering
 
 WIDE = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
@@ -54,7 +54,7 @@ def _axes(given: Sequence[int] | None, noop: bool, rank: int) -> tuple[int, ...]
 
 
 def _along(fill: str | None) -> Rule:
-    def rule(dims: Dims) -> list[Mask]:
+    def rule(dims: PaddedDims) -> list[PaddingMask]:
         operand = dims.node.inputs[1] if len(dims.node.inputs) > 1 else None
         given = dims.node.attr("axes")
         if operand is not None:
@@ -68,7 +68,7 @@ def _along(fill: str | None) -> Rule:
 
 
 def _reduction(function: Function) -> Function:
-    def reduce(op: Op, x: Array, axes: Array = None) -> Array:
+    def reduce(op: XlaOp, x: Array, axes: Array = None) -> Array:
         given = op.attr("axes") if axes is None else op.numbers(1)
         found = _axes(given, bool(op.attr("noop_with_empty_axes", 0)), x.ndim)
         return function(op.xp, x, found, bool(op.attr("keepdims", 1))).astype(x.dtype)
@@ -82,7 +82,7 @@ for _name, (_types, _fill, _host, _function) in REDUCTIONS.items():
 
 @lowering("ArgMax", types=NUMBERS, along=except_axis(0, "lowest"))
 @lowering("ArgMin", types=NUMBERS, along=except_axis(0))
-def arg_extreme(op: Op, x: Array) -> Array:
+def arg_extreme(op: XlaOp, x: Array) -> Array:
     """Return the index of the largest or smallest element, the first or the last of equal ones. Spec: ONNX ArgMax-13."""
     if x.ndim == 0:
         return jnp.zeros((), np.int64)
@@ -94,7 +94,7 @@ def arg_extreme(op: Op, x: Array) -> Array:
 
 
 def _running(function: Function) -> Function:
-    def running(op: Op, x: Array, axis: Array) -> Array:
+    def running(op: XlaOp, x: Array, axis: Array) -> Array:
         (where,) = op.numbers(1) or (0,)
         turned = jnp.flip(x, where) if op.attr("reverse", 0) else x
         sums = function(turned, axis=where, dtype=x.dtype)
@@ -113,7 +113,7 @@ def _delay(x: Array, axis: int, first: int) -> Array:
     return jnp.concatenate([front, jax.lax.slice_in_dim(x, 0, x.shape[axis] - 1, axis=axis)], axis)
 
 
-def _prefix(dims: Dims) -> list[Mask]:
+def _prefix(dims: PaddedDims) -> list[PaddingMask]:
     """Accept running sums from the front: they do not depend on later elements."""
     return by_axes(dims, range(len(dims.operand(0))) if dims.node.attr("reverse", 0) else (), None)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.graph import Node
 from ort_lite_xla.along import only_first
-from ort_lite_xla.registry import ALL, BYTES, FLOATS, INDICES, Array, Op, lowering
+from ort_lite_xla.registry import ALL, BYTES, FLOATS, INDICES, Array, XlaOp, lowering
 
 Numbers = np.ndarray[Any, np.dtype[np.floating[Any]]]
 NUMERIC = FLOATS | BYTES | {"int32"}
@@ -16,7 +16,7 @@ TIE = 1e-6
 """Places that are so near to the middle between two elements are in the middle."""
 
 
-class Line(NamedTuple):
+class ResizedAxis(NamedTuple):
     """One dimension: its size before and after, its scale, and the range that a crop selects."""
 
     size: int
@@ -26,7 +26,7 @@ class Line(NamedTuple):
     end: float = 1.0
 
 
-def _places(op: Op, line: Line, mode: str) -> Numbers:
+def _places(op: XlaOp, line: ResizedAxis, mode: str) -> Numbers:
     """Return, for each element of the result, its position among those of the operand.
 
     Computed in float32 for nearest, with corners at the actual size, as in ort_lite's CPU provider (decision 0076).
@@ -37,7 +37,7 @@ def _places(op: Op, line: Line, mode: str) -> Numbers:
     return np.asarray(_map_positions(op, line, k, scale, half, last), real)
 
 
-def _map_positions(op: Op, line: Line, k: Any, scale: Any, half: Any, last: Any) -> Any:
+def _map_positions(op: XlaOp, line: ResizedAxis, k: Any, scale: Any, half: Any, last: Any) -> Any:
     """Return the positions of `k`, in its precision. Spec: ONNX Resize-19, coordinate_transformation_mode."""
     real = type(scale)
     match op.attr("coordinate_transformation_mode", "half_pixel"):
@@ -57,7 +57,7 @@ def _map_positions(op: Op, line: Line, k: Any, scale: Any, half: Any, last: Any)
     return (k + half) / scale - half
 
 
-def _nearest(op: Op, places: Numbers) -> Numbers:
+def _nearest(op: XlaOp, places: Numbers) -> Numbers:
     match op.attr("nearest_mode", "round_prefer_floor"):
         case "floor":
             return np.floor(places)
@@ -68,7 +68,7 @@ def _nearest(op: Op, places: Numbers) -> Numbers:
     return np.floor(places) + (places - np.floor(places) > 0.5 + TIE)
 
 
-def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
+def _taps(op: XlaOp, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
     """Return the indices of the elements that contribute to each position, and their weights: (out, taps) each."""
     if mode == "nearest":
         return _nearest(op, places)[:, None], np.ones((len(places), 1))
@@ -84,7 +84,7 @@ def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
     return floor[:, None] + np.arange(-1, 3), np.stack([outer[0], inner[0], inner[1], outer[1]], 1)
 
 
-def _resize_axis(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
+def _resize_axis(op: XlaOp, x: Array, axis: int, line: ResizedAxis, mode: str) -> Array:
     """Resize one dimension of x."""
     places = _places(op, line, mode)
     taps, weights = _taps(op, mode, places)
@@ -106,7 +106,7 @@ def _resize_axis(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
     return result
 
 
-def _lines(op: Op, x: Array, roi: Any, scales: Any, sizes: Sequence[int] | None) -> dict[int, Line]:
+def _lines(op: XlaOp, x: Array, roi: Any, scales: Any, sizes: Sequence[int] | None) -> dict[int, ResizedAxis]:
     """Return the dimensions that are resized or cropped."""
     axes = [axis % x.ndim for axis in op.attr("axes") or range(x.ndim)]
     if sizes is not None:
@@ -123,7 +123,7 @@ def _lines(op: Op, x: Array, roi: Any, scales: Any, sizes: Sequence[int] | None)
     for k, axis in enumerate(axes):
         part = (float(roi[k]), float(roi[k + len(axes)])) if crops else (0.0, 1.0)
         if factors[k] != 1 or part != (0.0, 1.0):
-            found[axis] = Line(x.shape[axis], sizes[k], factors[k], *part)
+            found[axis] = ResizedAxis(x.shape[axis], sizes[k], factors[k], *part)
     return found
 
 
@@ -134,7 +134,7 @@ def _no_antialias(node: Node) -> str | None:
 @lowering(
     "Resize", since=11, types=(NUMERIC, FLOATS, FLOATS, INDICES), contents=(1, 2, 3), check=_no_antialias, along=only_first()
 )
-def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Array = None) -> Array:
+def resize(op: XlaOp, x: Array, roi: Array = None, scales: Array = None, sizes: Array = None) -> Array:
     """Resize by nearest, linear or cubic interpolation, one dimension after the other. Spec: ONNX Resize-19."""
     factors, wanted = op.contents(2), op.numbers(3)
     lines = _lines(op, x, op.contents(1), factors, wanted or None)
@@ -152,7 +152,7 @@ def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Arr
 
 @lowering("Resize", since=10, types=(ALL, FLOATS), contents=(1,), along=only_first())
 @lowering("Upsample", since=9, types=(ALL, FLOATS), contents=(1,), along=only_first())
-def upsample(op: Op, x: Array, scales: Array) -> Array:
+def upsample(op: XlaOp, x: Array, scales: Array) -> Array:
     """Resize with positions k / scale; nearest rounds them down. Spec: ONNX Resize-10, Upsample-9."""
     for axis, scale in enumerate(np.ravel(op.contents(1))):
         size = x.shape[axis]

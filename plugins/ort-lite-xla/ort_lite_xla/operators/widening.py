@@ -6,14 +6,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ort_lite_xla.registry import Array, Op
+from ort_lite_xla.registry import Array, XlaOp
 
 
 def in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
     """Compute 16-bit floats in float32, and round each result once, to its inferred type."""
 
     @wraps(compute)
-    def compute_wide(op: Op, *operands: Array) -> Any:
+    def compute_wide(op: XlaOp, *operands: Array) -> Any:
         if not any(_is_narrow(x) for x in operands):
             return compute(op, *operands)
         results = compute(op, *(x.astype(jnp.float32) if _is_narrow(x) else x for x in operands))
