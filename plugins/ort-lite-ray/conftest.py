@@ -6,9 +6,9 @@ import pytest
 from ort_lite_ray.testing import cluster
 
 _OF_RAY = (
-    "ignore::DeprecationWarning:ray.data.context",  # it sets its own deprecated attributes to their defaults
-    "ignore:Using extra keyword arguments on `Field`:DeprecationWarning",  # of pydantic, in Ray Serve's own classes
-    "ignore:The minimum number of concurrent actors:UserWarning",  # advice on speed, where a test has one block for two workers
+    "ignore::DeprecationWarning:ray.data.context",  # Ray sets its own deprecated attributes to their defaults
+    "ignore:Using extra keyword arguments on `Field`:DeprecationWarning",  # from pydantic, for Ray Serve's classes
+    "ignore:The minimum number of concurrent actors:UserWarning",  # advice on speed, for tests with one block for two workers
 )
 
 

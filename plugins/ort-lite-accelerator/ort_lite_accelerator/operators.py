@@ -10,10 +10,10 @@ from ort_lite.transform import NHWC_DOMAIN, Done, Rewriter, Skip, op, rule
 SINCE = {
     "Add": 7, "Conv": 1, "Flatten": 1, "Gemm": 7, "GlobalAveragePool": 1, "MatMul": 1, "MaxPool": 1, "Mul": 7, "Relu": 6, "Reshape": 5,
 }  # fmt: skip
-"""Operator -> the first opset version of the form that it takes."""
+"""Operator -> the first supported opset version."""
 IMAGES = ("Conv", "MaxPool", "GlobalAveragePool")
 OWN = "npu"
-"""The domain of what fusions make: FusedConv(x, w, b, z), channels-last, with `relu`."""
+"""The domain of the fused operator FusedConv(x, w, b, z), channels-last, with the attribute `relu`."""
 
 
 def misfit(node: Node) -> Rejection | None:

@@ -25,9 +25,9 @@ from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_pr
 
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
-"""Of the card, a second and in seconds."""
+"""The card: operations per second, seconds per launch, seconds and bytes per second of copies."""
 FORMAT = Format("npu-program", 1, 0)
-"""Of saved programs, of any card."""
+"""The format of saved programs, which every card can load."""
 
 
 class AcceleratorExecutionProvider(ExecutionProvider):
@@ -58,7 +58,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         """Return the cards of this machine, each with the options that select it."""
         return {Device("npu", k): {"device_id": k} for k in range(CARDS)}
 
-    # What it takes
+    # Capabilities
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         """Yield the groups of nodes that the card runs, and a reason for each node that it does not run."""
@@ -85,7 +85,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         """Return the time of a launch, and the latency and bandwidth of copies."""
         return Overhead(LAUNCH, LATENCY, BANDWIDTH)
 
-    # Compiling
+    # Compilation
 
     def fusions(self) -> list[Transform | str]:
         """Return the fusions to apply to the card's nodes."""

@@ -10,7 +10,7 @@ from ort_lite.graph import Graph, Names, Node, Value
 
 OPERATORS = frozenset({"GRU", "LSTM", "RNN"})
 OLDEST = 9
-"""The opset version from which on an If can be put around them: that of ConstantOfShape."""
+"""The first opset version in which an If can be put around them: that of ConstantOfShape."""
 _BOOL = 9
 
 

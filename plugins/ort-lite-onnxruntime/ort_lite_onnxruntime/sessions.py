@@ -33,7 +33,7 @@ _TYPES = frozenset(
         "uint8",
     }
 )
-"""What onnxruntime takes as NumPy arrays."""
+"""The element types that onnxruntime accepts as NumPy arrays."""
 
 _CODES = {
     "is not a registered function/op": "operator",

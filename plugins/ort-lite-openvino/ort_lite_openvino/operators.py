@@ -16,7 +16,7 @@ NUMBERS = FLOATS | INTEGERS
 BYTES = frozenset({"int8", "uint8"})
 BOOL = frozenset({"bool"})
 DATA = NUMBERS | BYTES | BOOL
-"""Types that OpenVINO keeps as they are. It computes float64 and int16 as float32 and int32, int64 as int32."""
+"""The types that OpenVINO stores unchanged. It computes float64 and int16 as float32 and int32, int64 as int32."""
 
 OLDEST, NEWEST = 7, 28
 """Opset versions of ai.onnx whose operators were compared with the specification's results."""
@@ -100,7 +100,7 @@ def _all(names: str, operator: SupportedOperator, domain: str = "") -> Iterable[
 
 OPERATORS: dict[tuple[str, str], SupportedOperator] = dict(
     [
-        # element by element
+        # elementwise
         *_all(
             "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSwish IsInf IsNaN LeakyRelu "
             "Log Mish Reciprocal Relu Round Shrink Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
@@ -113,7 +113,7 @@ OPERATORS: dict[tuple[str, str], SupportedOperator] = dict(
         *_all("PRelu", SupportedOperator(FLOATS, check=limits.slope)),
         *_all("Abs Add Max Mean Min Mul Neg Sign Sub Sum", SupportedOperator(NUMBERS)),
         *_all("Clip", SupportedOperator(NUMBERS)),
-        *_all("Div Pow", SupportedOperator(FLOATS)),  # of integers in float32
+        *_all("Div Pow", SupportedOperator(FLOATS)),  # OpenVINO divides integers in float32
         *_all("And Not Or Xor", SupportedOperator(BOOL)),
         *_all("Equal", SupportedOperator(DATA)),
         *_all("Greater GreaterOrEqual Less LessOrEqual", SupportedOperator(NUMBERS | BYTES)),
@@ -126,7 +126,9 @@ OPERATORS: dict[tuple[str, str], SupportedOperator] = dict(
             "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare",
             SupportedOperator(NUMBERS, fixed=(1,)),
         ),
-        *_all("ReduceMax ReduceMin", SupportedOperator(INTEGERS, fixed=(1,))),  # of infinities alone: the largest float
+        *_all(
+            "ReduceMax ReduceMin", SupportedOperator(INTEGERS, fixed=(1,))
+        ),  # floats excluded: of infinities alone, OpenVINO returns the largest float
         *_all("ArgMax ArgMin", SupportedOperator(FLOATS | {"int32"}, check=limits.not_scalar)),
         *_all("LogSoftmax", SupportedOperator(FLOATS)),
         *_all("Softmax", SupportedOperator(FLOATS, check=limits.softmax)),
@@ -153,7 +155,7 @@ OPERATORS: dict[tuple[str, str], SupportedOperator] = dict(
         *_all("GridSample", SupportedOperator(FLOATS, check=limits.grid_sample)),
         *_all("Resize", SupportedOperator(FLOATS, beside=(1, 3), fixed=(1, 2), check=limits.resize, since=11)),
         *_all("RoiAlign", SupportedOperator(FLOATS, beside=(2,), check=limits.roi_align)),
-        # moved about
+        # data movement
         *_all("Concat DepthToSpace Flatten Identity Transpose", SupportedOperator(DATA)),
         *_all("Expand Gather GatherND ReverseSequence", SupportedOperator(DATA, beside=(1,))),
         *_all("GatherElements", SupportedOperator(DATA, beside=(1,), check=limits.gather_elements)),
@@ -167,10 +169,10 @@ OPERATORS: dict[tuple[str, str], SupportedOperator] = dict(
         *_all("ScatterElements ScatterND", SupportedOperator(DATA, beside=(1,))),
         *_all("SpaceToDepth", SupportedOperator(DATA, check=limits.space_to_depth)),
         *_all("Trilu", SupportedOperator(DATA, fixed=(1,))),
-        # made anew
+        # new tensors
         *_all("ConstantOfShape EyeLike NonZero Range Shape Size", SupportedOperator(DATA)),
         *_all("OneHot", SupportedOperator(DATA, check=limits.one_hot)),
-        # quantised
+        # quantization
         *_all("DequantizeLinear", SupportedOperator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.dequantize)),
         *_all("QuantizeLinear", SupportedOperator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.quantize)),
         *_all("DynamicQuantizeLinear", SupportedOperator(FLOATS, check=limits.dynamic_quantize)),

@@ -10,7 +10,7 @@ from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, 
 from ort_lite_openvino.bounds import Bounds
 from ort_lite_openvino.operators import OPERATORS, misfit
 
-_VIRTUAL = ("AUTO", "BATCH", "HETERO", "MULTI")  # devices that share out among others
+_VIRTUAL = ("AUTO", "BATCH", "HETERO", "MULTI")  # devices that distribute work to others
 _KINDS = ("CPU", "GPU", "NPU", *_VIRTUAL)
 _PRECISIONS = ("f32", "f16", "bf16")
 

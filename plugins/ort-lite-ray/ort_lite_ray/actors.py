@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import ray
 
 PATIENCE = 300.0
-"""Seconds until an actor must have started, or made a session."""
+"""Seconds in which an actor must start, or create a session."""
 
 
 def check_ray(owner: str) -> None:
@@ -92,7 +92,7 @@ class Actors:
         self._started: dict[int, _Started] = {}
         self._models: dict[int, dict[str, ray.ObjectRef[PartitionModel]]] = {}
         self._known: dict[str, str] = {}
-        """What to call an actor, by Ray's identifier, also one that is gone."""
+        """The names of actors, past and present, by Ray's identifier."""
         self.memory = Memory()
 
     def load(self, place: int, name: str, model: PartitionModel) -> None:
@@ -127,7 +127,7 @@ class Actors:
             import ray
 
             check_ray(self._owner)
-            ray.kill(actor.handle)  # which has died already, or cannot be heard any more
+            ray.kill(actor.handle)  # already dead, or unreachable
             self._report_death(actor.who, lost)
         except OrtLiteError:
             raise
@@ -197,7 +197,7 @@ class Actors:
             made = ray.remote(StageWorker).options(
                 num_cpus=self._threads,
                 enable_task_events=False,
-                allow_out_of_order_execution=True,  # runs are independent; one that is cancelled would be waited for
+                allow_out_of_order_execution=True,  # runs are independent, and must not wait for a cancelled one
                 **memory,
             )
             handle, path = made.remote(self._threads), self.memory.path

@@ -10,7 +10,7 @@ from typing import Any
 
 _BACKLOG = 1024
 LOOK = 0.02
-"""Seconds between looks whether something is to end."""
+"""Seconds between checks for cancellation."""
 
 
 def answer(function: Callable[..., Any], path: str) -> None:
@@ -21,7 +21,7 @@ def answer(function: Callable[..., Any], path: str) -> None:
     listener = Listener(path, "AF_UNIX", backlog=_BACKLOG)
     try:
         threading.Thread(target=_accept, args=(listener, function), daemon=True).start()
-    except RuntimeError:  # no thread can start: nobody shall wait for an answer
+    except RuntimeError:  # no thread can start, so no caller may wait for an answer
         listener.close()
         raise
 
@@ -30,12 +30,12 @@ def _accept(listener: Listener, function: Callable[..., Any]) -> None:
     while True:
         try:
             connection = listener.accept()
-        except OSError:  # the caller has gone already, or this process has too many files
+        except OSError:  # the caller has left, or this process has too many open files
             time.sleep(LOOK)
             continue
         try:
             threading.Thread(target=_answer, args=(connection, function), daemon=True).start()
-        except RuntimeError:  # no thread can start now; the caller hears that nobody is there
+        except RuntimeError:  # no thread can start now; the caller gets CallLost
             connection.close()
 
 

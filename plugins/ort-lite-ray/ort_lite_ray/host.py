@@ -11,7 +11,7 @@ from typing import IO
 from ort_lite.memory.sharing import shared
 
 _HELD: list[IO[bytes]] = []
-"""Locks of this process, which the operating system gives back when it ends, however it does."""
+"""Locks of this process. The operating system releases them when the process ends, even if it is killed."""
 
 
 def share_weights(job: str) -> Path:

@@ -9,7 +9,7 @@ from ort_lite.errors import InvalidArgument
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Columns = Mapping[str, Array]
-"""A column holds a row an element: an array with the rows along its first axis, or one of objects whose shapes differ."""
+"""Columns by name: arrays with the rows along their first axis, or arrays of objects if the shapes of rows differ."""
 Shapes = tuple[tuple[int, ...], ...]
 
 

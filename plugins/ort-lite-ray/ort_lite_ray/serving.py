@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 GRPC = "ort_lite_ray.grpc.add_service"
-"""For `grpc_servicer_functions` of Serve's gRPCOptions."""
+"""The value for `grpc_servicer_functions` of Serve's gRPCOptions."""
 
 
 def deploy(

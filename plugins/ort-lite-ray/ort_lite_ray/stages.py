@@ -11,10 +11,10 @@ from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.provider import Partition
 
 FREE = 32
-"""The length that a free dimension is taken to have."""
+"""The length to assume for a free dimension."""
 NODE, OPERATIONS, BYTES, HANDED = 5e-7, 5e10, 1e10, 1e8
-"""Seconds of a node besides its work; what a core does a second of arithmetic, of traffic to memory, and of bytes that it hands to
-another process or takes from there. A fast core does five times as much of all: the proportions decide where a cut is.
+"""Seconds per node besides its work; operations, bytes of memory traffic and bytes passed between processes per second of one core.
+A fast core is five times as fast in all of them: only the proportions decide where to cut.
 """
 
 

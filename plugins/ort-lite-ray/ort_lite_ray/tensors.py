@@ -23,7 +23,7 @@ from ort_lite_ray.rows import Array
 
 _MEMORY = Path("/dev/shm")
 _SMALL = 16 << 10
-"""Bytes up to which a tensor travels in the message itself."""
+"""The most bytes of a tensor that is sent in the message itself."""
 
 
 Header = list[Any]
@@ -54,7 +54,7 @@ def write(array: Array, path: str | None) -> Array | Header:
     if path is None or array.nbytes <= _SMALL or array.dtype.hasobject:
         return array
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)  # over what is there: its pages are used again
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)  # without O_TRUNC, so that its pages are reused
         try:
             _write_all(file, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         finally:

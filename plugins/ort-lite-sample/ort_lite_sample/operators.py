@@ -41,4 +41,4 @@ OPERATORS: Mapping[str, tuple[int, Callable[[Node], Function]]] = {
     "Sub": (7, _plain(np.subtract)),
     "Tanh": (6, _plain(np.tanh)),
 }
-"""Before the version given, an operator broadcasts by attributes or takes other types."""
+"""Operator -> its first opset version, and its function. Earlier versions broadcast by attributes or have other types."""

@@ -192,7 +192,7 @@ def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
     with server("ort_lite", path, max_batch) as ours, server("onnxruntime", path, max_batch) as theirs:
         addresses = {"ort_lite": ours, "onnxruntime": theirs}
         for protocol in ("http", "grpc"):
-            for one in addresses.values():  # kernels are compiled, threads are there
+            for one in addresses.values():  # warm-up: compiles kernels and starts threads
                 apply_load(protocol, one[protocol], feed, name_of_input, 0.5)
             found: dict[str, list[tuple[list[float], float]]] = {name: [] for name in addresses}
             for _ in range(ROUNDS):

@@ -10,9 +10,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ort_lite_serve.http import BEGIN
 
 HEAD = 64 << 10
-"""Bytes of a request's head."""
+"""The most bytes of a request's head."""
 GRACE = 1.0
-"""Seconds in which the application may answer before its connection is closed."""
+"""Seconds that the application has to answer before the connection is closed."""
 
 
 def protocol(seconds: float) -> type[HttpToolsProtocol]:
@@ -46,7 +46,7 @@ class _TimedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._start()  # one that begins behind another one, in the same packet
+        self._start()  # for a request that begins after another one, in the same packet
 
     def on_headers_complete(self) -> None:
         self.scope[BEGIN], self._has_head = self._begin, True

@@ -28,7 +28,7 @@ class Waiting:
         self.feeds, self.until = feeds, until
         sizes = {array.shape[0] for array in feeds.values()} if joins else set()
         self.rows = sizes.pop() if len(sizes) == 1 else 0
-        """0: it is run alone."""
+        """The number of rows; 0 if the request runs alone."""
         self.key = tuple((name, array.dtype, array.shape[1:]) for name, array in sorted(feeds.items()))
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -40,7 +40,7 @@ class Batcher:
         self.model, self._limits, self._batching, self._metrics = model, limits, batching, metrics
         self._queue: asyncio.Queue[Waiting] = asyncio.Queue(limits.queue)
         self._held: Waiting | None = None
-        """Taken from the queue, and of another kind than those in front of it: the first of the next batch."""
+        """The first request of the next batch, taken from the queue but not compatible with the batch before it."""
         self._taking = asyncio.Lock()
         self._pool = ThreadPoolExecutor(batching.workers, thread_name_prefix=f"serve-{model.name}")
         self._tasks: list[asyncio.Task[None]] = []
@@ -119,14 +119,14 @@ class Batcher:
         if not batch:
             return
         begin = time.monotonic()
-        left = max(one.until for one in batch) - begin  # who is to wait less than others is told by `infer`
+        left = max(one.until for one in batch) - begin  # `infer` enforces earlier deadlines
         try:
             parts = await asyncio.get_running_loop().run_in_executor(self._pool, self._run, batch, max(left, 0.001))
         except Exception as error:  # noqa: BLE001  is the answer
             if len(batch) == 1:
                 _set(batch[0], error)
                 return
-            for one in batch:  # one of them may be the others' trouble
+            for one in batch:  # one invalid request must not fail the others
                 await self._answer([one] if not one.answer.done() else [])
             return
         self._metrics.count_run(self.model.name, sum(max(one.rows, 1) for one in batch), len(batch), time.monotonic() - begin)

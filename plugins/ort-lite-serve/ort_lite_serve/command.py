@@ -88,7 +88,7 @@ class _Http(uvicorn.Server):
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        patience = ceil(2 * server.limits.seconds) + 1  # for who does not read his answer
+        patience = ceil(2 * server.limits.seconds) + 1  # for clients that do not read their answer
         limits: dict[str, Any] = {"limit_concurrency": server.limits.connections, "timeout_graceful_shutdown": patience}
         limits["http"] = protocol(server.limits.seconds)
         super().__init__(uvicorn.Config(application(server), log_level="warning", access_log=False, ws="none", **limits))

@@ -8,7 +8,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite_serve.model import Model
 
 Open = Callable[[str], Any]
-"""The session of a file."""
+"""A function that creates the session of a file."""
 
 
 def load(paths: Sequence[str], open_session: Open) -> list[Model]:

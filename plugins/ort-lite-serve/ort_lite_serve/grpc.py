@@ -37,7 +37,7 @@ _FIELDS = {
     "float64": "fp64_contents",
     "string": "bytes_contents",
 }
-"""Where a tensor's elements are that are not raw."""
+"""The field with a tensor's elements if they are not raw."""
 
 
 def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
@@ -48,7 +48,7 @@ def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", int(seconds * 1000)),
-        ("grpc.max_connection_idle_ms", int(seconds * 2000)),  # of connections whose calls never begin, too
+        ("grpc.max_connection_idle_ms", int(seconds * 2000)),  # also for connections whose calls never begin
     ]
     arrival = [TimedCalls(seconds)]
     made = grpc.aio.server(options=options, maximum_concurrent_rpcs=server.limits.connections, interceptors=arrival)
@@ -120,7 +120,7 @@ def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
     if dtype not in _FIELDS:
         raise Refused(400, f"input {one.name!r}: {one.datatype} comes in raw_input_contents alone")
     field = getattr(one.contents, _FIELDS[dtype])
-    if len(field) != prod(shape):  # before each becomes an object
+    if len(field) != prod(shape):  # checked before each element becomes an object
         raise Refused(400, f"input {one.name!r}: {len(field)} elements came for the shape {[*shape]}, expected {prod(shape)}")
     given = [*field]
     if dtype == "string":

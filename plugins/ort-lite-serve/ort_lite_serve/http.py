@@ -18,9 +18,9 @@ from ort_lite_serve.server import Server
 
 HEADER = "Inference-Header-Content-Length"
 BEGIN = "ort_lite.begin"
-"""In a request's scope: when its first byte came, by the clock of the event loop. `arrival.Protocol` writes it."""
+"""The key in a request's scope for the arrival of its first byte, by the clock of the event loop. `arrival.protocol` sets it."""
 GONE = 499
-"""The status of an answer that nobody reads: for the metrics."""
+"""The status, in the metrics, of an answer whose client has left."""
 
 
 def application(server: Server) -> Starlette:

@@ -13,7 +13,7 @@ from ort_lite_serve.tensors import NAMES
 
 Feeds = Mapping[str, Array]
 Runner = Callable[[Feeds, float], Sequence[Any]]
-"""What runs feeds, in a thread of its own, within so many seconds. Raises InvalidArgument and DeadlineExceeded as a session does."""
+"""A function that runs feeds within a number of seconds, called in a thread. Raises InvalidArgument and DeadlineExceeded."""
 
 
 class Side(Record):

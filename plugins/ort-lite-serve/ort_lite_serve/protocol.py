@@ -61,8 +61,8 @@ def _length(header: str, size: int) -> int:
 
 
 _OBJECTS = {b",": 44, b"[": 80, b"{": 184, b'"': 48}
-"""Bytes that Python's objects take for JSON, by what begins or parts them: a number in a list and in an array, a list, an object with
-a name, half of a text. Strings of commas count as well.
+"""The bytes of Python objects for JSON, by the character that starts or separates them: a number in a list and in an array, a list,
+an object with a name, half of a string. Commas inside strings count too.
 """
 
 

@@ -90,7 +90,7 @@ class Server:
             status = 500
             raise Refused(500, f"{name}: {type(error).__name__}: {error}") from error
         except asyncio.CancelledError:
-            status = 499  # who asked went
+            status = 499  # the client has left
             raise
         finally:
             self._active -= 1

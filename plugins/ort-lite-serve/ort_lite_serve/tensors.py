@@ -26,7 +26,7 @@ DATATYPES = {
     "BF16": "bfloat16",
     "BYTES": "string",
 }
-"""The protocol's names of element types, and ort_lite's."""
+"""The protocol's names of element types -> ort_lite's."""
 NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 MOST_RANK = 16
 

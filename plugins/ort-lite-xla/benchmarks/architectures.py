@@ -105,7 +105,7 @@ def resnet50(batch: int, size: int = 224) -> Architecture:
 
     weights = _random(rng, **shapes)
     for name, _, _ in blocks:
-        weights[f"{name}_c"] *= np.float32(0.3)  # sums of 16 blocks grow otherwise
+        weights[f"{name}_c"] *= np.float32(0.3)  # keeps the sum of 16 blocks from growing
     image = rng.standard_normal((batch, 3, size, size), dtype=np.float32)
     return Architecture(f"ResNet-50 {batch}x{size}", weights, {"image": image}, {"image": ("batch", 3, size, size)}, function)
 

@@ -346,7 +346,7 @@ class Onnx:
         return self.node("Reshape", self.node("Transpose", y, perm=[0, 2, 1, 3]), self.constant([0, 0, heads * size]))
 
     sizes: tuple[int, int, int] = (1, 1, 1)
-    """Heads of q, heads of k, and their size: names have no shapes to ask for."""
+    """The heads of q, the heads of k, and their size, because names have no shapes."""
 
     def _repeat(self, x: str, heads: int, fewer: int, size: int) -> str:
         wide = self.node("Expand", self.node("Unsqueeze", x, self.constant([2])), self.constant([1, 1, heads // fewer, 1, 1]))

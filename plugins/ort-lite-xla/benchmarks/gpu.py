@@ -36,7 +36,7 @@ import ort_lite
 from ort_lite.dtypes import Array
 
 PRECISIONS = {"float32": "highest", "tf32": "default", "bfloat16": "highest"}
-"""With JAX's name for the precision of products."""
+"""Precision -> JAX's name for the precision of products."""
 COLUMNS = f"{'network':22} {'precision':9} {'way':14} {'first s':>8} {'host ms':>9} {'device ms':>9} {'error':>8}"
 
 Runs = tuple[Callable[[], Any], Callable[[], Any] | None]

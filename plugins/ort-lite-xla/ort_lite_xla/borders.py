@@ -8,7 +8,7 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALL = 4096
-"""Bytes that are copied sooner than shared."""
+"""The most bytes of an array that is cheaper to copy than to share."""
 
 
 class _Lent:
@@ -44,7 +44,7 @@ def _own(result: jax.Array, taken: set[int]) -> Array:
         return np.array(result)
     if result.device.platform == "cpu":
         return _lend(result, result.unsafe_buffer_pointer(), result, taken)
-    copy = np.asarray(result)  # nobody else has JAX's copy, but it cannot be written to
+    copy = np.asarray(result)  # only this code refers to JAX's copy, but it is read-only
     return _lend(copy, copy.ctypes.data, result, taken) if copy.flags.c_contiguous else np.array(copy, order="C")
 
 

@@ -7,7 +7,7 @@ from ort_lite_xla.contents import content_operands, open_value
 from ort_lite_xla.registry import ALL, TABLE, XlaLowering, find
 
 SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
-"""Operators whose results are as large as the elements say: XLA needs sizes before it runs."""
+"""Operators whose result size depends on the elements. XLA needs sizes before it runs."""
 
 
 def misfit(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:

@@ -6,7 +6,7 @@ from ort_lite.graph import Node, Value
 from ort_lite_xla.registry import find
 
 SIZES = ("Shape", "Size")
-"""They need no contents, only the shape of their operand, which is always known."""
+"""Operators that need only the shape of their operand, which is always known."""
 
 
 def content_operands(node: Node) -> list[Value]:

@@ -21,7 +21,7 @@ from ort_lite_xla.registry import PaddingMask, find
 from ort_lite_xla.trace import Guard
 
 SEARCHED = 4096
-"""An expression in a size is compared with the size itself for all sizes of a bucket, up to so many."""
+"""The largest bucket for which an expression in a size is compared with the size itself, for all sizes of the bucket."""
 
 
 def bucket(size: int) -> int:

@@ -23,9 +23,9 @@ from ort_lite_xla.weights import Weights
 T = TypeVar("T")
 EXACT = Padding({}, {}, ())
 OPTIONS = {"xla_allow_excess_precision": False}
-"""Results of 16 bits are rounded after every operator, not where it suits XLA."""
+"""Round 16-bit results after every operator, not where it suits XLA."""
 DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
-"""GPUs add up what is scattered to one place in the order in which it comes, unless they are told otherwise."""
+"""Without this, GPUs add values scattered to one position in the order in which they arrive."""
 
 
 class XlaSettings(Record):
@@ -188,7 +188,7 @@ class XlaProgram:
             with jax.enable_x64(True), _allow_copies():
                 wide = [pad(x, shape) for x, shape in zip(inputs, bound.shapes, strict=True)]
                 taken = {x.ctypes.data for x in wide} | self._weights.addresses
-                # JAX puts NumPy arrays on the device in less time than device_put does.
+                # JAX copies NumPy operands to the device faster than device_put does.
                 results = outside(executable.compiled(self._weights.arrays, wide, bound.sizes), taken)
         found = [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
         return [cut(x, ends) for x, ends in zip(found, bound.ends, strict=True)] if bound.ends else found

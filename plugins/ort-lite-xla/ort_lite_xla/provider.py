@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KINDS = ("cpu", "gpu", "tpu")
 PRECISIONS = ("highest", "high", "default")
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
-"""JAX's environment variable: whether it takes three quarters of a GPU's memory when it starts, which is its default."""
+"""JAX's environment variable for allocating three quarters of a GPU's memory at the start, which is the default."""
 
 
 class XLAExecutionProvider(ExecutionProvider):
@@ -51,7 +51,7 @@ class XLAExecutionProvider(ExecutionProvider):
         for option, given in (("cached_shapes", cached_shapes), ("minimum", minimum)):
             if not str(given).isdecimal() or int(given) < 1:
                 raise self._wrong(option, given, "1 or more")
-        # Here and not above: JAX takes half a second to import, and programs list providers that they do not use.
+        # Imported here because JAX takes half a second to import, and programs list providers that they do not use.
         import ort_lite_xla.operators  # noqa: F401  # fills the registry
         from ort_lite_xla.program import XlaSettings
 

@@ -20,7 +20,7 @@ Array = Any
 """A tracer of JAX or a NumPy array."""
 Function = Callable[..., Any]
 Check = Callable[[Node], str | None]
-"""What an attribute of the node asks for that the lowering lacks, or None."""
+"""A check of a node: describes the attribute that the lowering does not support, or returns None."""
 
 FLOATS = frozenset(dtypes.FLOATS)
 INTEGERS = frozenset(dtypes.INTEGERS)
@@ -64,7 +64,7 @@ class XlaLowering(Record, eq=False):
 
 
 TABLE: dict[tuple[str, str], list[XlaLowering]] = {}
-"""Newest version first. Filled when the modules of `ort_lite_xla.operators` are imported."""
+"""The lowerings of each operator, newest version first. Filled when the modules of `ort_lite_xla.operators` are imported."""
 
 
 def lowering(

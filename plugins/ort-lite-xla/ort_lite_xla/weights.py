@@ -12,7 +12,7 @@ from ort_lite.provider import Partition
 from ort_lite_xla.borders import inside
 
 EMBEDDED = 256
-"""Bytes of a constant that becomes part of the programs; larger ones are operands of them, on the device once."""
+"""The most bytes of a constant that is embedded in programs. Larger ones are operands, copied to the device once."""
 CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 
 

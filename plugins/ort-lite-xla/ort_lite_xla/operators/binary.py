@@ -25,7 +25,7 @@ PLAIN: dict[str, tuple[int, frozenset[str], str]] = {
     "BitwiseOr": (18, INTEGERS, "bitwise_or"),
     "BitwiseXor": (18, INTEGERS, "bitwise_xor"),
 }
-"""Operator: since, element types, and what NumPy and JAX call it."""
+"""Operator -> first opset version, element types, and the name in NumPy and JAX."""
 
 
 def _by_name(name: str) -> Function:

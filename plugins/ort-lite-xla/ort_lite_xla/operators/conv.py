@@ -107,7 +107,7 @@ def _pads_of_transpose(op: XlaOp, sizes: Sequence[int], kernel: Sequence[int], m
     found = []
     for size, stride, k, dilation, extra, out in zip(sizes, strides, kernel, dilations, more, wanted[-rank:], strict=True):
         total = stride * (size - 1) + extra + (k - 1) * dilation + 1 - out
-        beyond = max(-total, 0) if asked else 0  # zeros that the result has behind what the kernel reaches
+        beyond = max(-total, 0) if asked else 0  # zeros at the end of the result that the kernel does not reach
         small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
         before, after = (small, large) if auto == "SAME_UPPER" else (large, small)
         found.append((before, after - beyond))

@@ -30,7 +30,7 @@ FUNCTIONS: dict[str, tuple[int, Function]] = {
     "Tan": (7, jnp.tan),
     "Tanh": (6, jnp.tanh),
 }
-"""Floating-point functions that JAX has as ONNX means them."""
+"""Floating-point functions that JAX defines as ONNX does: operator -> first opset version, function."""
 
 
 def _plain(function: Function) -> Function:

@@ -60,7 +60,7 @@ def average_pool(op: XlaOp, x: Array) -> Array:
     count = np.ones((1, 1), x.dtype)
     for axis, (pad, wide) in enumerate(zip(pads, all_pads, strict=True)):
         count = count[..., None] * _counts(op, axis, x.shape[2 + axis], pad, wide).astype(x.dtype)
-    return total / np.maximum(count, 1)  # a window that lies in the padding altogether gives 0
+    return total / np.maximum(count, 1)  # a window entirely in the padding gives 0
 
 
 def _counts(op: XlaOp, axis: int, size: int, pad: tuple[int, int], wide: tuple[int, int]) -> Array:

@@ -19,7 +19,7 @@ def _mean(xp: Array, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return jax.lax.div(xp.sum(x, axis=axes, keepdims=keepdims).astype(x.dtype), np.array(count, x.dtype))
 
 
-# name: element types, what is neutral, whether NumPy computes it too, (xp, x, axes, keepdims) -> result
+# name: element types, the neutral element, True if NumPy can compute it too, (xp, x, axes, keepdims) -> result
 REDUCTIONS: dict[str, tuple[frozenset[str], str | None, bool, Function]] = {
     "ReduceL1": (WIDE, "zero", False, lambda xp, x, a, k: xp.sum(xp.abs(x), axis=a, keepdims=k)),
     "ReduceL2": (WIDE, "zero", False, lambda xp, x, a, k: xp.sqrt(xp.sum(x * x, axis=a, keepdims=k))),

@@ -13,7 +13,7 @@ from ort_lite_xla.registry import ALL, BYTES, FLOATS, INDICES, Array, XlaOp, low
 Numbers = np.ndarray[Any, np.dtype[np.floating[Any]]]
 NUMERIC = FLOATS | BYTES | {"int32"}
 TIE = 1e-6
-"""Places that are so near to the middle between two elements are in the middle."""
+"""The distance from the middle between two elements within which a position counts as the middle."""
 
 
 class ResizedAxis(NamedTuple):

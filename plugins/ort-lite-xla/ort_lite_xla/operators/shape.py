@@ -29,7 +29,7 @@ def reshape(op: XlaOp, x: Array, shape: Array) -> Array:
     wanted = op.numbers(1) or []
     if not op.attr("allowzero", 0):
         filled = [x.shape[k] if size == 0 and k < x.ndim else size for k, size in enumerate(wanted)]
-        if x.size or -1 in filled or 0 in filled:  # else only 0 itself, a Shape's, leaves nothing to hold
+        if x.size or -1 in filled or 0 in filled:  # otherwise only a literal 0 can describe an empty tensor
             wanted = filled
     return x.reshape([_infer_size(x.shape, wanted) if size == -1 else size for size in wanted] if x.size == 0 else wanted)
 
