@@ -1,4 +1,4 @@
-"""A small cluster on this host, which tells nobody outside that it was used."""
+"""A small cluster on this host, with usage statistics turned off."""
 
 from collections.abc import Iterator
 
@@ -6,21 +6,21 @@ import pytest
 from ort_lite_ray.testing import cluster
 
 _OF_RAY = (
-    "ignore::DeprecationWarning:ray.data.context",  # it sets its own deprecated attributes to their defaults
-    "ignore:Using extra keyword arguments on `Field`:DeprecationWarning",  # of pydantic, in Ray Serve's own classes
-    "ignore:The minimum number of concurrent actors:UserWarning",  # advice on speed, where a test has one block for two workers
+    "ignore::DeprecationWarning:ray.data.context",  # Ray sets its own deprecated attributes to their defaults
+    "ignore:Using extra keyword arguments on `Field`:DeprecationWarning",  # from pydantic, for Ray Serve's classes
+    "ignore:The minimum number of concurrent actors:UserWarning",  # advice on speed, for tests with one block for two workers
 )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Ignore warnings of Ray's own."""
+    """Ignore warnings that Ray causes itself."""
     for line in _OF_RAY:
         config.addinivalue_line("filterwarnings", line)
 
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
-    """Start a small cluster on this host."""
+    """Run a cluster for the whole test session."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")  # read by the processes that Ray starts
         with cluster():

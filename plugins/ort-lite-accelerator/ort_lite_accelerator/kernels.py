@@ -1,4 +1,4 @@
-"""The card's kernels: (stream, the instruction's settings, operands) -> the result. NumPy stands for the device's own code."""
+"""The card's kernels, which map a stream, an instruction's settings and operands to a result. NumPy stands in for device code."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_accelerator.memory import Stream
+from ort_lite_accelerator.memory import CardStream
 
 Settings = Mapping[str, Any]
 
 
-def _conv(stream: Stream, s: Settings, x: Array, w: Array, b: Array | None = None, z: Array | None = None) -> Array:
-    """One product a group over the windows of all places, then bias, a sum and Relu. w: (groups, taps, channels)."""
+def _conv(stream: CardStream, s: Settings, x: Array, w: Array, b: Array | None = None, z: Array | None = None) -> Array:
+    """Compute a convolution as one matrix product per group, then add bias and z and apply Relu. w: (groups, taps, channels)."""
     windows = _windows(x if s["last"] else np.moveaxis(x, 1, -1), s, 0)
     groups, taps, channels = w.shape
     places, depth, window = windows.shape[: -1 - len(s["window"])], windows.shape[-1 - len(s["window"])], s["window"]
@@ -26,14 +26,14 @@ def _conv(stream: Stream, s: Settings, x: Array, w: Array, b: Array | None = Non
     return np.maximum(y, 0) if s["relu"] else y
 
 
-def _max_pool(stream: Stream, s: Settings, x: Array) -> Array:
+def _max_pool(stream: CardStream, s: Settings, x: Array) -> Array:
     windows = _windows(x if s["last"] else np.moveaxis(x, 1, -1), s, -np.inf)
     y: Array = windows.max(axis=tuple(range(-len(s["window"]), 0)))
     return y if s["last"] else np.moveaxis(y, -1, 1)
 
 
 def _windows(image: Array, s: Settings, fill: float) -> Array:
-    """(N, places ..., C, window ...), of an image that is channels-last."""
+    """Return the windows (N, positions ..., C, window ...) of a channels-last image, padded with `fill`."""
     rank = len(s["window"])
     pads = zip(s["pads"][:rank], s["pads"][rank:], strict=True)
     padded = np.pad(image, [(0, 0), *pads, (0, 0)], constant_values=fill)
@@ -43,18 +43,18 @@ def _windows(image: Array, s: Settings, fill: float) -> Array:
     return windows[(slice(None), *strides, slice(None), *dilations)]
 
 
-def _global_average_pool(stream: Stream, s: Settings, x: Array) -> Array:
+def _global_average_pool(stream: CardStream, s: Settings, x: Array) -> Array:
     axes = tuple(range(1, x.ndim - 1)) if s["last"] else tuple(range(2, x.ndim))
     total: Array = x.sum(axis=axes, keepdims=True)
     return total / np.float32(prod(x.shape[axis] for axis in axes))
 
 
-def _gemm(stream: Stream, s: Settings, a: Array, b: Array, c: Array | None = None) -> Array:
+def _gemm(stream: CardStream, s: Settings, a: Array, b: Array, c: Array | None = None) -> Array:
     product: Array = np.float32(s["alpha"]) * ((a.T if s["transA"] else a) @ (b.T if s["transB"] else b))
     return product if c is None else product + np.float32(s["beta"]) * c
 
 
-def _reshape(stream: Stream, s: Settings, x: Array) -> Array:
+def _reshape(stream: CardStream, s: Settings, x: Array) -> Array:
     shape = [x.shape[k] if size == 0 and not s["allowzero"] else size for k, size in enumerate(s["shape"])]
     known = prod(size for size in shape if size >= 0)
     return x.reshape([x.size // known if size < 0 and known else max(size, 0) for size in shape])

@@ -1,4 +1,4 @@
-"""The card's memory: regions that the host cannot look into, values in them, and the way in and out."""
+"""The card's memory: regions that the host cannot read, tensors in them, and copies in and out."""
 
 import weakref
 from math import prod
@@ -11,31 +11,31 @@ from ort_lite.memory.allocators import ArenaAllocator, Chunk, Scratch
 from ort_lite.provider import CPU, Device
 
 
-class Region:
-    """Bytes of the card: neither a buffer nor an array. `on_card` alone looks inside."""
+class CardRegion:
+    """Bytes of the card's memory, which the host cannot read: only `on_card` can."""
 
     __slots__ = ("_bytes",)
 
     def __init__(self, data: memoryview) -> None:
         self._bytes = data
 
-    def __getitem__(self, part: slice) -> "Region":
-        return Region(self._bytes[part])
+    def __getitem__(self, part: slice) -> "CardRegion":
+        return CardRegion(self._bytes[part])
 
 
-class Driver:
-    """The source of the arena's regions: malloc and free of the card's driver."""
+class CardDriver:
+    """The malloc and free of the card's driver, from which the arena gets its regions."""
 
-    def allocate(self, nbytes: int) -> Region:
-        """Return a region of so many bytes of the card."""
-        return Region(memoryview(bytearray(nbytes)))
+    def allocate(self, nbytes: int) -> CardRegion:
+        """Allocate a region of `nbytes` bytes."""
+        return CardRegion(memoryview(bytearray(nbytes)))
 
-    def free(self, handle: Region) -> None:
-        """Python's reference counts do it here."""
+    def free(self, handle: CardRegion) -> None:
+        """Free a region. Nothing to do here: Python's reference counts free it."""
 
 
-class Tensor:
-    """A value on the card."""
+class CardTensor:
+    """A tensor in the card's memory."""
 
     __slots__ = ("__weakref__", "dtype", "memory", "shape")
 
@@ -48,15 +48,19 @@ class Tensor:
         return prod(self.shape) * self.dtype.itemsize
 
 
-def on_card(x: Tensor) -> Array:
-    """Return a value as the card's kernels and its copy engine see it."""
-    region: Region = x.memory.data
+def on_card(x: CardTensor) -> Array:
+    """Return a tensor as the card's kernels and its copy engine see it. No copy."""
+    region: CardRegion = x.memory.data
     return np.ndarray(x.shape, x.dtype, region._bytes)
 
 
-def stored(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
-    """A copy of the array: in memory that ort_lite took from the arena and gives back, or in some that goes back with the value."""
-    made = Tensor(given or arena.allocate(array.nbytes), array.dtype, array.shape)
+def store(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+    """Copy an array to the card.
+
+    The copy goes into the chunk that ort_lite allocated and will free, if there is one. Otherwise it goes into a new chunk, which is
+    freed with the tensor.
+    """
+    made = CardTensor(given or arena.allocate(array.nbytes), array.dtype, array.shape)
     if given is None:
         weakref.finalize(made, arena.free, made.memory).atexit = False
     on_card(made)[...] = array
@@ -64,32 +68,32 @@ def stored(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> T
 
 
 class CardTransfer:
-    """Copies between the host and one card, and inside of it."""
+    """Copies between the host and one card, and within the card."""
 
     def __init__(self, arena: ArenaAllocator) -> None:
         self._arena = arena
 
     def can_copy(self, source: Device, destination: Device) -> bool:
-        """Return True for copies to or from the card."""
+        """Return True if source and destination are the host and this card, or this card twice."""
         return self._arena.device in (source, destination) and {source, destination} <= {CPU, self._arena.device}
 
     def copy(self, value: Any, source: Device, destination: Device) -> Any:
-        """Copy a value to or from the card."""
+        """Copy a value. The result is an array on the host or a CardTensor on the card."""
         seen = value if source == CPU else on_card(value)
-        return seen.copy() if destination == CPU else stored(seen, self._arena)
+        return seen.copy() if destination == CPU else store(seen, self._arena)
 
-    def copy_into(self, value: Array, source: Device, destination: Device, memory: Chunk) -> Tensor:
-        """An input of a partition: ort_lite took `memory` from the arena, and gives it back."""
-        return stored(value, self._arena, memory)
+    def copy_into(self, value: Array, source: Device, destination: Device, memory: Chunk) -> CardTensor:
+        """Copy an input of a partition into memory that ort_lite allocated from the arena and will free."""
+        return store(value, self._arena, memory)
 
-    def overwrite(self, value: Any, source: Device, destination: Device, target: Tensor) -> None:
-        """An OrtValue on the card is updated, or a run writes to one that its output is bound to."""
+    def overwrite(self, value: Any, source: Device, destination: Device, target: CardTensor) -> None:
+        """Copy a value into an existing tensor: an OrtValue that is updated, or an output bound to one."""
         on_card(target)[...] = value if source == CPU else on_card(value)
 
 
-class Stream(Scratch):
-    """The state of a thread: scratch memory on the card, as much as its largest instruction asked for."""
+class CardStream(Scratch):
+    """The state of one thread: scratch memory on the card, as large as its largest instruction needs."""
 
     def scratch(self, shape: tuple[int, ...]) -> Array:
-        """float32; the contents are anything."""
-        return on_card(Tensor(self.chunk(4 * prod(shape)), np.dtype(np.float32), shape))
+        """Return an uninitialized float32 array of a shape in scratch memory."""
+        return on_card(CardTensor(self.chunk(4 * prod(shape)), np.dtype(np.float32), shape))

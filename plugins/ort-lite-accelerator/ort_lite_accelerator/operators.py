@@ -1,4 +1,4 @@
-"""Operators of the card: why it declines a node, and which nodes one instruction does together."""
+"""The operators of the card: why it rejects a node, and which nodes one instruction runs together."""
 
 from collections.abc import Collection
 from math import prod
@@ -10,14 +10,14 @@ from ort_lite.transform import NHWC_DOMAIN, Done, Rewriter, Skip, op, rule
 SINCE = {
     "Add": 7, "Conv": 1, "Flatten": 1, "Gemm": 7, "GlobalAveragePool": 1, "MatMul": 1, "MaxPool": 1, "Mul": 7, "Relu": 6, "Reshape": 5,
 }  # fmt: skip
-"""Operator -> the first opset version of the form that it takes."""
+"""Operator -> the first supported opset version."""
 IMAGES = ("Conv", "MaxPool", "GlobalAveragePool")
 OWN = "npu"
-"""The domain of what fusions make: FusedConv(x, w, b, z), channels-last, with `relu`."""
+"""The domain of the fused operator FusedConv(x, w, b, z), channels-last, with the attribute `relu`."""
 
 
 def misfit(node: Node) -> Rejection | None:
-    """Why the card cannot run the node."""
+    """Return the reason why the card cannot run a node, or None if it can."""
     if node.op_type not in SINCE or node.domain not in (("", NHWC_DOMAIN) if node.op_type in IMAGES else ("",)):
         return Rejection(node, "operator", f"{node.op_type} is none of {', '.join(SINCE)}")
     if node.version < SINCE[node.op_type]:
@@ -34,7 +34,7 @@ def misfit(node: Node) -> Rejection | None:
 
 
 def unit(node: Node, free: Collection[Node]) -> list[Node]:
-    """The node, and those after it that the card does in the same instruction: Conv + Add + Relu, MatMul + Add."""
+    """Return a node and the nodes after it that the same instruction runs: Conv + Add + Relu, or MatMul + Add."""
     found = [node]
     for wanted in {"Conv": ("Add", "Relu"), "MatMul": ("Add",)}.get(node.op_type, ()):
         result = found[-1].output
@@ -44,7 +44,7 @@ def unit(node: Node, free: Collection[Node]) -> list[Node]:
 
 
 def work(node: Node) -> int | None:
-    """Multiplications and additions, about; None where sizes are known only when the model runs."""
+    """Return the approximate number of multiplications and additions; None if a size is known only at run time."""
     operand, axes = (node.inputs[1], slice(1, None)) if node.op_type == "Conv" else (node.inputs[0], slice(-1, None))
     if node.output.shape is None or operand is None or operand.shape is None:
         return None
@@ -59,7 +59,7 @@ def work(node: Node) -> int | None:
     private=True,
 )
 def fuse_conv_add(rewriter: Rewriter, conv: Node, z: Value, root: Node) -> Done | Skip:
-    """FusedConv adds z before it rounds; z must not widen the result."""
+    """Fuse Conv + Add into FusedConv, which adds z before it rounds. z must not broadcast the result to a larger shape."""
     if root.output.type != conv.output.type:
         return Skip(f"{z.name} may widen the result")
     x, w, b = (*conv.inputs, None)[:3]
@@ -73,5 +73,5 @@ def fuse_conv_add(rewriter: Rewriter, conv: Node, z: Value, root: Node) -> Done 
     private=True,
 )
 def fuse_conv_relu(rewriter: Rewriter, conv: Node, root: Node) -> Done | Skip:
-    """Relu costs nothing where the sums are."""
+    """Fuse Conv + Relu into FusedConv, whose Relu costs nothing extra."""
     return rewriter.replace(root, rewriter.op("FusedConv", *conv.inputs, domain=OWN, like=conv, relu=1))

@@ -1,4 +1,4 @@
-"""The card's compiler: a partition becomes instructions over numbered values, which can be saved; and what runs them."""
+"""The card's compiler, which turns a partition into instructions over numbered values; saved programs; and their execution."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -14,7 +14,7 @@ from ort_lite.memory.allocators import ArenaAllocator, Chunk
 from ort_lite.provider import Partition, run_events
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
-from ort_lite_accelerator.memory import Stream, Tensor, on_card, stored
+from ort_lite_accelerator.memory import CardStream, CardTensor, on_card, store
 from ort_lite_accelerator.operators import OWN
 
 CONVOLUTIONS = ("Conv", "FusedConv")
@@ -24,8 +24,11 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class Instruction(NamedTuple):
-    """`operands`, `result` and `last`, the values that nobody reads any more, are numbers; an operand left out is -1."""
+class CardInstruction(NamedTuple):
+    """One call of a kernel.
+
+    Values are numbers. An omitted operand is -1; `last` lists the values that no later instruction reads.
+    """
 
     name: str
     kernel: str
@@ -35,32 +38,32 @@ class Instruction(NamedTuple):
     last: list[int]
 
 
-class Program(NamedTuple):
-    """A partition as the card's compiler made it; values of a run are numbered, constants are in the form that kernels want."""
+class CardProgram(NamedTuple):
+    """A compiled partition. Values of a run are numbered; constants have the layout that the kernels expect."""
 
     inputs: list[int]
     outputs: list[int]
-    instructions: list[Instruction]
+    instructions: list[CardInstruction]
     constants: dict[int, Array]
 
     def to_bytes(self) -> bytes:
-        """Return the program as bytes, to be saved."""
+        """Serialize the program."""
         head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions]).encode(), np.uint8)
         file, arrays = BytesIO(), {str(k): array for k, array in self.constants.items()}
         np.savez(file, allow_pickle=False, head=head, **arrays)
         return file.getvalue()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Program":
-        """Load a saved program."""
+    def from_bytes(cls, data: bytes) -> "CardProgram":
+        """Deserialize a program that `to_bytes` wrote."""
         with np.load(BytesIO(data), allow_pickle=False) as file:
             inputs, outputs, rows = json.loads(file["head"].tobytes())
             constants = {int(key): file[key] for key in file.files if key != "head"}
-        return cls(inputs, outputs, [Instruction(*row) for row in rows], constants)
+        return cls(inputs, outputs, [CardInstruction(*row) for row in rows], constants)
 
 
 class _Numbers:
-    """Values by number; constants in the form that the kernel wants which reads them."""
+    """Numbers for values, and constants in the layout that the kernel which reads them expects."""
 
     def __init__(self) -> None:
         self.constants: dict[int, Array] = {}
@@ -76,34 +79,34 @@ class _Numbers:
         groups = node.attr("group", 1) if node.op_type in CONVOLUTIONS and position == 1 else 0
         known = self._known.setdefault((value, groups), len(self._known))
         if known not in self.constants:
-            self.constants[known] = _packed(value.constant, groups) if groups else value.constant.copy()
+            self.constants[known] = _pack(value.constant, groups) if groups else value.constant.copy()
         return known
 
 
-def compiled(partition: Partition) -> Program:
-    """Instructions in the order of the nodes."""
+def compile_program(partition: Partition) -> CardProgram:
+    """Compile a partition: one instruction per node, in the order of the nodes."""
     numbers = _Numbers()
     inputs = [numbers.of(value) for value in partition.inputs]
     rows = []
     for node in partition.nodes:
         operands = [numbers.operand(node, k) for k in range(1 if node.op_type == "Reshape" else len(node.inputs))]
         kernel = node.op_type.removeprefix("Fused")
-        rows.append(Instruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
+        rows.append(CardInstruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
     outputs = [numbers.of(value) for value in partition.outputs]
     kept = {-1, *outputs, *numbers.constants}
     for row in reversed(rows):
         row.last.extend({*row.operands, row.result} - kept)
         kept.update(row.last)
-    return Program(inputs, outputs, rows, numbers.constants)
+    return CardProgram(inputs, outputs, rows, numbers.constants)
 
 
-def _packed(w: Array, groups: int) -> Array:
-    """(channels, depth, window ...) -> (groups, taps, channels of a group): what the kernel multiplies with."""
+def _pack(w: Array, groups: int) -> Array:
+    """Reorder weights from (channels, depth, window ...) to (groups, taps, channels of a group), which the kernel multiplies with."""
     return np.ascontiguousarray(w.reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1))
 
 
 def _settings(node: Node) -> dict[str, Any]:
-    """Return the settings of the node's kernel, with ONNX's defaults; plain data, so that programs can be saved."""
+    """Return the settings of the node's kernel, with ONNX's defaults, as plain data that can be saved."""
     found: dict[str, Any] = {"last": node.domain in (NHWC_DOMAIN, OWN)}
     if node.op_type in (*CONVOLUTIONS, "MaxPool"):
         second = node.inputs[1] if len(node.inputs) > 1 else None
@@ -116,27 +119,30 @@ def _settings(node: Node) -> dict[str, Any]:
     return found | {name: node.attr(name, default) for name, default in _DEFAULTS.get(node.op_type, {}).items()}
 
 
-class Executable:
-    """A program on a card: constants are there from the start, every result goes there. States are streams."""
+class CardExecutable:
+    """A program loaded on a card. Constants are copied to the card once, and all results stay there. Its states are streams."""
 
-    def __init__(self, program: Program, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
+    def __init__(self, program: CardProgram, arena: ArenaAllocator, absorbed: Sequence[Value] = ()) -> None:
         self.program, self.absorbed = program._replace(constants={}), absorbed
         self._arena = arena
-        self._constants = {k: stored(array, arena) for k, array in program.constants.items()}
+        self._constants = {k: store(array, arena) for k, array in program.constants.items()}
 
-    def create_state(self) -> Stream:
-        """Return a stream with scratch memory of its own."""
-        return Stream(self._arena)
+    def create_state(self) -> CardStream:
+        """Create the stream of a thread."""
+        return CardStream(self._arena)
 
-    def release_state(self, state: Stream) -> None:
-        """Release the stream's scratch memory."""
+    def release_state(self, state: CardStream) -> None:
+        """Free the scratch memory of a stream."""
         state.release()
 
-    def __call__(self, inputs: Sequence[Tensor], state: Stream) -> list[Tensor]:
+    def __call__(self, inputs: Sequence[CardTensor], state: CardStream) -> list[CardTensor]:
         return self.into_memory(inputs, [None] * len(self.program.outputs), state)
 
-    def into_memory(self, inputs: Sequence[Tensor], memory: Sequence[Chunk | None], state: Stream) -> list[Tensor]:
-        """Outputs go into chunks that ort_lite took from the arena; those of a size that nobody knew before allocate their own."""
+    def into_memory(self, inputs: Sequence[CardTensor], memory: Sequence[Chunk | None], state: CardStream) -> list[CardTensor]:
+        """Run the program and write outputs into chunks that ort_lite allocated from the arena.
+
+        An output without a chunk, because its size was not known before the run, allocates its own.
+        """
         given = dict(zip(self.program.outputs, memory, strict=True))
         events = run_events()
         values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
@@ -145,7 +151,7 @@ class Executable:
             arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
-            values[one.result] = stored(np.asarray(y, np.float32), self._arena, given.get(one.result))
+            values[one.result] = store(np.asarray(y, np.float32), self._arena, given.get(one.result))
             if events is not None:
                 about = {"kernel": one.kernel, "shape": "x".join(map(str, y.shape))}
                 events.kernel(one.name, begin, perf_counter_ns(), about)
@@ -154,11 +160,11 @@ class Executable:
         return [values[k] for k in self.program.outputs]
 
     def to_bytes(self) -> bytes:
-        """Return the program with its constants as bytes, to be saved."""
+        """Serialize the program with its constants."""
         constants = {k: on_card(x) for k, x in self._constants.items()}
         return self.program._replace(constants=constants).to_bytes()
 
     def facts(self) -> dict[str, int | str]:
-        """Return the instructions and the bytes on the card."""
+        """Return facts for `explain()`."""
         held = sum(x.nbytes for x in self._constants.values())
         return {"python_steps": len(self.program.instructions), "card": str(self._arena.device), "constant_bytes": held}

@@ -19,19 +19,22 @@ from ort_lite.provider import (
 )
 from ort_lite.provider.accelerators import Format, claimed, count
 from ort_lite.transform import Transform
-from ort_lite_accelerator.memory import CardTransfer, Driver
+from ort_lite_accelerator.memory import CardDriver, CardTransfer
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
-from ort_lite_accelerator.program import Executable, Program, compiled
+from ort_lite_accelerator.program import CardExecutable, CardProgram, compile_program
 
 CARDS = 2
 OPERATIONS, LAUNCH, LATENCY, BANDWIDTH = 2e12, 2e-5, 1e-5, 8e9
-"""Of the card, a second and in seconds."""
+"""The card: operations per second, seconds per launch, seconds and bytes per second of copies."""
 FORMAT = Format("npu-program", 1, 0)
-"""Of saved programs, of any card."""
+"""The format of saved programs, which every card can load."""
 
 
 class AcceleratorExecutionProvider(ExecutionProvider):
-    """Options: device_id, which card (0); mem_limit, the most bytes of its memory (1 GiB)."""
+    """An execution provider for a card that runs float32 image networks.
+
+    Options: device_id, the number of the card (default: 0); mem_limit, the most bytes of its memory to use (default: 1 GiB).
+    """
 
     name: ClassVar[str] = "AcceleratorExecutionProvider"
     default: ClassVar[bool] = False
@@ -43,62 +46,78 @@ class AcceleratorExecutionProvider(ExecutionProvider):
         if self._options["device_id"] >= CARDS:
             raise NoDevice(f"{self.name}: there is no card {device_id}; there are 0 to {CARDS - 1}")
         self.device = Device("npu", self._options["device_id"])
-        self._arena = ArenaAllocator(self.device, self._options["mem_limit"], source=Driver())
+        self._arena = ArenaAllocator(self.device, self._options["mem_limit"], source=CardDriver())
         self._transfer = CardTransfer(self._arena)
 
     def get_options(self) -> dict[str, Any]:
+        """Return the options in effect."""
         return dict(self._options)
 
     @classmethod
     def supported_devices(cls) -> dict[Device, dict[str, Any]]:
+        """Return the cards of this machine, each with the options that select it."""
         return {Device("npu", k): {"device_id": k} for k in range(CARDS)}
 
-    # What it takes
+    # Capabilities
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield the groups of nodes that the card runs, and a reason for each node that it does not run."""
         return claimed(graph, misfit, unit)
 
     def preferred_layout(self, node: Node) -> str | None:
+        """Return NHWC for operators on images, which the card computes channels-last."""
         return "NHWC" if node.op_type in IMAGES else None
 
     def supports_type(self, node: Node, dtype: str) -> bool:
+        """Return True for float32."""
         return dtype == "float32"
 
     def available_resource(self) -> Resource:
+        """Return the bytes of the card's memory that are free."""
         return Resource(nbytes=self._options["mem_limit"] - self._arena.bytes_in_use)
 
     def cost(self, node: Node) -> float | None:
+        """Return the seconds that a node takes, or None if its sizes are unknown."""
         operations = work(node)
         return None if operations is None else operations / OPERATIONS
 
     def overhead(self) -> Overhead:
+        """Return the time of a launch, and the latency and bandwidth of copies."""
         return Overhead(LAUNCH, LATENCY, BANDWIDTH)
 
-    # Compiling
+    # Compilation
 
     def fusions(self) -> list[Transform | str]:
+        """Return the fusions to apply to the card's nodes."""
         return ["fuse_matmul_bias", fuse_conv_add, fuse_conv_relu]
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
-        return [Executable(compiled(partition), self._arena, partition.constants) for partition in partitions]
+        """Compile partitions and copy their constants to the card."""
+        return [CardExecutable(compile_program(partition), self._arena, partition.constants) for partition in partitions]
 
     def serialize(self, compiled: CompiledPartition) -> bytes:
-        assert isinstance(compiled, Executable)
+        """Serialize a compiled partition."""
+        assert isinstance(compiled, CardExecutable)
         return compiled.to_bytes()
 
-    def deserialize(self, partition: Partition, data: bytes) -> Executable:
-        return Executable(Program.from_bytes(data), self._arena)
+    def deserialize(self, partition: Partition, data: bytes) -> CardExecutable:
+        """Load a compiled partition that `serialize` wrote."""
+        return CardExecutable(CardProgram.from_bytes(data), self._arena)
 
     def compatibility(self) -> str:
+        """Return the format of saved programs."""
         return str(FORMAT)
 
     def check_compatibility(self, saved: str) -> str | None:
+        """Return the reason why a saved program cannot be loaded, or None if it can."""
         return FORMAT.misfit(saved)
 
     # The card
 
     def allocator(self) -> ArenaAllocator:
+        """Return the allocator of the card's memory."""
         return self._arena
 
     def data_transfer(self) -> CardTransfer:
+        """Return the object that copies to and from the card."""
         return self._transfer

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from ort_lite_accelerator import AcceleratorExecutionProvider, kernels, memory, operators, program, provider
-from ort_lite_accelerator.memory import CardTransfer, Stream, Tensor, on_card, stored
-from ort_lite_accelerator.program import Executable, Program
+from ort_lite_accelerator.memory import CardStream, CardTensor, CardTransfer, on_card, store
+from ort_lite_accelerator.program import CardExecutable, CardProgram
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
@@ -25,7 +25,7 @@ from ort_lite.provider import Capability, Device, GraphView, Rejection
 
 Chunks = Sequence[Chunk | None]
 Plant = Callable[[pytest.MonkeyPatch], Any]
-Call = Callable[..., list[Tensor]]
+Call = Callable[..., list[CardTensor]]
 
 
 class Bug(NamedTuple):
@@ -52,27 +52,27 @@ def bug(check: str, *operators: str) -> Callable[[Plant], Plant]:
 # More operators, so that their bugs have a place
 
 
-def _softmax(stream: Stream, s: Mapping[str, Any], x: Array) -> Array:
+def _softmax(stream: CardStream, s: Mapping[str, Any], x: Array) -> Array:
     e = np.exp(x - x.max(axis=s["axis"], keepdims=True, initial=-np.inf))
     result: Array = e / e.sum(axis=s["axis"], keepdims=True)
     return result
 
 
-def _layer_norm(stream: Stream, s: Mapping[str, Any], x: Array, scale: Array, bias: Array | None = None) -> Array:
+def _layer_norm(stream: CardStream, s: Mapping[str, Any], x: Array, scale: Array, bias: Array | None = None) -> Array:
     axes = tuple(range(s["axis"] % x.ndim, x.ndim))
     y = (x - x.mean(axis=axes, keepdims=True)) / np.sqrt(x.var(axis=axes, keepdims=True) + np.float32(s["epsilon"])) * scale
     result: Array = y if bias is None else y + bias
     return result
 
 
-def _reduce_max(stream: Stream, s: Mapping[str, Any], x: Array) -> Array:
+def _reduce_max(stream: CardStream, s: Mapping[str, Any], x: Array) -> Array:
     if not s["axes"] and s["noop_with_empty_axes"]:
         return x
     result: Array = x.max(axis=tuple(s["axes"]) or None, keepdims=bool(s["keepdims"]), initial=-np.inf)
     return np.asarray(result)
 
 
-def _average_pool(stream: Stream, s: Mapping[str, Any], x: Array) -> Array:
+def _average_pool(stream: CardStream, s: Mapping[str, Any], x: Array) -> Array:
     axes = tuple(range(-len(s["window"]), 0))
     image = np.moveaxis(x, 1, -1)
     total = kernels._windows(image, s, 0).sum(axis=axes)
@@ -121,14 +121,14 @@ def widen(patch: pytest.MonkeyPatch) -> None:
         patch.setitem(operators.SINCE, name, since)
     patch.setattr(program, "_settings", more_settings)
     patch.setattr(provider, "misfit", wide_misfit)
-    compiled = program.compiled
+    compiled = program.compile_program
 
-    def without_axes(partition: Any) -> Program:
+    def without_axes(partition: Any) -> CardProgram:
         made = compiled(partition)
         rows = [row._replace(operands=row.operands[:1]) if row.kernel == "ReduceMax" else row for row in made.instructions]
         return made._replace(instructions=rows)
 
-    patch.setattr(provider, "compiled", without_axes)
+    patch.setattr(provider, "compile_program", without_axes)
 
 
 def change_kernel(patch: pytest.MonkeyPatch, name: str, change: Callable[..., Array]) -> None:
@@ -147,12 +147,12 @@ def kernel_bug(check: str, *operators: str, kernel: str = "") -> Callable[[Calla
 
 
 def call_bug(check: str, *operators: str) -> Callable[[Callable[..., Any]], None]:
-    """As `bug`, for a function in the place of `Executable.into_memory`; its first argument is the right one."""
+    """As `bug`, for a function in the place of `CardExecutable.into_memory`; its first argument is the right one."""
 
     def noted(call: Callable[..., Any]) -> None:
         def plant(patch: pytest.MonkeyPatch) -> None:
-            right = Executable.into_memory
-            patch.setattr(Executable, "into_memory", lambda *given: call(right, *given))
+            right = CardExecutable.into_memory
+            patch.setattr(CardExecutable, "into_memory", lambda *given: call(right, *given))
 
         BUGS[call.__name__] = Bug(check, operators, plant)
 
@@ -205,7 +205,7 @@ def all_groups_have_the_first_ones_weights(patch: pytest.MonkeyPatch) -> None:
 
 
 @kernel_bug("attributes", "Conv")
-def pads_of_both_ends_exchanged(right: Any, stream: Stream, s: Any, *xs: Any) -> Any:
+def pads_of_both_ends_exchanged(right: Any, stream: CardStream, s: Any, *xs: Any) -> Any:
     rank = len(s["window"])
     return right(stream, {**s, "pads": [*s["pads"][rank:], *s["pads"][:rank]]}, *xs)
 
@@ -221,7 +221,7 @@ def the_first_image_for_the_whole_batch(patch: pytest.MonkeyPatch) -> None:
 
 
 @kernel_bug("attributes", "Conv")
-def windows_of_three_at_least(right: Any, stream: Stream, s: Any, x: Array, *xs: Any) -> Any:
+def windows_of_three_at_least(right: Any, stream: CardStream, s: Any, x: Array, *xs: Any) -> Any:
     if max(s["window"]) == 1:
         raise RuntimeError("the card has no 1x1")
     return right(stream, s, x, *xs)
@@ -282,17 +282,17 @@ def broadcasting_of_the_second_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 @kernel_bug("attributes", "Mul")
-def broadcasting_of_numbers_and_equals_alone(right: Any, stream: Stream, s: Any, a: Array, b: Array) -> Any:
+def broadcasting_of_numbers_and_equals_alone(right: Any, stream: CardStream, s: Any, a: Array, b: Array) -> Any:
     return a * (b if b.size == 1 else np.resize(b, a.shape) if a.size >= b.size else b)
 
 
 @kernel_bug("attributes", "Gemm")
-def trans_b_ignored(right: Any, stream: Stream, s: Any, a: Array, b: Array, *c: Array) -> Any:
+def trans_b_ignored(right: Any, stream: CardStream, s: Any, a: Array, b: Array, *c: Array) -> Any:
     return right(stream, {**s, "transB": 0} if b.shape[0] == b.shape[1] else s, a, b, *c)
 
 
 @kernel_bug("attributes", "Gemm")
-def columns_of_c_taken_for_rows(right: Any, stream: Stream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
+def columns_of_c_taken_for_rows(right: Any, stream: CardStream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
     return right(stream, s, a, b, c if c is None or c.ndim < 2 or c.shape[1] > 1 else np.resize(c, (1, c.size))[:, :1])
 
 
@@ -354,7 +354,7 @@ def fused_sum_of_the_first_image(patch: pytest.MonkeyPatch) -> None:
 
 
 @kernel_bug("graphs", "Conv", "Add", "Relu")
-def relu_before_the_fused_sum(right: Any, stream: Stream, s: Any, x: Array, w: Array, b: Any = None, z: Any = None) -> Any:
+def relu_before_the_fused_sum(right: Any, stream: CardStream, s: Any, x: Array, w: Array, b: Any = None, z: Any = None) -> Any:
     y = right(stream, s, x, w, b)
     return y if z is None else y + z
 
@@ -362,9 +362,9 @@ def relu_before_the_fused_sum(right: Any, stream: Stream, s: Any, x: Array, w: A
 @bug("graphs", "Conv", "Relu", "Mul")
 def other_readers_get_the_fused_value(patch: pytest.MonkeyPatch) -> None:
     """A peephole in the compiler: Relu moves into the Conv before it, whoever else reads that."""
-    right = program.compiled
+    right = program.compile_program
 
-    def peephole(partition: Any) -> Program:
+    def peephole(partition: Any) -> CardProgram:
         made = right(partition)
         by_result = {row.result: row for row in made.instructions}
         for row in made.instructions:
@@ -373,16 +373,16 @@ def other_readers_get_the_fused_value(patch: pytest.MonkeyPatch) -> None:
                 before.settings["relu"] = 1
         return made
 
-    patch.setattr(provider, "compiled", peephole)
+    patch.setattr(provider, "compile_program", peephole)
 
 
 @kernel_bug("graphs", "MatMul", "Add", kernel="Gemm")
-def a_fused_row_added_to_the_columns(right: Any, stream: Stream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
+def a_fused_row_added_to_the_columns(right: Any, stream: CardStream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
     return right(stream, s, a, b, c if c is None or c.ndim != 1 else np.resize(c, (len(a), 1)))
 
 
 @kernel_bug("attributes", "Conv")
-def weights_in_the_order_of_the_other_layout(right: Any, stream: Stream, s: Any, x: Array, w: Array, *xs: Any) -> Any:
+def weights_in_the_order_of_the_other_layout(right: Any, stream: CardStream, s: Any, x: Array, w: Array, *xs: Any) -> Any:
     if s["last"] and prod(s["window"]) > 1:
         groups, taps, channels = w.shape
         w = w.reshape(groups, -1, prod(s["window"]), channels).swapaxes(1, 2).reshape(groups, taps, channels)
@@ -390,7 +390,7 @@ def weights_in_the_order_of_the_other_layout(right: Any, stream: Stream, s: Any,
 
 
 @kernel_bug("attributes", "MaxPool")
-def pads_of_channels_last_in_the_other_order(right: Any, stream: Stream, s: Any, x: Array) -> Any:
+def pads_of_channels_last_in_the_other_order(right: Any, stream: CardStream, s: Any, x: Array) -> Any:
     rank = len(s["window"])
     pads = [*s["pads"][:rank][::-1], *s["pads"][rank:][::-1]]
     return right(stream, {**s, "pads": pads} if s["last"] else s, x)
@@ -403,8 +403,8 @@ def relu_in_place(patch: pytest.MonkeyPatch) -> None:
 
 @bug("graphs", "Relu", "Mul", "Add")
 def outputs_in_the_order_of_the_nodes_reversed(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-    patch.setattr(Executable, "into_memory", lambda self, inputs, chunks, state: right(self, inputs, chunks, state)[::-1])
+    right = CardExecutable.into_memory
+    patch.setattr(CardExecutable, "into_memory", lambda self, inputs, chunks, state: right(self, inputs, chunks, state)[::-1])
 
 
 @bug("constants", "Add", "MatMul")
@@ -427,7 +427,7 @@ def constants_transposed(patch: pytest.MonkeyPatch) -> None:
 def shapes_remembered_by_the_first_dimension(patch: pytest.MonkeyPatch) -> None:
     known: dict[int, tuple[int, ...]] = {}
 
-    def cached(right: Any, stream: Stream, s: Any, x: Array) -> Any:
+    def cached(right: Any, stream: CardStream, s: Any, x: Array) -> Any:
         shape = known.setdefault(x.shape[0], right(stream, s, x).shape)
         return np.resize(x, shape)
 
@@ -435,7 +435,9 @@ def shapes_remembered_by_the_first_dimension(patch: pytest.MonkeyPatch) -> None:
 
 
 @call_bug("sizes", "MatMul")
-def one_shape_for_ever(right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+def one_shape_for_ever(
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     shapes = [x.shape for x in inputs]
     if self.__dict__.setdefault("shapes", shapes) != shapes:
         raise RuntimeError("compiled for other shapes")
@@ -447,28 +449,28 @@ def one_shape_for_ever(right: Call, self: Any, inputs: Sequence[Tensor], chunks:
 
 @bug("handles", "Conv", "Relu")
 def one_state_for_all_threads(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.create_state
-    patch.setattr(Executable, "create_state", lambda self: self.__dict__.setdefault("stream", right(self)))
+    right = CardExecutable.create_state
+    patch.setattr(CardExecutable, "create_state", lambda self: self.__dict__.setdefault("stream", right(self)))
 
 
 @bug("threads", "Conv")
 def one_scratch_memory_for_all_threads(patch: pytest.MonkeyPatch) -> None:
     buffers: dict[tuple[int, ...], Array] = {}
-    patch.setattr(Stream, "scratch", lambda self, shape: buffers.setdefault(shape, np.empty(shape, np.float32)))
+    patch.setattr(CardStream, "scratch", lambda self, shape: buffers.setdefault(shape, np.empty(shape, np.float32)))
 
 
 @call_bug("threads", "Relu", "Add")
 def operands_kept_in_the_program(
-    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
-) -> list[Tensor]:
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     self.cache_of_inputs = inputs
     return right(self, self.cache_of_inputs, chunks, state)
 
 
 @call_bug("handles", "Relu")
 def results_in_the_buffer_of_the_last_call(
-    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
-) -> list[Tensor]:
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     made = right(self, inputs, chunks, state)
     kept = self.__dict__.setdefault("pool", {})
     for k, y in enumerate(made):
@@ -480,11 +482,13 @@ def results_in_the_buffer_of_the_last_call(
 
 @bug("allocator", "Conv")
 def states_never_released(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Executable, "release_state", lambda self, state: None)
+    patch.setattr(CardExecutable, "release_state", lambda self, state: None)
 
 
 @call_bug("statelessness", "Relu")
-def the_last_values_kept(right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+def the_last_values_kept(
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     self.last = inputs
     return right(self, inputs, chunks, state)
 
@@ -493,7 +497,7 @@ def the_last_values_kept(right: Call, self: Any, inputs: Sequence[Tensor], chunk
 def results_depend_on_the_number_of_runs(patch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []
 
-    def drifting(right: Any, stream: Stream, s: Any, a: Array, b: Array) -> Any:
+    def drifting(right: Any, stream: CardStream, s: Any, a: Array, b: Array) -> Any:
         runs.append(1)
         return right(stream, s, a, b) * np.float32(1 + 1e-6 * (len(runs) % 3))
 
@@ -505,12 +509,12 @@ def results_depend_on_the_number_of_runs(patch: pytest.MonkeyPatch) -> None:
 
 @bug("allocator", "Relu")
 def never_freed(patch: pytest.MonkeyPatch) -> None:
-    def kept(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
-        made = Tensor(arena.allocate(array.nbytes), array.dtype, array.shape)
+    def kept(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+        made = CardTensor(arena.allocate(array.nbytes), array.dtype, array.shape)
         on_card(made)[...] = array
         return made
 
-    patch.setattr(program, "stored", kept)
+    patch.setattr(program, "store", kept)
 
 
 def _free_twice(arena: ArenaAllocator, chunk: Any) -> None:
@@ -521,24 +525,24 @@ def _free_twice(arena: ArenaAllocator, chunk: Any) -> None:
 
 @bug("allocator", "Relu")
 def freed_twice(patch: pytest.MonkeyPatch) -> None:
-    def again(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
-        made = Tensor(arena.allocate(array.nbytes), array.dtype, array.shape)
+    def again(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+        made = CardTensor(arena.allocate(array.nbytes), array.dtype, array.shape)
         weakref.finalize(made, _free_twice, arena, made.memory).atexit = False
         on_card(made)[...] = array
         return made
 
-    patch.setattr(program, "stored", again)
+    patch.setattr(program, "store", again)
 
 
 @bug("claims", "Relu")
 def a_byte_too_few(patch: pytest.MonkeyPatch) -> None:
-    def short(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
-        made = Tensor(arena.allocate(max(array.nbytes - 1, 0)), array.dtype, array.shape)
+    def short(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+        made = CardTensor(arena.allocate(max(array.nbytes - 1, 0)), array.dtype, array.shape)
         weakref.finalize(made, arena.free, made.memory).atexit = False
         on_card(made)[...] = array
         return made
 
-    patch.setattr(program, "stored", short)
+    patch.setattr(program, "store", short)
 
 
 @bug("transfer", "Relu")
@@ -555,25 +559,25 @@ def two_values_in_one_place(patch: pytest.MonkeyPatch) -> None:
 
 @bug("transfer", "Relu")
 def copy_into_ignores_the_offset(patch: pytest.MonkeyPatch) -> None:
-    def into(self: Any, value: Array, source: Any, destination: Any, chunk: Any) -> Tensor:
+    def into(self: Any, value: Array, source: Any, destination: Any, chunk: Any) -> CardTensor:
         np.ndarray(value.shape, value.dtype, chunk.region._bytes)[...] = value
-        return Tensor(chunk, value.dtype, value.shape)
+        return CardTensor(chunk, value.dtype, value.shape)
 
     patch.setattr(CardTransfer, "copy_into", into)
 
 
 @bug("transfer", "Relu")
 def copy_ignores_strides(patch: pytest.MonkeyPatch) -> None:
-    def flat(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
-        return stored(array.ravel("K").reshape(array.shape), arena, given)
+    def flat(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+        return store(array.ravel("K").reshape(array.shape), arena, given)
 
-    patch.setattr(memory, "stored", flat)
+    patch.setattr(memory, "store", flat)
 
 
 @bug("transfer", "Relu")
 def what_comes_back_is_the_cards_own_memory(patch: pytest.MonkeyPatch) -> None:
     right = CardTransfer.copy
-    patch.setattr(CardTransfer, "copy", lambda self, v, a, b: on_card(v) if isinstance(v, Tensor) else right(self, v, a, b))
+    patch.setattr(CardTransfer, "copy", lambda self, v, a, b: on_card(v) if isinstance(v, CardTensor) else right(self, v, a, b))
 
 
 @bug("transfer", "Relu")
@@ -589,10 +593,10 @@ def types_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
 
 @call_bug("handles", "Flatten", "Reshape")
 def results_in_the_memory_of_their_input(
-    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
-) -> list[Tensor]:
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     made = right(self, inputs, chunks, state)
-    return [Tensor(inputs[0].memory, y.dtype, y.shape) if y.nbytes == inputs[0].nbytes else y for y in made]
+    return [CardTensor(inputs[0].memory, y.dtype, y.shape) if y.nbytes == inputs[0].nbytes else y for y in made]
 
 
 @bug("handles", "Relu")
@@ -601,63 +605,65 @@ def an_input_written_to(patch: pytest.MonkeyPatch) -> None:
 
 
 @call_bug("handles", "Relu")
-def an_input_returned(right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+def an_input_returned(
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     on_card(inputs[0])[...] = on_card(right(self, inputs, chunks, state)[0]).reshape(inputs[0].shape)
     return [inputs[0]]
 
 
 @bug("handles", "Relu", "Mul", "Add")
 def results_in_each_others_memory(patch: pytest.MonkeyPatch) -> None:
-    right = Executable.into_memory
-    patch.setattr(Executable, "into_memory", lambda self, inputs, chunks, state: right(self, inputs, chunks[::-1], state))
+    right = CardExecutable.into_memory
+    patch.setattr(CardExecutable, "into_memory", lambda self, inputs, chunks, state: right(self, inputs, chunks[::-1], state))
 
 
 @bug("handles", "Relu")
 def results_are_others_in_memory_that_is_given(patch: pytest.MonkeyPatch) -> None:
-    def off(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
-        return stored(array if given is None else array + 1, arena, given)
+    def off(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> CardTensor:
+        return store(array if given is None else array + 1, arena, given)
 
-    patch.setattr(program, "stored", off)
+    patch.setattr(program, "store", off)
 
 
 @call_bug("caches", "MatMul", "Relu")
 def a_cache_by_shape_without_limit(
-    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
-) -> list[Tensor]:
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     self.__dict__.setdefault("cache", {}).setdefault(tuple(x.shape for x in inputs), bytearray(1000))
     return right(self, inputs, chunks, state)
 
 
 @call_bug("caches", "MatMul", "Relu")
 def a_workspace_on_the_card_for_each_shape(
-    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
-) -> list[Tensor]:
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     key, known = tuple(x.shape for x in inputs), self.__dict__.setdefault("cache", {})
     if key not in known:
-        known[key] = stored(np.zeros(64, np.float32), self._arena)
+        known[key] = store(np.zeros(64, np.float32), self._arena)
     return right(self, inputs, chunks, state)
 
 
 @bug("release", "Relu")
 def programs_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
-    right, kept = Executable.__init__, []
+    right, kept = CardExecutable.__init__, []
 
     def remembered(self: Any, *given: Any) -> None:
         right(self, *given)
         kept.append(self)
 
-    patch.setattr(Executable, "__init__", remembered)
+    patch.setattr(CardExecutable, "__init__", remembered)
 
 
 @bug("release", "Relu")
 def profile_events_kept_without_anybody_asking(patch: pytest.MonkeyPatch) -> None:
-    right, kept = Executable.into_memory, []
+    right, kept = CardExecutable.into_memory, []
 
-    def noted(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+    def noted(self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream) -> list[CardTensor]:
         kept.append(bytearray(500))
         return right(self, inputs, chunks, state)
 
-    patch.setattr(Executable, "into_memory", noted)
+    patch.setattr(CardExecutable, "into_memory", noted)
 
 
 # Saved programs
@@ -669,19 +675,19 @@ def constants_not_saved(patch: pytest.MonkeyPatch) -> None:
         made: bytes = self.program._replace(constants={k: on_card(x) * 0 for k, x in self._constants.items()}).to_bytes()
         return made
 
-    patch.setattr(Executable, "to_bytes", empty)
+    patch.setattr(CardExecutable, "to_bytes", empty)
 
 
 @bug("saved", "Gemm", "Relu")
 def attributes_saved_as_whole_numbers(patch: pytest.MonkeyPatch) -> None:
-    right = Program.to_bytes
+    right = CardProgram.to_bytes
 
-    def rounded(self: Program) -> bytes:
+    def rounded(self: CardProgram) -> bytes:
         whole = [{k: int(v) if isinstance(v, float) else v for k, v in row.settings.items()} for row in self.instructions]
         rows = [row._replace(settings=s) for row, s in zip(self.instructions, whole, strict=True)]
         return right(self._replace(instructions=rows))
 
-    patch.setattr(Program, "to_bytes", rounded)
+    patch.setattr(CardProgram, "to_bytes", rounded)
 
 
 @bug("saved", "Relu")
@@ -700,16 +706,16 @@ def versions_compared_by_their_first_word(patch: pytest.MonkeyPatch) -> None:
 
 @bug("saved", "Relu")
 def programs_cut_short_are_taken(patch: pytest.MonkeyPatch) -> None:
-    right: Any = vars(Program)["from_bytes"].__func__
+    right: Any = vars(CardProgram)["from_bytes"].__func__
 
-    def lenient(cls: Any, data: bytes) -> Program:
+    def lenient(cls: Any, data: bytes) -> CardProgram:
         try:
-            made: Program = right(cls, data)
+            made: CardProgram = right(cls, data)
             return made
         except Exception:  # noqa: BLE001  # as vendors do
-            return Program([], [], [], {})
+            return CardProgram([], [], [], {})
 
-    patch.setattr(Program, "from_bytes", classmethod(lenient))
+    patch.setattr(CardProgram, "from_bytes", classmethod(lenient))
 
 
 @bug("saved", "Relu")
@@ -865,7 +871,9 @@ def claims_less_each_time(patch: pytest.MonkeyPatch) -> Any:
 
 
 @call_bug("interrupted", "MatMul", "Add")
-def locked_after_an_error(right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+def locked_after_an_error(
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     if self.__dict__.get("busy"):
         raise RuntimeError("busy")
     self.busy = True
@@ -876,8 +884,8 @@ def locked_after_an_error(right: Call, self: Any, inputs: Sequence[Tensor], chun
 
 @call_bug("interrupted", "MatMul", "Add")
 def memory_lost_with_each_error(
-    right: Call, self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream
-) -> list[Tensor]:
+    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
+) -> list[CardTensor]:
     workspace = self._arena.allocate(64)
     made = right(self, inputs, chunks, state)
     self._arena.free(workspace)

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from ort_lite_accelerator import AcceleratorExecutionProvider
 from ort_lite_accelerator.memory import on_card
 from ort_lite_accelerator.operators import misfit
-from ort_lite_accelerator.program import Executable
+from ort_lite_accelerator.program import CardExecutable
 
 import ort_lite
 from ort_lite.errors import CompileError, InvalidArgument, NoDevice, OutOfMemory, ProviderError
@@ -313,13 +313,13 @@ def test_an_array_is_put_on_the_card_that_is_named() -> None:
 
 def test_outputs_are_in_memory_that_the_session_took(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    real = Executable.into_memory
+    real = CardExecutable.into_memory
 
-    def seen(self: Executable, inputs: Any, memory: Any, state: Any) -> Any:
+    def seen(self: CardExecutable, inputs: Any, memory: Any, state: Any) -> Any:
         given.extend(memory)
         return real(self, inputs, memory, state)
 
-    monkeypatch.setattr(Executable, "into_memory", seen)
+    monkeypatch.setattr(CardExecutable, "into_memory", seen)
     provider = AcceleratorExecutionProvider()
     session(model(MLP), provider).run(None, {"x": np.ones((7, 6), np.float32)})
     assert [chunk.nbytes for chunk in given] == [7 * 3 * 4]

@@ -1,4 +1,4 @@
-"""light_squeezenet through ort_lite with the onnxruntime provider, and through onnxruntime: alternating runs, medians.
+"""Compare light_squeezenet through ort_lite's onnxruntime provider with onnxruntime itself: alternating runs, medians.
 
 From the repository's root: PYTHONPATH=. python plugins/ort-lite-onnxruntime/benchmarks/bench_squeezenet.py [THREADS [RUNS]]
 """
@@ -15,7 +15,7 @@ from tests.models.light_models import image, randomised
 
 
 def main() -> None:
-    """Print the times."""
+    """Measure both runtimes and print the medians and their ratio."""
     threads, runs = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 1), (2, 200)))
     model, providers = randomised("squeezenet"), ["OnnxRuntimeExecutionProvider", "CPUExecutionProvider"]
     options, their_options = ort_lite.SessionOptions(), onnxruntime.SessionOptions()

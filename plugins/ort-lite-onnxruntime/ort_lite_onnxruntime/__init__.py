@@ -1,4 +1,4 @@
-"""onnxruntime's execution providers as one of ort-lite: a partition becomes an onnxruntime session."""
+"""onnxruntime's execution providers as an execution provider for ort-lite. Each partition becomes an onnxruntime session."""
 
 from ort_lite_onnxruntime.provider import OnnxRuntimeExecutionProvider
 

@@ -1,7 +1,7 @@
-"""Operators that onnxruntime has, and computes otherwise than ONNX says: the (code, detail) of a Rejection, or None.
+"""Operators that onnxruntime has but computes differently from the ONNX specification: the (code, detail) of a Rejection, or None.
 
-Some end the process for tensors without elements, by a division by zero or a loop without end: what keeps elements in them
-must then be known before.
+Some of them end the process on tensors without elements, through a division by zero or an endless loop. They are accepted only if
+the dimensions involved are known not to be 0.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Why = tuple[str, str]
 
 
 def limit(node: Node) -> Why | None:
-    """Why onnxruntime should not run a node for which it can make a session."""
+    """Return the reason why onnxruntime should not run a node for which it can create a session, or None."""
     found = _LIMITS.get(node.operator)
     return found(node) if found is not None else None
 
@@ -31,12 +31,12 @@ def _random(node: Node) -> Why | None:
 
 
 def _affine_grid(node: Node) -> Why | None:
-    """It insists that `size` begins with the number of matrices; ONNX does not."""
+    """Require a known number of matrices: onnxruntime insists that `size` begins with it, ONNX does not."""
     return _fixed(node, 0, 0, 1)
 
 
 def _fixed(node: Node, index: int, first: int, stop: int | None) -> Why | None:
-    """Dimensions of an input that must be numbers, not 0."""
+    """Require dimensions first to stop of an input to be known and not 0."""
     value = _input(node, index)
     if value is None:
         return None
@@ -46,12 +46,12 @@ def _fixed(node: Node, index: int, first: int, stop: int | None) -> Why | None:
 
 
 def _normalize(node: Node) -> Why | None:
-    """Decline a normalization of values that may be empty."""
+    """Reject a normalization over axes that may be empty."""
     return _fixed(node, 0, node.attr("axis", -1), None)
 
 
 def _heads(node: Node) -> Why | None:
-    """It divides by how many there are; of three dimensions attributes say so."""
+    """Require a known number of heads: onnxruntime divides by it. For inputs of rank 3 it is an attribute."""
     return next((why for k in (0, 1, 2, 4, 5) if (why := _heads_of(node, k)) is not None), None)
 
 
@@ -61,19 +61,19 @@ def _heads_of(node: Node, index: int) -> Why | None:
 
 
 def _conv(node: Node) -> Why | None:
-    """Weights without channels are a loop without end."""
+    """Reject weights that may have no channels: onnxruntime loops forever."""
     return _fixed(node, 1, 0, None)
 
 
 def _conv_transpose(node: Node) -> Why | None:
-    """Decline volumes that may be empty: it reads memory that is not its own."""
+    """Reject volumes that may be empty: onnxruntime reads memory out of bounds."""
     value = _input(node, 0)
     flat = value is not None and value.shape is not None and len(value.shape) < 5
     return None if flat else _fixed(node, 0, 2, None)
 
 
 def _recurrent(node: Node) -> Why | None:
-    """Decline what may be empty: see recurrent.py."""
+    """Reject inputs that may be empty, unless an If can be put around the node: see recurrent.py."""
     if not may_be_empty(node):
         return None
     if node.version < OLDEST or node.attr("layout", 0):
@@ -115,7 +115,7 @@ def _no_bool(node: Node) -> Why | None:
 
 
 def _scan(node: Node) -> Why | None:
-    """The first version reads beyond sequences of no steps; later ones divide by the size of an axis."""
+    """Reject sequences that may be empty: version 8 reads out of bounds, and later versions divide by the size of an axis."""
     if node.version < 9:
         return "opset", f"Scan of opset {node.version}, takes 9 and newer"
     return next((why for k in range(len(node.inputs)) if (why := _fixed(node, k, 0, None)) is not None), None)
@@ -130,7 +130,7 @@ def _resize(node: Node) -> Why | None:
 
 
 def _col2im(node: Node) -> Why | None:
-    """It puts blocks that lie in wide padding into the image."""
+    """Reject pads: onnxruntime adds blocks that lie in wide padding to the image."""
     return ("attribute", "pads, takes none") if any(node.attr("pads", ())) else None
 
 
@@ -146,7 +146,7 @@ def _slice(node: Node) -> Why | None:
 
 
 def _rotary_embedding(node: Node) -> Why | None:
-    """Decline position ids with more steps than the caches have rows, whatever the ids are."""
+    """Reject position ids with more steps than the caches have rows, whatever the ids are."""
     x, cache = _input(node, 0), _input(node, 1)
     if _input(node, 3) is None or x is None or cache is None:
         return None
@@ -157,7 +157,7 @@ def _rotary_embedding(node: Node) -> Why | None:
 
 
 def _image(node: Node) -> Why | None:
-    """An image without elements is an error."""
+    """Reject an image that may have no elements: onnxruntime raises an error."""
     return _fixed(node, 0, 2, None)
 
 
@@ -178,7 +178,7 @@ def _inverse(node: Node) -> Why | None:
 
 
 def _skip(node: Node) -> Why | None:
-    """A skip of one row is repeated along a batch, but not over two axes."""
+    """Require a skip of the input's shape: onnxruntime broadcasts one row along a batch, but not over two axes."""
     x, skip = _input(node, 0), _input(node, 1)
     same = x is not None and skip is not None and x.shape is not None and x.shape == skip.shape
     return None if same else ("shape", "a skip of another shape than the input's")

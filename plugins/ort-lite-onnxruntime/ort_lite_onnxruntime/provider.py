@@ -1,4 +1,4 @@
-"""OnnxRuntimeExecutionProvider: takes what an execution provider of onnxruntime takes; a partition becomes a session of it."""
+"""OnnxRuntimeExecutionProvider, which runs the nodes that one of onnxruntime's execution providers supports."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -10,11 +10,13 @@ from ort_lite_onnxruntime.sessions import CPU, Sessions
 
 
 class OnnxRuntimeExecutionProvider(ExecutionProvider):
-    """Options:
+    """One of onnxruntime's execution providers, as an execution provider for ort-lite.
 
-    execution_provider: the name of one of onnxruntime's own, "CPUExecutionProvider" (default), "CUDAExecutionProvider", ...
-    provider_options: the options of that one, a mapping of names to values.
-    num_threads: of its sessions; 0 (default): the session's intra_op_num_threads, or onnxruntime's choice.
+    Options:
+
+    execution_provider: the name of an execution provider of onnxruntime: "CPUExecutionProvider" (default), "CUDAExecutionProvider", ...
+    provider_options: its options, a mapping of names to values.
+    num_threads: threads per session; 0 (default): the session's intra_op_num_threads, or onnxruntime's choice.
     """
 
     name: ClassVar[str] = "OnnxRuntimeExecutionProvider"
@@ -35,9 +37,11 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
         self._check_available()
 
     def configure(self, options: SessionOptions) -> None:
+        """Take the number of threads from the session options."""
         self._session_threads = options.intra_op_num_threads
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield the nodes that onnxruntime runs, and a reason for each node that it does not run."""
         for node in graph:
             wrong = self._sessions.misfit(node)
             if node in graph.split_bodies:
@@ -45,6 +49,7 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
             yield Capability([node], whole=bool(node.subgraphs())) if wrong is None else Rejection(node, *wrong)
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:
+        """Create an onnxruntime session per partition. A partition that fails becomes the exception."""
         compiled: list[CompiledPartition | Exception] = []
         threads = self.num_threads or self._session_threads
         for partition in partitions:
@@ -55,6 +60,7 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
         return compiled
 
     def get_options(self) -> dict[str, Any]:
+        """Return the options in effect."""
         return {
             "execution_provider": self.execution_provider,
             "provider_options": self.provider_options,

@@ -1,4 +1,4 @@
-"""Recurrent networks over nothing: onnxruntime ends the process, or forgets the initial state, so an If keeps it from them."""
+"""Recurrent networks on empty inputs: onnxruntime crashes or drops the initial state, so an If keeps empty inputs away from it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,19 +10,22 @@ from ort_lite.graph import Graph, Names, Node, Value
 
 OPERATORS = frozenset({"GRU", "LSTM", "RNN"})
 OLDEST = 9
-"""The opset version from which on an If can be put around them: that of ConstantOfShape."""
+"""The first opset version in which an If can be put around them: that of ConstantOfShape."""
 _BOOL = 9
 
 
 def may_be_empty(node: Node) -> bool:
-    """Return True if there may be no sequences, or sequences of no steps."""
+    """Return True if a node may get no sequences, or sequences without steps."""
     x = node.inputs[0]
     sizes = x.shape[:2] if x is not None and x.shape is not None else (0,)
     return not all(isinstance(size, int) and size for size in sizes)
 
 
 def guard(graph: Graph) -> None:
-    """Each that may get nothing becomes an If: with elements itself, without what ONNX says of no steps. Bodies included."""
+    """Put an If around each recurrent node that may get an empty input, bodies included.
+
+    The then-branch runs the node; the else-branch returns the results that ONNX specifies for sequences without steps.
+    """
     fresh = Names(graph)
     for node in list(graph.all_nodes()):
         if not node.domain and node.op_type in OPERATORS and may_be_empty(node):
@@ -32,7 +35,7 @@ def guard(graph: Graph) -> None:
 def _replace(node: Node, fresh: Names) -> None:
     graph, outputs = node.graph, node.outputs
     assert graph is not None, "it is in the graph that is walked"
-    itself, nothing = _itself(node, fresh), _Nothing(node, fresh).made()
+    itself, nothing = _itself(node, fresh), _Nothing(node, fresh).build()
     for k, value in enumerate(outputs):
         if value is not None:
             node.replace_output(k, Value(""))
@@ -61,18 +64,18 @@ def _itself(node: Node, fresh: Names) -> Graph:
 
 
 def _like(node: Node, fresh: Names, op_type: str, inputs: Sequence[Value | None], **attributes: Any) -> Node:
-    """A node of the same opset with one output."""
+    """Create a node of the same opset version with one output."""
     name = fresh(f"{node.name}_{op_type}")
     return Node(op_type, inputs, [Value(fresh(name))], attributes, version=node.version, name=name)
 
 
 class _Nothing:
-    """The body of no steps, or of no sequences: an output without elements, and the states as they were."""
+    """The body for sequences without steps: an output without elements, and the states unchanged."""
 
     def __init__(self, node: Node, fresh: Names) -> None:
         self._node, self._fresh, self._body = node, fresh, Graph(fresh("nothing"))
 
-    def made(self) -> Graph:
+    def build(self) -> Graph:
         node = self._node
         shape = self._add("Shape", [node.inputs[0]])
         steps, batch = (self._add("Gather", [shape, self._constant([axis])]) for axis in (0, 1))

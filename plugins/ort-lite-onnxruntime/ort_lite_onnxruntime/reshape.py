@@ -1,4 +1,4 @@
-"""Reshape of nothing: onnxruntime does not find what -1 is behind a dimension of length 0, which shape inference knows."""
+"""Reshape of empty tensors: onnxruntime cannot resolve -1 next to a dimension of length 0, which shape inference can."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ort_lite.graph import Graph, Names, Node, Value
 
 
 def settle(graph: Graph) -> None:
-    """Write -1 for the one open dimension of a result, and numbers for the others. Bodies included."""
+    """Replace the shapes of Reshape nodes by inferred ones: numbers, and -1 for at most one unknown dimension. Bodies included."""
     fresh = Names(graph)
     for node in list(graph.all_nodes()):
         sizes = _sizes(node)
@@ -16,7 +16,7 @@ def settle(graph: Graph) -> None:
 
 
 def _sizes(node: Node) -> list[int] | None:
-    """Return the sizes; shapes with an empty dimension stay as they are: 0 would be read as "as it was"."""
+    """Return the inferred sizes, or None to leave the node as it is. A size of 0 would be read as "copy from the input"."""
     shape = node.output.shape if not node.domain and node.op_type == "Reshape" else None
     if shape is None or len(node.inputs) < 2 or node.inputs[1] is None or 0 in shape:
         return None

@@ -1,4 +1,4 @@
-"""onnxruntime's sessions: one for a node alone, which tells whether onnxruntime has it, and one for each partition."""
+"""onnxruntime sessions: one for a single node, to find out if onnxruntime supports it, and one for each partition."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ _TYPES = frozenset(
         "uint8",
     }
 )
-"""What onnxruntime takes as NumPy arrays."""
+"""The element types that onnxruntime accepts as NumPy arrays."""
 
 _CODES = {
     "is not a registered function/op": "operator",
@@ -46,14 +46,17 @@ _CODES = {
 
 
 class Sessions:
-    """Makes sessions of one of onnxruntime's execution providers."""
+    """A factory of sessions of one of onnxruntime's execution providers."""
 
     def __init__(self, provider: str, options: Mapping[str, Any]) -> None:
         self.provider, self.options = provider, dict(options)
         self._answers: dict[bytes, Why | None] = {}
 
     def misfit(self, node: Node) -> Why | None:
-        """Why onnxruntime does not run the node. Makes a session of it, once for nodes that differ in names and sizes."""
+        """Return the reason why onnxruntime does not run a node, or None.
+
+        Creates a session for the node; nodes that differ only in names and sizes share the answer.
+        """
         for value in (*node.inputs, *node.outputs, *node.captures()):
             if value is not None and (wrong := _untransportable(value.type)) is not None:
                 return "type", f"{value.name!r} is {wrong}"
@@ -69,7 +72,7 @@ class Sessions:
         return self._answers[model]
 
     def compile(self, partition: Partition, threads: int) -> "CompiledSession":
-        """Create an onnxruntime session for a partition."""
+        """Create the session of a partition."""
         exported = partition_model(partition, _safe_when_empty)
         return CompiledSession(self._session(exported.data, threads), exported, empty_outputs(partition))
 
@@ -83,7 +86,7 @@ class Sessions:
         return None
 
     def _session(self, model: bytes, threads: int, alone: bool = False) -> Any:
-        """A session. `alone`: to see whether it can be made, without onnxruntime's CPU provider for what others lack."""
+        """Create a session. `alone`: to test a single node, without falling back to onnxruntime's CPU provider."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -100,13 +103,13 @@ class Sessions:
 
 
 def _safe_when_empty(graph: Graph) -> None:
-    """Before what onnxruntime makes of tensors without elements."""
+    """Rewrite nodes that onnxruntime computes wrongly on empty tensors."""
     settle(graph)
     guard(graph)
 
 
 class CompiledSession:
-    """Runs an onnxruntime session; any number of threads may. `run` copies neither arrays that go in nor those that come out."""
+    """A compiled partition, which runs an onnxruntime session without copying inputs or outputs. Thread-safe."""
 
     def __init__(self, session: Any, exported: PartitionModel, empty: EmptyOutputs) -> None:
         self._session, self._outputs, self._empty_outputs = session, list(exported.outputs), empty
@@ -120,12 +123,12 @@ class CompiledSession:
         return results
 
     def facts(self) -> dict[str, int | str]:
-        """Return onnxruntime's providers."""
+        """Return facts for `explain()`."""
         return {"providers": ", ".join(self._session.get_providers()), "python_steps": 0}
 
 
 def _untransportable(type_: Type | None) -> str | None:
-    """Describe a value that cannot be passed to onnxruntime as it is here."""
+    """Describe a type that cannot be passed to onnxruntime; None if it can be."""
     match type_:
         case None:
             return "of unknown type"

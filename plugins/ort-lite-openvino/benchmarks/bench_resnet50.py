@@ -1,4 +1,4 @@
-"""light_resnet50 through ort_lite with the OpenVINO provider, and through OpenVINO used directly: alternating runs, medians.
+"""Compare light_resnet50 through ort_lite's OpenVINO provider with OpenVINO itself: alternating runs, medians.
 
 From the repository's root: PYTHONPATH=. python plugins/ort-lite-openvino/benchmarks/bench_resnet50.py [THREADS [RUNS]]
 """
@@ -19,7 +19,7 @@ Run = Callable[[Array], Array]
 
 
 def through_ort_lite(model: bytes, threads: int) -> Run:
-    """Return a function that runs the model on OpenVINO through ort-lite."""
+    """Return a function that runs the model through ort_lite."""
     options = ort_lite.SessionOptions()
     options.intra_op_num_threads = threads
     session = ort_lite.InferenceSession(model, options, providers=["OpenVINOExecutionProvider", "CPUExecutionProvider"])
@@ -34,7 +34,7 @@ def through_ort_lite(model: bytes, threads: int) -> Run:
 
 
 def directly(model: bytes, threads: int) -> Run:
-    """Run OpenVINO by its guide for the least latency: one request, the input shared."""
+    """Return a function that runs OpenVINO as its guide recommends for low latency: one request, shared inputs."""
     config = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
     core = openvino.Core()
     request = core.compile_model(core.read_model(model), "CPU", config).create_infer_request()
@@ -47,7 +47,7 @@ def directly(model: bytes, threads: int) -> Run:
 
 
 def main() -> None:
-    """Print the times."""
+    """Measure both runtimes and print the medians and their ratio."""
     threads, runs = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 2), (2, 200)))
     model, x = randomised("resnet50"), image()
     ours, theirs = through_ort_lite(model, threads), directly(model, threads)

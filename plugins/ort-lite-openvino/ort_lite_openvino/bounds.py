@@ -1,4 +1,4 @@
-"""Numbers known to fit the 32 bits in which OpenVINO computes int64: those that come from shapes and constants."""
+"""The int64 values known to fit the 32 bits in which OpenVINO computes: those that come from shapes and small constants."""
 
 import numpy as np
 
@@ -14,13 +14,16 @@ _LIMIT = 2**31
 
 
 class Bounds:
-    """Follows the nodes of a graph in order. Sizes of tensors that fit into memory are small, and what is made of them."""
+    """The small values of a graph, found by visiting its nodes in order.
+
+    Tensor sizes are small, and so are values derived from them.
+    """
 
     def __init__(self) -> None:
         self._small: set[Value] = set()
 
     def visit(self, node: Node) -> None:
-        """Note which outputs of a node are small."""
+        """Record which outputs of a node are small. Call it for each node in topological order."""
         outputs = [value for value in node.outputs if value is not None]
         if node.op_type in _SIZES or (node.op_type in _KEEPS and all(map(self.is_small, filter(None, node.inputs)))):
             self._small.update(outputs)
@@ -35,7 +38,7 @@ class Bounds:
 
 
 def fits(value: Value) -> bool:
-    """Return True if a constant's numbers fit 32 bits. Weights are not looked at: only tensors of integers can be wide."""
+    """Return True if a constant's numbers fit 32 bits. Large float tensors are not searched and count as too wide."""
     array = value.constant
     if array is None or array.dtype.kind not in "iuf":
         return array is not None and array.dtype.kind == "b"

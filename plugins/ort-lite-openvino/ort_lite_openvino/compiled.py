@@ -1,4 +1,4 @@
-"""A partition as an OpenVINO compiled model: arrays in, arrays out, as few copies as possible."""
+"""A partition as a compiled OpenVINO model that maps arrays to arrays with as few copies as possible."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ _INT32 = np.iinfo(np.int32)
 
 
 def compile_partition(core: Any, partition: Partition, device: str, config: Mapping[str, Any]) -> "CompiledModel":
-    """Raises what OpenVINO raises, and CompileError where its model has other outputs than the partition."""
+    """Compile a partition. Raises OpenVINO's errors, and CompileError if its model has other outputs than the partition."""
     exported = partition_model(partition, rewrite)
     model = core.read_model(exported.data)
     for operation in model.get_ops():
@@ -34,16 +34,18 @@ def compile_partition(core: Any, partition: Partition, device: str, config: Mapp
 
 
 def _keep_divide(divide: Any) -> None:
-    """Keep a quotient as it is: a product with 1 / y makes 0.99999994 of 49 / 49. But OpenVINO fuses the quotient of a constant and
-    a product of matrices with its operands exchanged, if it is kept.
+    """Keep a quotient as it is: OpenVINO would multiply by 1 / y, which turns 49 / 49 into 0.99999994.
+
+    The quotient of a constant and a matrix product is left alone: if kept, OpenVINO fuses it with its operands exchanged.
     """
     if divide.input_value(0).get_node().get_type_name() != "Constant":
         divide.get_rt_info()["nonconvertable_divide_0"] = True
 
 
 def _settle_bias(add: Any) -> None:
-    """Makes a constant of a convolution's bias. It is read as a reshape of one, by the sizes of the result, and where layers share it,
-    it stays an addition of its own beside the convolution.
+    """Turn a convolution's bias into a constant.
+
+    OpenVINO reads the bias as a reshape to sizes of the result. If layers share it, it stays a separate addition after the convolution.
     """
     product, bias = (add.input_value(k).get_node() for k in (0, 1))
     if not product.get_type_name().endswith("Convolution") or bias.get_type_name() != "Reshape":
@@ -56,10 +58,10 @@ def _settle_bias(add: Any) -> None:
 
 
 class CompiledModel:
-    """Runs on infer requests of its own, one for each thread that is inside at the same time.
+    """A compiled partition. Runs on its own infer requests, one per concurrent thread.
 
-    Inputs are OpenVINO's without a copy. An output of a fixed shape is written straight into a new array, any other is
-    copied once, out of the request's own memory.
+    Inputs are passed to OpenVINO without a copy. An output of a fixed shape is written straight into a new array; any other output
+    is copied once, out of the request's memory.
     """
 
     def __init__(self, make: Callable[[], Any], partition: Partition, names: Sequence[str], is_dynamic: bool) -> None:
@@ -91,14 +93,17 @@ class CompiledModel:
         return outputs
 
     def _output(self, request: Any, k: int) -> Array:
-        """A copy of an output. One that is an input comes from there: OpenVINO may hold what an earlier run had in its place."""
+        """Return a copy of an output.
+
+        An output that is an input is copied from there: OpenVINO may hold an earlier run's value in its place.
+        """
         port = self._hand_on.get(k)
         tensor = request.get_output_tensor(k) if port is None else request.get_input_tensor(port)
         copy: Array = tensor.data.copy()
         return copy
 
     def _run(self, request: Any) -> None:
-        """After a run that failed, all requests of the compiled model are of no use: they fail, or give what was left over."""
+        """Run a request. If it fails, replace all requests of the compiled model: they would fail or return stale values."""
         try:
             self._infer(request)
         except Exception:
@@ -112,7 +117,7 @@ class CompiledModel:
 
 
 class _Pool:
-    """A compiled model and its infer requests that nobody uses; append and pop are atomic."""
+    """A compiled model and its idle infer requests. Appending and popping are atomic."""
 
     def __init__(self, compiled: Any) -> None:
         self.compiled = compiled
@@ -130,15 +135,15 @@ def _infer(request: Any) -> None:
 
 
 def _infer_dynamic(request: Any) -> None:
-    """`infer` on one thread says nothing where sizes do not fit together, and leaves the outputs of the run before; `wait` raises."""
+    """Run a request asynchronously: with sizes that do not match, `infer` on one thread keeps stale outputs, but `wait` raises."""
     request.start_async()
     request.wait()
 
 
 def _ports(compiled: Any, names: Sequence[str]) -> list[tuple[int, int]]:
-    """(number of the partition's input, of OpenVINO's), without inputs that OpenVINO found to have no effect.
+    """Return pairs of the partition's input number and OpenVINO's, without inputs that OpenVINO found to have no effect.
 
-    Raises CompileError where it cannot be told which these are: an input that is an output too has lost its name.
+    Raises CompileError if the inputs cannot be matched: an input that is also an output has lost its name.
     """
     ports = {name: number for number, port in enumerate(compiled.inputs) for name in port.get_names()}
     found = {k: ports[name] for k, name in enumerate(names) if name in ports}
@@ -151,8 +156,9 @@ def _ports(compiled: Any, names: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _hand_on(compiled: Any) -> dict[int, int]:
-    """Numbers of outputs that are inputs, with those of the inputs. Where there are any, OpenVINO fills no array that it was given for
-    an output, and may write to the input.
+    """Return the numbers of outputs that are inputs, with the numbers of those inputs.
+
+    A model with such outputs fills no array that it is given for an output, and may write to the input.
     """
     model = compiled.get_runtime_model()
     inputs = {node.get_friendly_name(): k for k, node in enumerate(model.get_parameters())}
@@ -161,7 +167,7 @@ def _hand_on(compiled: Any) -> dict[int, int]:
 
 
 def _output(port: Any, value: Value) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-    """Shape and dtype of an output whose shape is fixed."""
+    """Return the shape and dtype of an output, or None if its shape is not fixed."""
     dtype = to_numpy(value.dtype or "")
     if port.element_type.to_dtype() != dtype:
         raise CompileError(f"output {value.name!r} is {value.dtype}; OpenVINO makes it {port.element_type.to_dtype()}")
@@ -170,7 +176,7 @@ def _output(port: Any, value: Value) -> tuple[tuple[int, ...], np.dtype[Any]] | 
 
 
 def _check_range(array: Array, value: Value) -> None:
-    """OpenVINO computes int64 in 32 bits, and says nothing of numbers that do not fit."""
+    """Raise RuntimeException for numbers beyond 32 bits, in which OpenVINO silently computes int64."""
     if array.size and (array.min() < _INT32.min or array.max() > _INT32.max):
         raise RuntimeException(
             f"{value.name!r} has numbers from {array.min()} to {array.max()}; OpenVINO computes int64 in 32 bits: "
@@ -179,7 +185,7 @@ def _check_range(array: Array, value: Value) -> None:
 
 
 class _Opened:
-    """Shows a read-only array as one that may be written to, which openvino.Tensor insists on; nobody writes."""
+    """A read-only array presented as writable, as openvino.Tensor requires. Nothing writes to it."""
 
     def __init__(self, array: Array) -> None:
         self._array = array

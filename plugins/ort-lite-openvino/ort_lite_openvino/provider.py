@@ -1,4 +1,4 @@
-"""OpenVINOExecutionProvider: takes what OpenVINO computes as ONNX says, and compiles each partition to one of its models."""
+"""OpenVINOExecutionProvider, which runs nodes that OpenVINO computes as ONNX specifies. Each partition becomes one OpenVINO model."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -10,19 +10,21 @@ from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, 
 from ort_lite_openvino.bounds import Bounds
 from ort_lite_openvino.operators import OPERATORS, misfit
 
-_VIRTUAL = ("AUTO", "BATCH", "HETERO", "MULTI")  # devices that share out among others
+_VIRTUAL = ("AUTO", "BATCH", "HETERO", "MULTI")  # devices that distribute work to others
 _KINDS = ("CPU", "GPU", "NPU", *_VIRTUAL)
 _PRECISIONS = ("f32", "f16", "bf16")
 
 
 class OpenVINOExecutionProvider(ExecutionProvider):
-    """Options:
+    """An execution provider for the devices of OpenVINO.
+
+    Options:
 
     device_type: an OpenVINO device: "CPU" (default), "GPU", "GPU.1", "NPU", "AUTO", "HETERO:GPU,CPU", ...
     precision: the element type in which OpenVINO computes float32 models: "f32" (default), "f16" or "bf16".
-    num_threads: of the CPU device; 0 (default): the session's intra_op_num_threads, or OpenVINO's choice.
-    num_streams: runs that the device works on at once; 0 (default): OpenVINO's choice.
-    cache_dir: a folder in which OpenVINO keeps compiled models; "" (default): none.
+    num_threads: threads of the CPU device; 0 (default): the session's intra_op_num_threads, or OpenVINO's choice.
+    num_streams: concurrent runs on the device; 0 (default): OpenVINO's choice.
+    cache_dir: the folder in which OpenVINO caches compiled models; "" (default): none.
     """
 
     name: ClassVar[str] = "OpenVINOExecutionProvider"
@@ -47,9 +49,11 @@ class OpenVINOExecutionProvider(ExecutionProvider):
         self._check_device()
 
     def configure(self, options: SessionOptions) -> None:
+        """Take the number of threads from the session options."""
         self._session_threads = options.intra_op_num_threads
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield the nodes that OpenVINO runs, and a reason for each node that it does not run."""
         bounds = Bounds()
         for node in graph.graph:
             bounds.visit(node)
@@ -58,6 +62,7 @@ class OpenVINOExecutionProvider(ExecutionProvider):
                 yield Capability([node]) if wrong is None else Rejection(node, *wrong)
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:
+        """Compile each partition to an OpenVINO model. A partition that fails becomes the exception."""
         from ort_lite_openvino.compiled import compile_partition
 
         compiled: list[CompiledPartition | Exception] = []
@@ -69,10 +74,12 @@ class OpenVINOExecutionProvider(ExecutionProvider):
         return compiled
 
     def supports_type(self, node: Node, dtype: str) -> bool:
+        """Return True if OpenVINO computes the node's operator in an element type."""
         operator = OPERATORS.get((node.domain, node.op_type))
         return operator is not None and dtype in operator.types
 
     def get_options(self) -> dict[str, Any]:
+        """Return the options in effect."""
         return {
             "device_type": self.device_type,
             "precision": self.precision,
@@ -83,7 +90,7 @@ class OpenVINOExecutionProvider(ExecutionProvider):
 
     @cached_property
     def _core(self) -> Any:
-        """OpenVINO, imported when a provider is first made: it takes half a second."""
+        """OpenVINO's core, imported on first use because the import takes half a second."""
         import openvino
 
         return openvino.Core()
@@ -102,7 +109,7 @@ class OpenVINOExecutionProvider(ExecutionProvider):
             )
 
     def _config(self) -> dict[str, Any]:
-        """Properties for `compile_model`; what is not set is OpenVINO's choice."""
+        """Return the properties for `compile_model`. OpenVINO chooses those that are not set."""
         options = self.get_options()
         config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": self.precision}
         if self.device_type == "CPU" and options["num_threads"]:

@@ -1,4 +1,4 @@
-"""Nodes that OpenVINO reads otherwise than ONNX says, and other nodes that mean the same."""
+"""Rewrites of nodes that OpenVINO interprets differently from ONNX, into nodes that both interpret alike."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,7 +9,7 @@ from ort_lite.graph import Graph, Names, Node, Value
 
 
 def rewrite(graph: Graph) -> None:
-    """Replace such nodes of the graph, bodies included."""
+    """Rewrite such nodes of a graph, bodies included."""
     fresh = Names(graph)
     for node in list(graph.all_nodes()):
         if not node.domain and node.op_type in _REWRITES:
@@ -17,7 +17,7 @@ def rewrite(graph: Graph) -> None:
 
 
 def _threshold(graph: Graph, node: Node, fresh: Names) -> None:
-    """Choose between x and 0. OpenVINO multiplies with 0, which keeps signs, NaN and infinities."""
+    """Replace ThresholdedRelu by a choice between x and 0. OpenVINO multiplies by 0, which keeps signs, NaN and infinities."""
     x, y, home = node.inputs[0], node.output, node.graph
     assert x is not None and home is not None
     dtype = to_numpy(x.dtype or "")
@@ -31,7 +31,7 @@ def _threshold(graph: Graph, node: Node, fresh: Names) -> None:
 
 
 def _zero_point(graph: Graph, node: Node, fresh: Names) -> None:
-    """Name a zero point of 0 that is left out before another one: OpenVINO does not compile such a node."""
+    """Add the zero point 0 where it is omitted before a second one: OpenVINO does not compile such a node."""
     x, *others = node.inputs
     if len(others) == 3 and others[1] is None and x is not None:
         node.replace_input(2, _constant(graph, fresh("zero"), np.zeros((), to_numpy(x.dtype or ""))))

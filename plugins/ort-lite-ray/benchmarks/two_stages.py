@@ -1,4 +1,4 @@
-"""Throughput of two actors of one thread with 8 runs in flight, beside one actor of one thread: alternating rounds, medians.
+"""Compare the throughput of two single-threaded actors with that of one, with 8 runs in flight: alternating rounds, medians.
 
 From the repository's root: PYTHONPATH=. python plugins/ort-lite-ray/benchmarks/two_stages.py [RUNS [ROUNDS]]
 """
@@ -19,7 +19,7 @@ FLIGHT = 8
 
 
 def main() -> None:
-    """Print the times."""
+    """Check the results, measure both and print the rates."""
     runs, rounds = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 200), (2, 5)))
     model = randomised("resnet50")
     with cluster():
@@ -39,12 +39,12 @@ def main() -> None:
 
 
 def on_actors(model: bytes, actors: int) -> ort_lite.InferenceSession:
-    """Create a session on so many actors."""
+    """Create a session whose provider runs on a number of actors."""
     return ort_lite.InferenceSession(model, providers=[("RayExecutionProvider", {"actors": actors}), "CPUExecutionProvider"])
 
 
 def throughput(session: ort_lite.InferenceSession, feeds: dict[str, np.ndarray], runs: int) -> float:
-    """Runs a second."""
+    """Return the runs per second."""
     with ThreadPoolExecutor(FLIGHT) as pool:
         list(pool.map(lambda _: session.run(None, feeds), range(FLIGHT)))
         begin = time.perf_counter()
@@ -53,7 +53,7 @@ def throughput(session: ort_lite.InferenceSession, feeds: dict[str, np.ndarray],
 
 
 def processor() -> str:
-    """Return the name of this machine's processor."""
+    """Return the name of this host's processor."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor")
 

@@ -1,4 +1,4 @@
-"""Rows scored while workers are killed, compared with a serial run, row by row.
+"""Compare rows that are scored while workers are killed with a serial run, row by row.
 
 From the repository's root: PYTHONPATH=. python plugins/ort-lite-ray/benchmarks/workers_killed.py [ROWS [KILLS]]
 """
@@ -18,11 +18,11 @@ DIGITS = Path("examples/digits")
 
 
 def main(folder: Path) -> None:
-    """Score with workers that are killed, and print the times."""
+    """Score the rows, kill workers meanwhile, and compare. `folder` holds the data set."""
     rows, kills = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 200_000), (2, 10)))
     images = np.load(DIGITS / "test_images.npz")["images"]
     chosen = images[np.arange(rows) % len(images)]
-    chosen = chosen ^ (np.arange(rows) % 13).astype(np.uint8)[:, None, None, None]  # rows that differ
+    chosen = chosen ^ (np.arange(rows) % 13).astype(np.uint8)[:, None, None, None]  # so that rows differ
     serial = Scorer(str(DIGITS / "digits_cnn.onnx"), Plan({"images": "images"}, {"probabilities": "p"}))
     expected = np.concatenate([serial({"images": chosen[k : k + 256]})["p"] for k in range(0, rows, 256)])
     with cluster():
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
             found.append(batch["p"])
     order = np.concatenate(ids)
     np.testing.assert_array_equal(np.sort(order), np.arange(rows))
-    np.testing.assert_allclose(np.concatenate(found), expected[order], atol=1e-5)  # products of other batches round otherwise
+    np.testing.assert_allclose(np.concatenate(found), expected[order], atol=1e-5)  # other batches round differently
     print(f"{rows} rows, each once, as the serial run; {len(killer.killed)} workers killed in {seconds:.0f} s: {killer.killed}")
 
 

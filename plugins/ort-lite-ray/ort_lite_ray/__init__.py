@@ -1,4 +1,4 @@
-"""ort-lite on Ray: `score` puts a data set through a model on many workers, `RayExecutionProvider` runs a model in stages on actors."""
+"""ort-lite on Ray: `score` runs a data set through a model on many workers; `RayExecutionProvider` runs one in stages."""
 
 from ort_lite_ray.score import score
 

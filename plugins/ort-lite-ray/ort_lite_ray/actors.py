@@ -1,4 +1,4 @@
-"""The actors of one provider: each holds sessions of stages, and is made anew after it has died."""
+"""The actors of one provider. Each holds sessions of stages, and is replaced when it dies."""
 
 import os
 import socket
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import ray
 
 PATIENCE = 300.0
-"""Seconds until an actor must have started, or made a session."""
+"""Seconds in which an actor must start, or create a session."""
 
 
 def check_ray(owner: str) -> None:
-    """Raises ProviderError. Ray itself starts a cluster where it finds none."""
+    """Raise ProviderError if Ray is not running. Ray itself would start a cluster."""
     import ray
 
     if not ray.is_initialized():
@@ -31,15 +31,18 @@ def check_ray(owner: str) -> None:
         )
 
 
-class Worker:
-    """The object in the actor's process: sessions by name, on the CPU."""
+class StageWorker:
+    """The object in an actor's process: CPU sessions by name."""
 
     def __init__(self, num_threads: int) -> None:
         self._threads, self._sessions = num_threads, dict[str, tuple[Any, Sequence[str], Sequence[str]]]()
         self._turn = threading.Lock()
 
     def where(self, memory: str | None) -> tuple[str, str | None]:
-        """Return this process's name, and the place where `run` may be called without Ray: the caller's memory, if on this host."""
+        """Return this process's name, and a path at which `run` can be called without Ray.
+
+        The path is None if this process is on another host than `memory`, the caller's folder.
+        """
         path = f"{memory}/{uuid.uuid4().hex}" if memory is not None and os.path.isdir(memory) else None
         if path is not None:
             answer(self.run, path)
@@ -55,7 +58,10 @@ class Worker:
         self._sessions[name] = session, model.inputs, model.outputs
 
     def run(self, name: str, paths: Sequence[str | None], values: Sequence[Any]) -> list[Any]:
-        """The outputs; those that have a path may be in files, and so may be `values`. Runs wait for each other."""
+        """Run a session and return its outputs. Runs wait for each other.
+
+        Outputs with a path may be written to files, and `values` may be in files.
+        """
         session, inputs, outputs = self._sessions[name]
         feeds = dict(zip(inputs, map(read, values), strict=True))
         with self._turn:
@@ -63,13 +69,13 @@ class Worker:
         return [write(result, path) for result, path in zip(results, paths, strict=True)]
 
     def task(self, name: str, *values: Any) -> Any:
-        """The outputs; of one output, as Ray has it, the output."""
+        """Run a session as a task of Ray. Returns the outputs, or a single output by itself, as Ray expects."""
         made = self.run(name, [None] * len(self._sessions[name][2]), values)
         return made if len(made) > 1 else made[0]
 
 
 class _Started(Record):
-    """An actor with its sessions. `calls` is None where it is on another host, and only Ray reaches it."""
+    """A running actor. `calls` is None if the actor is on another host, where only Ray reaches it."""
 
     handle: Any
     who: str
@@ -77,7 +83,7 @@ class _Started(Record):
 
 
 class Actors:
-    """`count` of them, made when they are first needed. Thread-safe; calls of one actor wait for each other."""
+    """The actors of a provider, created on first use. Thread-safe; calls of one actor wait for each other."""
 
     def __init__(self, owner: str, count: int, num_threads: int, memory: int | None) -> None:
         self.count = count
@@ -86,11 +92,11 @@ class Actors:
         self._started: dict[int, _Started] = {}
         self._models: dict[int, dict[str, ray.ObjectRef[PartitionModel]]] = {}
         self._known: dict[str, str] = {}
-        """What to call an actor, by Ray's identifier, also one that is gone."""
+        """The names of actors, past and present, by Ray's identifier."""
         self.memory = Memory()
 
     def load(self, place: int, name: str, model: PartitionModel) -> None:
-        """A session of the model there. Raises ProviderError, and what making the session raises."""
+        """Create a session on an actor. Raises ProviderError, and the errors of session creation."""
         import ray
 
         given = ray.put(model)
@@ -100,13 +106,15 @@ class Actors:
             self._wait(place, actor.handle.load.remote(name, given))
 
     def near(self, places: int) -> bool:
-        """Return True if so many first actors share this host's memory."""
+        """Return True if the first `places` actors share this host's memory."""
         with self._lock:
             return all(self._actor(place).calls is not None for place in range(places))
 
     def call(self, place: int, name: str, paths: Sequence[str | None], values: Sequence[Any]) -> list[Any]:
-        """The outputs, from an actor that is near. Raises what the session raised, ProviderError naming an actor that has died, which
-        the next call makes anew, and RunTerminated where the run that this thread is in is told to end.
+        """Run a session on an actor of this host and return its outputs.
+
+        Raises the session's errors, ProviderError if the actor has died, which the next call replaces, and RunTerminated if
+        the current run is cancelled.
         """
         with self._lock:
             actor = self._actor(place)
@@ -119,22 +127,25 @@ class Actors:
             import ray
 
             check_ray(self._owner)
-            ray.kill(actor.handle)  # which has died already, or cannot be heard any more
-            self._lost(actor.who, lost)
+            ray.kill(actor.handle)  # already dead, or unreachable
+            self._report_death(actor.who, lost)
         except OrtLiteError:
             raise
         except Exception as error:
-            raise self._failed(actor.who, error) from error
+            raise self._failure(actor.who, error) from error
 
     def submit(self, place: int, name: str, outputs: int, values: Sequence[Any]) -> list[Any]:
-        """References to the outputs, by way of Ray, at once; `values` may be references, too."""
+        """Submit a run through Ray and return references to its outputs. `values` may be references."""
         with self._lock:
             task = self._actor(place).handle.task
         made = task.options(num_returns=outputs).remote(name, *values)
         return [made] if outputs == 1 else list(made)
 
     def get(self, references: Sequence[Any], before: Sequence[Any] = ()) -> list[Any]:
-        """Return what they stand for. Raises as `call` does; what of `before` has not begun then does not begin."""
+        """Wait for references and return their values.
+
+        Raises as `call` does. If the run is cancelled, cancels those tasks of `before` that have not begun.
+        """
         import ray
         from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
@@ -145,15 +156,15 @@ class Actors:
         except RayActorError as error:
             who = self._known.get(error.actor_id or "", "an actor")
             if isinstance(error, ActorUnavailableError):
-                raise self._failed(who, error) from error
-            self._lost(who, error)
+                raise self._failure(who, error) from error
+            self._report_death(who, error)
         except RayTaskError as error:
             if isinstance(error.cause, OrtLiteError):
                 raise error.cause from None
-            raise self._failed("an actor", error.cause) from error
+            raise self._failure("an actor", error.cause) from error
 
     def _watch(self, references: list[Any], before: Sequence[Any]) -> None:
-        """Until all are there. Raises RunTerminated."""
+        """Wait for references. Raises RunTerminated if the current run is cancelled, and cancels the tasks of `before`."""
         import ray
 
         look = self._look()
@@ -166,7 +177,7 @@ class Actors:
                 raise
 
     def _look(self) -> Callable[[], None] | None:
-        """Raises RunTerminated where the run that this thread is in is told to end. None: nothing can tell it."""
+        """Return a function that raises RunTerminated if the current run is cancelled; None if the run cannot be."""
         options = run_options()
 
         def look() -> None:
@@ -176,17 +187,17 @@ class Actors:
         return None if options is None else look
 
     def _actor(self, place: int) -> _Started:
-        """The one there, with its sessions. The lock is held."""
+        """Return the running actor at a place, started with its sessions if need be. The caller holds the lock."""
         found = self._started.get(place)
         if found is None:
             import ray
 
             check_ray(self._owner)
             memory = {} if self._memory is None else {"memory": self._memory}
-            made = ray.remote(Worker).options(
+            made = ray.remote(StageWorker).options(
                 num_cpus=self._threads,
                 enable_task_events=False,
-                allow_out_of_order_execution=True,  # runs are independent; one that is cancelled would be waited for
+                allow_out_of_order_execution=True,  # runs are independent, and must not wait for a cancelled one
                 **memory,
             )
             handle, path = made.remote(self._threads), self.memory.path
@@ -209,11 +220,11 @@ class Actors:
             ).about(provider=self._owner)
         return self.get([reference])[0]
 
-    def _lost(self, who: str, error: Exception) -> Never:
+    def _report_death(self, who: str, error: Exception) -> Never:
         with self._lock:
             self._started = {k: actor for k, actor in self._started.items() if actor.who != who}
         said = f"{who} has died, and this run with it; the next run makes it anew"
         raise ProviderError(f"{self._owner}: {said}").about(provider=self._owner) from error
 
-    def _failed(self, who: str, error: BaseException) -> ProviderError:
+    def _failure(self, who: str, error: BaseException) -> ProviderError:
         return ProviderError(f"{self._owner}: {who} failed: {error}").about(provider=self._owner)

@@ -1,4 +1,4 @@
-"""Calls between processes of one host, through a socket in a folder that both have; a task of Ray's takes ten times as much."""
+"""Calls between processes of one host, through a socket in a folder that both can access. A Ray task takes ten times as long."""
 
 import threading
 import time
@@ -10,15 +10,18 @@ from typing import Any
 
 _BACKLOG = 1024
 LOOK = 0.02
-"""Seconds between looks whether something is to end."""
+"""Seconds between checks for cancellation."""
 
 
 def answer(function: Callable[..., Any], path: str) -> None:
-    """Calls at `path` call the function from now on, in a thread a connection. The folder says who may call: arguments are pickled."""
+    """Serve calls of a function at `path` from now on, in one thread per connection.
+
+    Arguments are pickled, so the folder's permissions must restrict who may call.
+    """
     listener = Listener(path, "AF_UNIX", backlog=_BACKLOG)
     try:
         threading.Thread(target=_accept, args=(listener, function), daemon=True).start()
-    except RuntimeError:  # no thread can start: nobody shall wait for an answer
+    except RuntimeError:  # no thread can start, so no caller may wait for an answer
         listener.close()
         raise
 
@@ -27,23 +30,23 @@ def _accept(listener: Listener, function: Callable[..., Any]) -> None:
     while True:
         try:
             connection = listener.accept()
-        except OSError:  # the caller has gone already, or this process has too many files
+        except OSError:  # the caller has left, or this process has too many open files
             time.sleep(LOOK)
             continue
         try:
             threading.Thread(target=_answer, args=(connection, function), daemon=True).start()
-        except RuntimeError:  # no thread can start now; the caller hears that nobody is there
+        except RuntimeError:  # no thread can start now; the caller gets CallLost
             connection.close()
 
 
 def _answer(connection: Connection, function: Callable[..., Any]) -> None:
     with connection, suppress(EOFError, OSError):
         while True:
-            connection.send_bytes(_answered(function, connection.recv()))
+            connection.send_bytes(_pickle_answer(function, connection.recv()))
 
 
-def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryview:
-    """Pickled: the result and None, or None and the error."""
+def _pickle_answer(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryview:
+    """Call the function. Returns the pickled result and None, or None and the error."""
     try:
         return ForkingPickler.dumps((function(*arguments), None))
     except Exception as error:  # noqa: BLE001  # the caller's
@@ -51,7 +54,7 @@ def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryv
 
 
 def _travels(error: Exception) -> bool:
-    """Return True if it can be pickled and rebuilt: some errors hold what no pickle does, or are made of more than their words."""
+    """Return True if an error survives pickling: some hold values that cannot be pickled, or need more arguments than their text."""
     try:
         ForkingPickler.loads(ForkingPickler.dumps(error))
     except Exception:  # noqa: BLE001  # whatever its class does; its own words are told instead
@@ -60,26 +63,29 @@ def _travels(error: Exception) -> bool:
 
 
 class CallLost(Exception):
-    """Nobody is there, or who was there has gone."""
+    """The process to call does not exist, or ended during the call."""
 
 
 class Calls:
-    """Calls of the function behind `path`. Thread-safe: a connection for each of the most that were under way at once."""
+    """A client of the function at `path`. Thread-safe: opens one connection per concurrent call, and reuses them."""
 
     def __init__(self, path: str) -> None:
         self._path, self._free = path, list[Connection]()
 
     def __call__(self, arguments: Sequence[Any], look: Callable[[], None] | None = None) -> Any:
-        """The result. `look` is called now and then while it is not there, and may raise. Raises what the function raised, CallLost."""
+        """Call the function and return its result. Raises its errors, and CallLost.
+
+        `look` is called from time to time while waiting, and may raise.
+        """
         try:
-            result, error = self._asked(arguments, look)
+            result, error = self._ask(arguments, look)
         except (EOFError, ConnectionError, FileNotFoundError) as gone:
             raise CallLost from gone
         if error is not None:
             raise error
         return result
 
-    def _asked(self, arguments: Sequence[Any], look: Callable[[], None] | None) -> Any:
+    def _ask(self, arguments: Sequence[Any], look: Callable[[], None] | None) -> Any:
         try:
             connection = self._free.pop()
         except IndexError:

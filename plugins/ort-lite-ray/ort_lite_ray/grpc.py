@@ -1,6 +1,6 @@
-"""The protocol's gRPC service over Serve's proxy, which hands requests on as bytes.
+"""The protocol's gRPC service behind Ray Serve's proxy, which passes requests on as bytes.
 
-The proxy, and the process that deploys, know no message of the protocol: messages are made by who has the model.
+The proxy and the deploying process know no message types; the replica decodes and encodes messages.
 """
 
 from typing import Any, Never
@@ -12,13 +12,13 @@ METHODS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMe
 
 
 def add_service(servicer: Any, server: Any) -> None:
-    """Add the service without reading messages, which Serve would pickle, unlike `add_GRPCInferenceServiceServicer_to_server`."""
+    """Add the service without message types, which Serve would pickle, unlike `add_GRPCInferenceServiceServicer_to_server`."""
     handlers = {name: grpc.unary_unary_rpc_method_handler(getattr(servicer, name)) for name in METHODS}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("inference.GRPCInferenceService", handlers),))
 
 
 class Called:
-    """The methods that Serve calls in a replica, by the service's names, with a request's bytes and a context of Serve's."""
+    """The service methods that Serve calls in a replica, with a request's bytes and Serve's context."""
 
     def __init__(self, server: Server) -> None:
         from open_inference.grpc import protocol
@@ -27,27 +27,27 @@ class Called:
         self._service, self._protocol = Service(server), protocol
 
     async def ServerLive(self, request: bytes, grpc_context: Any) -> Any:
-        """Forward ServerLive."""
+        """Answer that the server is live."""
         return await self._answer("ServerLive", request, grpc_context)
 
     async def ServerReady(self, request: bytes, grpc_context: Any) -> Any:
-        """Forward ServerReady."""
+        """Answer whether all models are ready."""
         return await self._answer("ServerReady", request, grpc_context)
 
     async def ServerMetadata(self, request: bytes, grpc_context: Any) -> Any:
-        """Forward ServerMetadata."""
+        """Describe the server."""
         return await self._answer("ServerMetadata", request, grpc_context)
 
     async def ModelReady(self, request: bytes, grpc_context: Any) -> Any:
-        """Forward ModelReady."""
+        """Answer whether a model is ready."""
         return await self._answer("ModelReady", request, grpc_context)
 
     async def ModelMetadata(self, request: bytes, grpc_context: Any) -> Any:
-        """Forward ModelMetadata."""
+        """Describe a model."""
         return await self._answer("ModelMetadata", request, grpc_context)
 
     async def ModelInfer(self, request: bytes, grpc_context: Any) -> Any:
-        """Forward ModelInfer."""
+        """Run a model."""
         return await self._answer("ModelInfer", request, grpc_context)
 
     async def _answer(self, method: str, request: bytes, context: Any) -> Any:
@@ -56,7 +56,7 @@ class Called:
 
 
 class _Context:
-    """Serve answers with the code that was set before something was raised."""
+    """A context that aborts as Serve expects: set the code, then raise."""
 
     def __init__(self, context: Any) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Folders that processes of one host share, removed when nobody uses them any more."""
+"""Folders that processes of one host share, removed when no process uses them."""
 
 import fcntl
 import os
@@ -11,11 +11,11 @@ from typing import IO
 from ort_lite.memory.sharing import shared
 
 _HELD: list[IO[bytes]] = []
-"""Locks of this process, which the operating system gives back when it ends, however it does."""
+"""Locks of this process. The operating system releases them when the process ends, even if it is killed."""
 
 
 def share_weights(job: str) -> Path:
-    """Large constants and packed weights of this process's sessions are mapped from files that the job's workers share from now on."""
+    """Map large constants and packed weights of this process's sessions from files that the job's workers share, from now on."""
     folder, held = claim(Path(tempfile.gettempdir()) / f"ort-lite-ray-weights-{os.getuid()}", job)
     _HELD.append(held)
     shared.keep_in(str(folder))
@@ -23,9 +23,10 @@ def share_weights(job: str) -> Path:
 
 
 def claim(parent: Path, name: str) -> tuple[Path, IO[bytes]]:
-    """A folder in `parent`, and its lock: it is there while some process holds one. `parent` is this user's alone.
+    """Create a folder in `parent` and lock it. The folder exists while a process holds its lock.
 
-    Folders beside it that nobody holds are deleted: what processes that were killed leave behind is the last one's.
+    Folders in `parent` that no process holds, such as those of killed processes, are deleted. Raises PermissionError if
+    `parent` belongs to another user.
     """
     parent.mkdir(mode=0o700, exist_ok=True)
     if parent.stat().st_uid != os.getuid() or parent.is_symlink():

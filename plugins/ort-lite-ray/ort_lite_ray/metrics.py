@@ -1,4 +1,4 @@
-"""Metrics of a replica, as Ray's: Ray exports them, with the deployment and the replica as tags."""
+"""Metrics of a replica. Ray exports them, with the deployment and the replica as tags."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from ray.serve.metrics import Counter, Gauge, Histogram
 
 
 class RayMetrics:
-    """An ort_lite_serve Metrics, with the names of those that `ort-lite serve` has."""
+    """Metrics through Ray, with the names that `ort-lite serve` uses."""
 
     def __init__(self) -> None:
         self._requests = Counter("ort_lite_requests", "Requests that were answered.", ("model", "status"))
@@ -17,17 +17,17 @@ class RayMetrics:
         self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", [*BATCHES], ("model",))
         self._watched: dict[str, Callable[[], int]] = {}
 
-    def answered(self, model: str, status: int) -> None:
+    def count_answer(self, model: str, status: int) -> None:
         """Count an answered request with its status."""
         self._requests.inc(1, {"model": model, "status": str(status)})
         if model in self._watched:
             self._waiting.set(self._watched[model](), {"model": model})
 
     def watch(self, model: str, waiting: Callable[[], int]) -> None:
-        """Ray's gauges are told: it is asked at each answer."""
+        """Report the number of waiting requests of a model. `waiting` is called at each answer, because Ray's gauges are set."""
         self._watched[model] = waiting
 
-    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+    def count_run(self, model: str, rows: int, requests: int, seconds: float) -> None:
         """Count a run: its rows, its requests and its time in seconds."""
         tags = {"model": model}
         self._seconds.observe(seconds, tags)
@@ -35,5 +35,5 @@ class RayMetrics:
         self._joined.observe(requests, tags)
 
     def text(self) -> bytes:
-        """Return the text of /metrics, which refers to Ray."""
+        """Return a note that Ray exports the metrics."""
         return b"# Ray exports the metrics of this replica\n"

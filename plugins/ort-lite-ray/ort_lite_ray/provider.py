@@ -1,4 +1,4 @@
-"""RayExecutionProvider: takes what the CPU provider takes; a partition becomes a pipeline of sessions, each on an actor of Ray's."""
+"""RayExecutionProvider, which runs the nodes that the CPU provider supports, as a pipeline of sessions on Ray actors."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -22,17 +22,19 @@ from ort_lite.provider.accelerators import count
 from ort_lite.provider.export import partition_model
 from ort_lite_ray.actors import Actors, check_ray
 from ort_lite_ray.stages import stages
-from ort_lite_ray.tensors import taken, write
+from ort_lite_ray.tensors import copy_out, write
 
 
 class RayExecutionProvider(ExecutionProvider):
-    """Options:
+    """An execution provider that runs each partition in stages on Ray actors. Concurrent runs are in different stages.
 
-    actors: how many stages there are at most; 2 by default. All partitions of a session share them.
-    memory: bytes of weights that each has room for, which Ray reserves for it too; none: no limit.
-    num_threads: of each; 1 by default. As many of the cluster's processors are reserved.
+    Options:
 
-    Runs in several threads are in several stages at once. Raises ProviderError where `ray.init` was not called.
+    actors: the most stages; 2 by default. All partitions of a session share them.
+    memory: bytes of weights per actor, which Ray reserves for it; no limit by default.
+    num_threads: threads per actor; 1 by default. Ray reserves as many of the cluster's processors.
+
+    Raises ProviderError if `ray.init` was not called.
     """
 
     name: ClassVar[str] = "RayExecutionProvider"
@@ -54,9 +56,11 @@ class RayExecutionProvider(ExecutionProvider):
         self._actors = Actors(self.name, self._count, self._threads, self._memory)
 
     def configure(self, options: SessionOptions) -> None:
+        """Take the session options that the CPU provider uses."""
         self._cpu.configure(options)
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield the nodes that the CPU provider runs, without control flow and without values that are not tensors."""
         for answer in self._cpu.get_capability(graph):
             if isinstance(answer, Rejection):
                 yield answer
@@ -70,29 +74,32 @@ class RayExecutionProvider(ExecutionProvider):
                     yield Capability([node])
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:
+        """Compile each partition to a pipeline. A partition that fails becomes the exception."""
         made: list[CompiledPartition | Exception] = []
         for partition in partitions:
             try:
-                made.append(Pipeline(partition, self._actors, self._memory))
+                made.append(StagePipeline(partition, self._actors, self._memory))
             except Exception as error:  # noqa: BLE001  # loses this partition alone
                 made.append(error)
         return made
 
     def available_resource(self) -> Resource | None:
+        """Return the bytes of weights that the actors have room for together; None without a limit."""
         return None if self._memory is None else Resource(nbytes=self._memory * self._count)
 
     def overhead(self) -> Overhead:
-        """A call and its answer take 0.2 ms for each stage on this host, and a millisecond through Ray."""
+        """Return the time of a launch: per stage, a call takes 0.2 ms on this host, and a millisecond through Ray."""
         import ray
 
         return Overhead(launch=(2e-4 if len(ray.nodes()) == 1 else 1e-3) * self._count)
 
     def get_options(self) -> dict[str, Any]:
+        """Return the options in effect."""
         return {"actors": self._count, "memory": self._memory, "num_threads": self._threads}
 
 
-class Pipeline:
-    """A compiled partition: its stages, one after the other."""
+class StagePipeline:
+    """A compiled partition: stages that run one after the other."""
 
     def __init__(self, partition: Partition, actors: Actors, memory: int | None) -> None:
         self._actors, self._inputs, self._outputs = actors, partition.inputs, partition.outputs
@@ -104,20 +111,20 @@ class Pipeline:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         values = dict(zip(self._inputs, inputs, strict=True))
-        return self._called(values) if self._actors.near(len(self._stages)) else self._submit(values)
+        return self._call(values) if self._actors.near(len(self._stages)) else self._submit(values)
 
-    def _called(self, values: dict[Value, Any]) -> list[Any]:
-        """Call the stages. Results are in files of this host's memory until the run ends; this thread waits for one at a time."""
+    def _call(self, values: dict[Value, Any]) -> list[Any]:
+        """Call the stages one by one. Results are in files of this host's memory until the run ends."""
         with self._actors.memory.run() as folder:
             paths = {value: None if folder is None else f"{folder}/{k}" for k, value in enumerate(self._values)}
             values = {value: write(array, paths[value]) for value, array in values.items()}
             for place, (name, stage) in enumerate(zip(self._names, self._stages, strict=True)):
                 targets, given = [paths[value] for value in stage.outputs], [values[value] for value in stage.inputs]
                 values.update(zip(stage.outputs, self._actors.call(place, name, targets, given), strict=True))
-            return [taken(values[value]) for value in self._outputs]
+            return [copy_out(values[value]) for value in self._outputs]
 
     def _submit(self, values: dict[Value, Any]) -> list[Any]:
-        """Submit the stages: results are in Ray's object store until their readers have them; this thread waits for the last."""
+        """Submit all stages to Ray, which passes results on in its object store, and wait for the last one."""
         begun = []
         for place, (name, stage) in enumerate(zip(self._names, self._stages, strict=True)):
             made = self._actors.submit(place, name, len(stage.outputs), [values[value] for value in stage.inputs])

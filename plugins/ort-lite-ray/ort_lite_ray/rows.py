@@ -1,4 +1,4 @@
-"""Rows of a batch as what a model is fed with: stacked where they have one shape, in buckets or padded where they have several."""
+"""Rows of a batch as feeds of a model: stacked if they have one shape, in buckets or padded if they have several."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,14 +9,14 @@ from ort_lite.errors import InvalidArgument
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Columns = Mapping[str, Array]
-"""A column holds a row an element: an array with the rows along its first axis, or one of objects whose shapes differ."""
+"""Columns by name: arrays with the rows along their first axis, or arrays of objects if the shapes of rows differ."""
 Shapes = tuple[tuple[int, ...], ...]
 
 
 def buckets(columns: Columns, largest: int | None = None) -> Iterator[tuple[list[int], dict[str, Array]]]:
-    """Rows whose shapes agree in all columns, as their places and the columns stacked; `largest` is the most rows in one.
+    """Group rows whose shapes agree in all columns. Yields their positions and the stacked columns, at most `largest` rows at a time.
 
-    The buckets are in the order of their first row, the rows in the order that they came in.
+    Buckets are in the order of their first row, and rows keep their order.
     """
     found: dict[Shapes, list[int]] = {}
     for k, shapes in enumerate(_shapes(columns)):
@@ -27,16 +27,16 @@ def buckets(columns: Columns, largest: int | None = None) -> Iterator[tuple[list
             yield chosen, {name: np.stack([np.asarray(column[k]) for k in chosen]) for name, column in columns.items()}
 
 
-def padded(columns: Columns, fill: Mapping[str, float]) -> dict[str, Array]:
-    """The columns named in `fill` with all rows as long as the longest on every axis, `fill[name]` behind what they hold.
+def pad_columns(columns: Columns, fill: Mapping[str, float]) -> dict[str, Array]:
+    """Pad the columns named in `fill` to their longest row on every axis, with `fill[name]` at the end.
 
-    Raises InvalidArgument for rows of one column with different numbers of axes.
+    Raises InvalidArgument if rows of one column differ in their number of axes.
     """
     return {name: _pad(name, column, fill[name]) if name in fill else column for name, column in columns.items()}
 
 
 def column(rows: Sequence[Array]) -> Array:
-    """An array if the rows' shapes agree, otherwise one of objects, a row each."""
+    """Stack rows into one array if their shapes agree; otherwise return an array of objects, one per row."""
     if len({row.shape for row in rows}) <= 1:
         return np.stack(rows) if rows else np.empty(0)
     made = np.empty(len(rows), object)

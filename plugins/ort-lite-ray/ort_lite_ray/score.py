@@ -1,4 +1,4 @@
-"""A data set through a model, on the workers of Ray Data."""
+"""Batch scoring: a data set through a model, on the workers of Ray Data."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -27,18 +27,20 @@ def score(
     num_threads: int = 1,
     concurrency: int | tuple[int, int] = 1,
 ) -> "Dataset":
-    """The data set with a column for each output of the model; lazy, as all of Ray Data is.
+    """Return the data set with a column for each output of the model. Lazy, like all of Ray Data.
 
-    inputs: {an input of the model: its column}, or names that are both; None: all inputs. outputs: {an output: its column}, alike.
-    Rows of different shapes run in buckets of one shape; with `pad`, {an input: a number}, rows of that input are filled up to the
-    longest of the batch, and outputs are as long as that. `concurrency` workers, or as many as are useful between two numbers, make a
-    session each, of `num_threads` threads; `batch_size` rows are what they get at once. Each takes `num_threads` of the cluster's
-    processors for as long as it lives: leave one for what reads and writes, or Ray waits for it for ever; there is a warning.
+    inputs: {an input of the model: its column}, or names that are both; None: all inputs. outputs: {an output: its column},
+    alike. Rows of different shapes run in buckets of one shape. With `pad`, {an input: a number}, rows of that input are
+    padded to the longest of the batch, and outputs are as long as that. `concurrency` workers, or as many as are useful
+    between two numbers, create a session of `num_threads` threads each and get `batch_size` rows at a time. A worker
+    reserves `num_threads` of the cluster's processors for as long as it lives. Leave one processor for reading and writing,
+    or Ray waits for it forever; a warning says so.
 
-    A path is read by each host by itself, so every host needs the file. Weights are held once a host, packed ones too. Work of a
-    worker that dies is done anew, and its rows are in the result once.
+    Each host reads a path itself, so every host needs the file. Weights, packed ones too, are held once per host. Rows of a
+    worker that dies are computed again, and are in the result once.
 
-    Raises InvalidArgument for names that the model or the data set lacks; what workers raise comes when the data set is consumed.
+    Raises InvalidArgument for names that the model or the data set lacks. Errors of workers are raised when the data set is
+    consumed.
     """
     import ray
     from ray.data import ActorPoolStrategy
@@ -69,7 +71,7 @@ class _Worker(Scorer):
 
 
 def _plan(model: Any, inputs: Names, outputs: Names, pad: dict[str, float], providers: Providers, threads: int) -> Plan:
-    """Read from the model's structure, without its weights."""
+    """Create the plan from the model's structure, without reading its weights."""
     options = ort_lite.ParseOptions(skip_raw_data=True, load_external_data=False)
     graph = ort_lite.load(model, options).graph
     feeds = _names("input", inputs, [value.name for value in graph.inputs if value.constant is None])
@@ -78,7 +80,7 @@ def _plan(model: Any, inputs: Names, outputs: Names, pad: dict[str, float], prov
 
 
 def _names(kind: str, given: Any, known: list[str]) -> dict[str, str]:
-    """{the model's name: the column's}. Raises InvalidArgument."""
+    """Return {the model's name: the column's}. Raises InvalidArgument for unknown names."""
     chosen = dict(given) if isinstance(given, Mapping) else {name: name for name in (known if given is None else given)}
     for name in chosen:
         if name not in known:
@@ -87,7 +89,7 @@ def _names(kind: str, given: Any, known: list[str]) -> dict[str, str]:
 
 
 def _check_columns(dataset: "Dataset", plan: Plan) -> None:
-    """Check the columns, if the data set knows them without being computed."""
+    """Raise InvalidArgument for a missing column, if the data set knows its columns without being computed."""
     schema = dataset.schema(fetch_if_missing=False)
     for name, column in plan.inputs.items():
         if schema is not None and column not in schema.names:
@@ -98,7 +100,7 @@ def _check_columns(dataset: "Dataset", plan: Plan) -> None:
 
 
 def _warn_of_no_reader(taken: int, there: float) -> None:
-    """No error: a cluster may grow."""
+    """Warn if the workers leave no processor for reading and writing. Not an error, because a cluster may grow."""
     if taken > there - 1:
         import warnings
 

@@ -1,4 +1,4 @@
-"""A worker: a session created once, and a function from batches to batches."""
+"""A scoring worker: a session created once, and a function from batches to batches."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,14 +10,16 @@ from ort_lite.dtypes import from_ort_name, to_numpy
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.record import Record, field
 from ort_lite_ray.host import share_weights
-from ort_lite_ray.rows import Array, buckets, column, padded
+from ort_lite_ray.rows import Array, buckets, column, pad_columns
 
 Providers = Sequence[str | tuple[str, dict[str, Any]]]
 
 
 class Plan(Record):
-    """The work of workers on a batch. `inputs` are {the model's input: the column}, `outputs` {the model's output: the column
-    that it becomes}, `pad` {the model's input: the value that fills up rows}.
+    """The work of scoring workers.
+
+    `inputs` are {the model's input: the column}, `outputs` {the model's output: the column that it becomes}, `pad` {the
+    model's input: the value that pads rows}.
     """
 
     inputs: Mapping[str, str]
@@ -28,9 +30,9 @@ class Plan(Record):
 
 
 class Scorer:
-    """Adds columns with the model's outputs to a batch {column: rows}. Rows stay in their order.
+    """A function that adds columns with the model's outputs to a batch {column: rows}. Rows keep their order.
 
-    `model` is a path, or bytes. Weights of workers that are given one `job` are held once a host.
+    `model` is a path, or bytes. Workers of one `job` share their weights on each host.
     """
 
     def __init__(self, model: str | bytes, plan: Plan, job: str | None = None) -> None:
@@ -46,11 +48,11 @@ class Scorer:
         self._largest = 1 if 1 in leading else None
 
     def __call__(self, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """Raises InvalidArgument for a column that the batch lacks, and what `run` raises."""
-        feeds = padded({name: _column(batch, name, wanted) for name, wanted in self._plan.inputs.items()}, self._plan.pad)
+        """Score a batch. Raises InvalidArgument for a column that the batch lacks, and the errors of `run`."""
+        feeds = pad_columns({name: _column(batch, name, wanted) for name, wanted in self._plan.inputs.items()}, self._plan.pad)
         results: list[list[Any]] = [[None] * len(next(iter(feeds.values()))) for _ in self._plan.outputs]
         for places, rows in buckets(feeds, self._largest):
-            typed = {name: _typed(name, array, self._types[name]) for name, array in rows.items()}
+            typed = {name: _convert(name, array, self._types[name]) for name, array in rows.items()}
             for made, values in zip(results, self._session.run(list(self._plan.outputs), typed), strict=True):
                 _put(made, places, values)
         return dict(batch) | {name: column(made) for name, made in zip(self._plan.outputs.values(), results, strict=True)}
@@ -65,8 +67,8 @@ def _column(batch: Mapping[str, Array], name: str, wanted: str) -> Array:
     return batch[wanted]
 
 
-def _typed(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert to the type that the model wants. Raises InvalidArgument if that would be another kind of number."""
+def _convert(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert to the model's type. Raises InvalidArgument if that would be another kind of number."""
     if dtype.hasobject or np.can_cast(array.dtype, dtype, "same_kind"):
         return array.astype(dtype, copy=False)
     raise InvalidArgument(f"input {name!r} of the model: the column has {array.dtype}, expected {dtype}").about(

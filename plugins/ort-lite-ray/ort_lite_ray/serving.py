@@ -1,4 +1,4 @@
-"""Models on Ray Serve: replicas are servers of the Open Inference Protocol, behind Serve's own HTTP and gRPC proxies."""
+"""Models on Ray Serve: replicas are servers of the Open Inference Protocol behind Serve's HTTP and gRPC proxies."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 GRPC = "ort_lite_ray.grpc.add_service"
-"""For `grpc_servicer_functions` of Serve's gRPCOptions."""
+"""The value for `grpc_servicer_functions` of Serve's gRPCOptions."""
 
 
 def deploy(
@@ -30,11 +30,12 @@ def deploy(
     batching: Batching | None = None,
     **options: Any,
 ) -> serve.Application:
-    """Return the application for `serve.run`: replicas of these models, files and folders, which each host needs.
+    """Return the application for `serve.run`: replicas of these models, files and folders that each host needs.
 
-    Models of one application scale together; for each to scale by itself, each has an application, whose `route_prefix` is
-    /v2/models/NAME. A replica takes `num_threads` of the cluster's processors. `options` are those of `serve.deployment`:
-    `num_replicas`, `autoscaling_config`, ... Replicas that go have what they took answered within twice `limits.seconds`.
+    Models of one application scale together. To scale a model by itself, give it an application whose `route_prefix` is
+    /v2/models/NAME. A replica reserves `num_threads` of the cluster's processors. `options` are those of `serve.deployment`:
+    `num_replicas`, `autoscaling_config`, ... A replica that is removed answers its accepted requests within twice
+    `limits.seconds`.
     """
     given = limits or Limits()
     chosen = {
@@ -48,9 +49,9 @@ def deploy(
 
 
 def build(arguments: dict[str, Any]) -> serve.Application:
-    """`deploy` for config files of Serve: `args` has its arguments by name, a list of `models`, mappings for `limits` and `batching`.
+    """Call `deploy` with the `args` of a config file of Serve: a list of `models`, mappings for `limits` and `batching`.
 
-    Raises InvalidArgument for a name that it does not know.
+    Raises InvalidArgument for an unknown name.
     """
     known = ("models", "providers", "num_threads", "limits", "batching")
     for name in arguments:
@@ -67,7 +68,7 @@ def build(arguments: dict[str, Any]) -> serve.Application:
 
 @serve.ingress()
 class Replica(Called):
-    """Ready when its models are."""
+    """A replica, which is ready when its models are."""
 
     def __init__(
         self, models: Sequence[str], providers: Providers, num_threads: int, limits: Limits, batching: Batching
@@ -92,10 +93,10 @@ class Replica(Called):
 
 
 def _with_whole_paths(app: "ASGIApp") -> "ASGIApp":
-    """An application whose routes begin with /v2 also where Serve has a part of that as `route_prefix`."""
+    """Return an application whose routes begin with /v2 even if Serve has a part of that as `route_prefix`."""
 
-    async def called(scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def call(scope: "Scope", receive: "Receive", send: "Send") -> None:
         root, found, _ = scope.get("root_path", "").partition("/v2")
         await app({**scope, "root_path": root} if found else scope, receive, send)
 
-    return called
+    return call

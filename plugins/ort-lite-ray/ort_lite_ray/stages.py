@@ -1,4 +1,4 @@
-"""A partition cut into stages, one after the other, for as many actors."""
+"""The division of a partition into stages, one after the other, for a number of actors."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,18 +11,18 @@ from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.provider import Partition
 
 FREE = 32
-"""The length that a free dimension is taken to have."""
+"""The length to assume for a free dimension."""
 NODE, OPERATIONS, BYTES, HANDED = 5e-7, 5e10, 1e10, 1e8
-"""Seconds of a node besides its work; what a core does a second of arithmetic, of traffic to memory, and of bytes that it hands to
-another process or takes from there. A fast core does five times as much of all: the proportions decide where a cut is.
+"""Seconds per node besides its work; operations, bytes of memory traffic and bytes passed between processes per second of one core.
+A fast core is five times as fast in all of them: only the proportions decide where to cut.
 """
 
 
 def stages(partition: Partition, count: int, memory: int | None = None) -> list[Partition]:
-    """`count` partitions, or one a node; each needs the inputs and what is before it alone. O(count * nodes^2).
+    """Divide a partition into `count` stages, or one per node. Each needs only the inputs and earlier stages. O(count * nodes^2).
 
-    The dearest takes as little time as it can, by its nodes' arithmetic and bytes, and what it takes over and hands on; the constants
-    of none need more than `memory` bytes. Raises ProviderError where that cannot be.
+    The slowest stage is as fast as possible, by its nodes' arithmetic and bytes and the values that it passes on. No stage
+    has more than `memory` bytes of constants. Raises ProviderError if that is impossible.
     """
     nodes = partition.nodes
     bounds = _bounds(_seconds(nodes), _crossing(partition), _weights(nodes), min(count, len(nodes)), memory)
@@ -42,7 +42,7 @@ def _seconds(nodes: Sequence[Node]) -> list[float]:
 
 
 def _crossing(partition: Partition) -> list[float]:
-    """Return, for each place between two nodes, the seconds to hand on what is made before and read behind it."""
+    """Return, for each position between two nodes, the seconds to pass on the values computed before and read after it."""
     place = {node: k for k, node in enumerate(partition.nodes)}
     size, change = sizes_for({}, FREE), np.zeros(len(place) + 2)
     for k, node in enumerate(partition.nodes):
@@ -54,7 +54,7 @@ def _crossing(partition: Partition) -> list[float]:
 
 
 def _weights(nodes: Sequence[Node]) -> list[int]:
-    """Bytes of constants, at the first node that reads them."""
+    """Return the bytes of constants of each node, counting a constant at the first node that reads it."""
     seen: set[Value] = set()
     found = []
     for node in nodes:
@@ -67,7 +67,7 @@ def _weights(nodes: Sequence[Node]) -> list[int]:
 def _bounds(
     seconds: Sequence[float], crossing: Sequence[float], weights: Sequence[int], count: int, memory: int | None
 ) -> list[int] | None:
-    """Return the bounds of stages: of all ways, one whose most expensive stage is cheapest."""
+    """Return the bounds of the stages that minimize the time of the slowest one; None if their weights do not fit."""
     n, time, held = len(seconds), np.concatenate([[0], np.cumsum(seconds)]), np.concatenate([[0], np.cumsum(weights)])
     between, best, came = np.array(crossing), np.full(n + 1, np.inf), []
     best[0] = 0

@@ -1,6 +1,6 @@
-"""Tensors between processes of one host: files in its memory, written once, mapped by who reads them.
+"""Tensors passed between processes of one host: files in its memory, written once and mapped by their readers.
 
-Nothing is written a second time: a reader may keep what it has mapped for as long as it wants, also of a run that has failed.
+No file is overwritten while it may be read: a reader may keep what it has mapped, even of a run that failed.
 """
 
 import math
@@ -23,7 +23,7 @@ from ort_lite_ray.rows import Array
 
 _MEMORY = Path("/dev/shm")
 _SMALL = 16 << 10
-"""Bytes up to which a tensor travels in the message itself."""
+"""The most bytes of a tensor that is sent in the message itself."""
 
 
 Header = list[Any]
@@ -31,7 +31,7 @@ Header = list[Any]
 
 
 def read(value: Array | Header) -> Array:
-    """Mapped, where it is in a file: nobody may write to it."""
+    """Return a tensor. One that is in a file is mapped read-only."""
     if not isinstance(value, list):
         return value
     path, dtype, shape = value
@@ -41,17 +41,20 @@ def read(value: Array | Header) -> Array:
     return np.frombuffer(mapped, np.uint8).view(to_numpy(dtype)).reshape(shape)
 
 
-def taken(value: Array | Header) -> Array:
-    """Copied, where it is in a file."""
+def copy_out(value: Array | Header) -> Array:
+    """Return a tensor. One that is in a file is copied."""
     return read(value).copy() if isinstance(value, list) else value
 
 
 def write(array: Array, path: str | None) -> Array | Header:
-    """The array itself where it is small, or of Python objects, or where there is no path, no room, no folder for it any more."""
+    """Write an array to a file and return its header.
+
+    Returns the array itself if it is small or of Python objects, or if there is no path, no room or no folder.
+    """
     if path is None or array.nbytes <= _SMALL or array.dtype.hasobject:
         return array
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)  # over what is there: its pages are used again
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)  # without O_TRUNC, so that its pages are reused
         try:
             _write_all(file, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         finally:
@@ -62,13 +65,13 @@ def write(array: Array, path: str | None) -> Array | Header:
 
 
 def _write_all(file: int, given: memoryview) -> None:
-    """The system takes at most 2 GiB at once."""
+    """Write all bytes. The system writes at most 2 GiB at once."""
     while given:
         given = given[os.write(file, given) :]
 
 
 class Memory:
-    """`path`, a folder in this host's memory for as long as this object lives; None where the host has none. Each run has one in it."""
+    """A folder in this host's memory, which exists as long as this object; `path` is None if the host has none."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
@@ -81,10 +84,10 @@ class Memory:
 
     @contextmanager
     def run(self) -> Iterator[str | None]:
-        """A folder that no other run has until this one ends. None: there is none.
+        """Yield a folder for one run, or None if there is none.
 
-        After a run that has its results nobody reads there any more, and another one writes over it. After one that has failed
-        some stage may still read there: the files go, what is mapped stays, and who writes to what is gone finds no folder.
+        After a successful run nothing reads its files any more, and a later run overwrites them. After a failed run some
+        stage may still read them, so the folder is deleted: mapped files stay readable, and late writers find no folder.
         """
         folder = self._folder()
         try:

@@ -1,4 +1,4 @@
-"""Helpers of tests and the demo: a small cluster on this host, and ways to end its workers in the middle of their work."""
+"""Helpers of tests and the demo: a small cluster on this host, and ways to kill its workers in the middle of their work."""
 
 import logging
 import os
@@ -12,9 +12,9 @@ from pathlib import Path
 
 @contextmanager
 def cluster(num_cpus: int = 3, object_store_memory: int = 200_000_000) -> Iterator[None]:
-    """Ray on this host alone, with `object_store_memory` bytes of shared memory, until the end of the block.
+    """Run Ray on this host, with `object_store_memory` bytes of shared memory, until the end of the block.
 
-    Three processors: two for workers, one for whoever reads.
+    The default of three processors is two for workers and one for reading.
     """
     import ray
     from ray.data import DataContext
@@ -35,7 +35,7 @@ def cluster(num_cpus: int = 3, object_store_memory: int = 200_000_000) -> Iterat
 
 
 def workers(title: str, pid: int | None = None) -> list[int]:
-    """Process ids of workers of a cluster that `pid`, by default this process, has started, whose title has this in it."""
+    """Return the process ids of cluster workers whose title contains `title`, started by process `pid` (default: this one)."""
     parents = dict(_processes())
     found = []
     for process in parents:
@@ -49,7 +49,7 @@ def workers(title: str, pid: int | None = None) -> list[int]:
 
 
 class Killer:
-    """While the block lasts, ends a worker by SIGKILL every `seconds` or so, chosen at random; `killed` lists them."""
+    """A context that kills a random worker about every `seconds` by SIGKILL, at most `most` of them. `killed` lists their titles."""
 
     def __init__(self, titles: Sequence[str], seconds: float, most: int, seed: int = 0) -> None:
         self.killed: list[str] = []
@@ -77,7 +77,7 @@ class Killer:
 
 
 def _processes() -> Iterator[tuple[int, int]]:
-    """Each process and its parent."""
+    """Yield each process and its parent."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with suppress(OSError):

@@ -120,7 +120,7 @@ def test_large_tensors_go_through_the_hosts_memory_or_rays(
 def test_a_run_whose_time_is_over_does_not_wait_for_an_actor(place: int, chained: ort_lite.InferenceSession) -> None:
     feeds = {"x": np.ones((9000, 8), np.float32)}
     expected = chained.run(None, feeds)
-    stopped = workers("ray::Worker")[-2:][place]
+    stopped = workers("ray::StageWorker")[-2:][place]
     os.kill(stopped, signal.SIGSTOP)
     try:
         with pytest.raises(ort_lite.errors.DeadlineExceeded, match="waited for its actors"):
@@ -135,7 +135,7 @@ def test_a_run_whose_time_is_over_does_not_wait_for_an_actor(place: int, chained
 def test_an_actor_that_dies_is_named_and_the_next_run_works(place: int, chained: ort_lite.InferenceSession) -> None:
     feeds = {"x": np.ones((2, 8), np.float32)}
     expected = chained.run(None, feeds)
-    victim = workers("ray::Worker")[-2:][place]
+    victim = workers("ray::StageWorker")[-2:][place]
     os.kill(victim, signal.SIGKILL)
     died = rf"actor [12] of 2 \(process {victim} on .*\) has died, and this run with it"
     with pytest.raises(ProviderError, match=died):

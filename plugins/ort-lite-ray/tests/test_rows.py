@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
-from ort_lite_ray.rows import Array, buckets, column, padded
+from ort_lite_ray.rows import Array, buckets, column, pad_columns
 from ort_lite_ray.scorer import Plan, Scorer
 
 from ort_lite.errors import InvalidArgument
@@ -30,11 +30,11 @@ def test_buckets_are_cut_where_a_model_takes_few_rows() -> None:
 
 
 def test_padding_fills_up_to_the_longest() -> None:
-    made = padded({"a": ragged(1, 3), "b": ragged(2, 1)}, {"a": -1})
+    made = pad_columns({"a": ragged(1, 3), "b": ragged(2, 1)}, {"a": -1})
     np.testing.assert_array_equal(made["a"], [[0, -1, -1], [0, 1, 2]])
     assert made["b"].dtype.hasobject
     with pytest.raises(InvalidArgument, match=r"'a' .* rows of \[1, 2\] axes"):
-        padded({"a": column([np.zeros(2), np.zeros((2, 2))])}, {"a": 0})
+        pad_columns({"a": column([np.zeros(2), np.zeros((2, 2))])}, {"a": 0})
 
 
 def test_each_row_has_its_own_result_where_shapes_differ() -> None:

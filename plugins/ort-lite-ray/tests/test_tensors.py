@@ -11,7 +11,7 @@ import pytest
 from ort_lite_ray import tensors
 from ort_lite_ray.host import claim
 from ort_lite_ray.rows import Array
-from ort_lite_ray.tensors import Memory, read, taken, write
+from ort_lite_ray.tensors import Memory, copy_out, read, write
 
 LARGE = (3, 20_000)
 
@@ -24,11 +24,11 @@ def test_what_is_written_is_read(dtype: type, tmp_path: Path) -> None:
     for given in (array, array.T, array[:, ::-1]):
         mapped = write(given, str(tmp_path / "x"))
         assert isinstance(mapped, list)
-        for found in (read(mapped), taken(mapped)):
+        for found in (read(mapped), copy_out(mapped)):
             assert found.dtype == given.dtype
             np.testing.assert_array_equal(found, given)
         assert not read(mapped).flags.writeable
-        assert taken(mapped).flags.writeable
+        assert copy_out(mapped).flags.writeable
 
 
 @pytest.mark.parametrize("array", [np.array(1.0), np.zeros((0, 9)), np.zeros(100), np.full(9000, "a", object)], ids=str)
@@ -43,7 +43,7 @@ def test_a_shorter_tensor_over_a_longer_one(tmp_path: Path) -> None:
     mapped = write(short, str(tmp_path / "x"))
     assert isinstance(mapped, list)
     np.testing.assert_array_equal(read(mapped), short)
-    np.testing.assert_array_equal(taken(mapped), short)
+    np.testing.assert_array_equal(copy_out(mapped), short)
 
 
 def test_without_room_a_tensor_stays_as_it_is(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A sample execution provider: chains of float32 operators in a memory of its own."""
+"""A sample execution provider, which runs chains of float32 operators in its own memory."""
 
 from ort_lite_sample.provider import SampleExecutionProvider
 

@@ -1,4 +1,4 @@
-"""The sample's memory: bytes that no CPU kernel can reach, an allocator that counts them, and the way in and out."""
+"""The sample's memory: bytes that no CPU kernel can reach, an allocator that counts them, and copies in and out."""
 
 import threading
 from typing import Any
@@ -10,7 +10,7 @@ from ort_lite.provider import CPU, Device
 
 
 class Handle:
-    """A tensor in a SampleMemory. No array and no buffer: only the memory that made it can read it. Freed with its owner."""
+    """A tensor in a SampleMemory, freed with its last reference. Only the memory that created it can read it."""
 
     __slots__ = ("__weakref__", "_bytes", "_memory", "dtype", "shape")
 
@@ -27,7 +27,7 @@ class Handle:
 
 
 class SampleMemory:
-    """The allocator. `bytes_in_use` falls when handles die; `peak` is the most that was in use at once."""
+    """The allocator. `bytes_in_use` falls when handles are freed; `peak` is its highest value so far."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -36,23 +36,23 @@ class SampleMemory:
         self._lock = threading.Lock()
 
     def allocate(self, nbytes: int) -> Handle:
-        """Return a handle of so many bytes."""
+        """Allocate a handle of `nbytes` bytes."""
         return self._new(nbytes, np.dtype(np.uint8), (nbytes,))
 
     def free(self, handle: Handle) -> None:
-        """Gives the handle's bytes back; a second time does nothing."""
+        """Free the handle's bytes. Freeing it a second time does nothing."""
         data, handle._bytes = handle._bytes, bytearray()
         with self._lock:
             self.bytes_in_use -= len(data)
 
     def store(self, array: Array) -> Handle:
-        """A copy of the array, inside."""
+        """Copy an array into this memory."""
         handle = self._new(array.nbytes, array.dtype, array.shape)
         self.view(handle)[...] = array
         return handle
 
     def view(self, handle: Handle) -> Array:
-        """The handle's bytes as an array; for the provider's own operators and its data transfer alone."""
+        """Return the handle's bytes as an array. Only the provider's own operators and its data transfer may call this."""
         if handle._memory is not self:
             raise ValueError(f"a value of {handle._memory.device} came to {self.device}")
         return np.frombuffer(handle._bytes, handle.dtype).reshape(handle.shape)
@@ -65,7 +65,7 @@ class SampleMemory:
 
 
 class SampleTransfer:
-    """Copies between the CPU and one SampleMemory; counts the bytes that went in and came out."""
+    """Copies between the CPU and one SampleMemory. Counts the bytes copied in each direction."""
 
     def __init__(self, memory: SampleMemory) -> None:
         self._memory = memory
@@ -78,7 +78,7 @@ class SampleTransfer:
         return (source, destination) in ((CPU, self._memory.device), (self._memory.device, CPU))
 
     def copy(self, value: Any, source: Device, destination: Device) -> Any:
-        """An array becomes a Handle, a Handle an array; always a copy. Raises TypeError for other values."""
+        """Copy an array to a Handle, or a Handle to an array. Raises TypeError for other values."""
         if destination == CPU:
             array: Array = self._memory.view(value).copy()
             with self._lock:

@@ -1,4 +1,4 @@
-"""Operators of the sample, computed with NumPy: an operator, its first opset version, and the function."""
+"""The operators of the sample, computed with NumPy: for each, its first opset version and its function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ Function = Callable[..., Array]
 
 
 def _gemm(node: Node) -> Function:
-    """alpha * A * B + beta * C, A and B transposed as the attributes say. Spec: ONNX Gemm-13."""
+    """Return alpha * A * B + beta * C as a function, with A and B transposed as the attributes say. Spec: ONNX Gemm-13."""
     alpha, beta = np.float32(node.attr("alpha", 1.0)), np.float32(node.attr("beta", 1.0))
 
     def gemm(a: Array, b: Array, c: Array | None = None) -> Array:
@@ -41,4 +41,4 @@ OPERATORS: Mapping[str, tuple[int, Callable[[Node], Function]]] = {
     "Sub": (7, _plain(np.subtract)),
     "Tanh": (6, _plain(np.tanh)),
 }
-"""Before the version given, an operator broadcasts by attributes or takes other types."""
+"""Operator -> its first opset version, and its function. Earlier versions broadcast by attributes or have other types."""

@@ -1,4 +1,4 @@
-"""SampleExecutionProvider: takes chains of two or more float32 operators and keeps their values in its own memory."""
+"""SampleExecutionProvider, which runs chains of two or more float32 operators and keeps their values in its own memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -13,7 +13,10 @@ from ort_lite_sample.operators import OPERATORS, Function
 
 
 class SampleExecutionProvider(ExecutionProvider):
-    """Option: minimum, the least number of nodes that a group must have (2)."""
+    """An execution provider with a memory of its own.
+
+    Option: minimum, the smallest number of nodes in a partition (default: 2).
+    """
 
     name: ClassVar[str] = "SampleExecutionProvider"
     default: ClassVar[bool] = False
@@ -28,6 +31,7 @@ class SampleExecutionProvider(ExecutionProvider):
         self.transfer = SampleTransfer(self.memory)
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield the nodes that the sample runs, and a reason for each node that it does not run."""
         fitting = {node for node in graph if _misfit(node) is None}
         for node in graph:
             wrong = _misfit(node)
@@ -35,24 +39,29 @@ class SampleExecutionProvider(ExecutionProvider):
                 wrong = Rejection(node, "alone", "no neighbour that it takes as well")
             yield Capability([node], minimum=self.minimum) if wrong is None else wrong
 
-    def compile(self, partitions: Sequence[Partition]) -> list["Chain"]:
-        return [Chain(partition, self.memory) for partition in partitions]
+    def compile(self, partitions: Sequence[Partition]) -> list["SampleChain"]:
+        """Compile each partition to a chain of NumPy functions."""
+        return [SampleChain(partition, self.memory) for partition in partitions]
 
     def supports_type(self, node: Node, dtype: str) -> bool:
+        """Return True for float32."""
         return dtype == "float32"
 
     def allocator(self) -> SampleMemory:
+        """Return the allocator of the sample's memory."""
         return self.memory
 
     def data_transfer(self) -> SampleTransfer:
+        """Return the object that copies to and from the sample's memory."""
         return self.transfer
 
     def get_options(self) -> dict[str, Any]:
+        """Return the options in effect."""
         return {"minimum": self.minimum}
 
 
 def _misfit(node: Node) -> Rejection | None:
-    """Why the sample cannot run the node."""
+    """Return the reason why the sample cannot run a node, or None if it can."""
     if node.domain or node.op_type not in OPERATORS:
         return Rejection(node, "operator", f"{node.op_type} is none of its operators")
     since, _ = OPERATORS[node.op_type]
@@ -65,7 +74,7 @@ def _misfit(node: Node) -> Rejection | None:
 
 
 def _neighbours(node: Node) -> Iterator[Node]:
-    """The nodes right before and after it."""
+    """Yield the producers of the node's inputs and the readers of its outputs."""
     for value in node.inputs:
         if value is not None and value.producer is not None:
             yield value.producer
@@ -74,8 +83,8 @@ def _neighbours(node: Node) -> Iterator[Node]:
             yield from value.readers
 
 
-class Chain:
-    """A compiled partition: constants are in the memory from the start, every result goes into it. Stateless otherwise."""
+class SampleChain:
+    """A compiled partition, which runs its nodes one after the other. Constants are copied to the sample's memory once."""
 
     def __init__(self, partition: Partition, memory: SampleMemory) -> None:
         self._memory = memory

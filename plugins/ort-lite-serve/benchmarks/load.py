@@ -1,13 +1,15 @@
-"""The server around ort_lite, and the same server around onnxruntime, each under the load of 8 connections of tritonclient, in turns.
+"""Compare the server around ort_lite with the same server around onnxruntime, each under 8 connections of tritonclient, in turns.
 
-From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmarks/load.py [--model MODEL.onnx] [--seconds S] [--trouble]
+From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmarks/load.py [--model MODEL.onnx] [--seconds S]
+[--trouble]
     [--max-batch N] [--calibrate FILE]
 
-Without a model: squeezenet with random weights. Each runtime gets one thread a run, and two runs at once. A turn is a fourth of
---seconds, over HTTP and over gRPC. With --trouble, others send poisoned requests, break off and stall, all the time.
+The default model is squeezenet with random weights. Each runtime gets one thread per run and two concurrent runs. A turn is
+a fourth of --seconds, over HTTP and over gRPC. With --trouble, other clients send poisoned requests, disconnect and stall
+all the time.
 
-With --calibrate it is the server around ort_lite alone, over HTTP, under 1, 2, 4 and 8 connections, and then runs of batches without
-a server; the file is what examples/scale_simulation.ipynb compares its predictions with. Linux only.
+With --calibrate, only the server around ort_lite is measured, over HTTP with 1, 2, 4 and 8 connections, and then runs of
+batches without a server. examples/scale_simulation.ipynb compares its predictions with the file. Linux only.
 """
 
 import argparse
@@ -36,17 +38,17 @@ CONNECTIONS = 8
 
 
 class Runner(Protocol):
-    """The object that a server is put around."""
+    """A runtime that a server is built around."""
 
     def open(self, path: str) -> Any:
-        """A session, with `get_inputs` and `get_outputs`."""
+        """Create a session, which has `get_inputs` and `get_outputs`."""
 
     def run(self, session: Any, feeds: Any, seconds: float) -> Any:
-        """Run the model once, within so many seconds."""
+        """Run a session within a number of seconds."""
 
 
 class OrtLite:
-    """ort-lite as a runner."""
+    """ort_lite with one thread per run."""
 
     def open(self, path: str) -> Any:
         """Create a session."""
@@ -57,12 +59,12 @@ class OrtLite:
         return ort_lite.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(self, session: Any, feeds: Any, seconds: float) -> Any:
-        """Run the model once."""
+        """Run a session with the deadline."""
         return session.run(None, feeds, timeout=seconds)
 
 
 class OnnxRuntime:
-    """Without a deadline: it has none."""
+    """onnxruntime with one thread per run."""
 
     def open(self, path: str) -> Any:
         """Create a session."""
@@ -73,7 +75,7 @@ class OnnxRuntime:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def run(self, session: Any, feeds: Any, seconds: float) -> Any:
-        """Run the model once."""
+        """Run a session. onnxruntime has no deadlines."""
         return session.run(None, dict(feeds))
 
 
@@ -81,7 +83,7 @@ RUNNERS: dict[str, Runner] = {"ort_lite": OrtLite(), "onnxruntime": OnnxRuntime(
 
 
 def serve(name: str, path: str, max_batch: int) -> None:
-    """Serve in a process of its own."""
+    """Serve the model until SIGTERM. Called in the server's process."""
     import asyncio
 
     from ort_lite_serve import Batching, Model, Server
@@ -97,7 +99,7 @@ def serve(name: str, path: str, max_batch: int) -> None:
 
 @contextmanager
 def server(name: str, path: str, max_batch: int) -> Iterator[dict[str, str]]:
-    """Its addresses, by protocol, and its process's `pid`."""
+    """Start a server in its own process. Yields its addresses by protocol, and its `pid`."""
     command = [sys.executable, __file__, "--serve", name, "--model", path, "--max-batch", str(max_batch)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -109,7 +111,7 @@ def server(name: str, path: str, max_batch: int) -> Iterator[dict[str, str]]:
 
 
 def call(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """A request and its answer over a connection of its own; and what closes it."""
+    """Open a connection. Returns a function that sends a request and waits for the answer, and one that closes the connection."""
     from ort_lite_serve.tensors import datatype_of
     from tritonclient import grpc
     from tritonclient import http as web
@@ -121,10 +123,10 @@ def call(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str) -> 
     return lambda: client.infer("model", [given]), client.close
 
 
-def loaded(
+def apply_load(
     protocol: str, address: str, feed: np.ndarray[Any, Any], name: str, seconds: float, connections: int = CONNECTIONS
 ) -> tuple[list[float], float]:
-    """Seconds of each request, and of all."""
+    """Put a server under load. Returns the seconds of each request, and of the whole."""
     times: list[list[float]] = [[] for _ in range(connections)]
     begin = time.perf_counter()
 
@@ -145,7 +147,7 @@ def loaded(
 
 @contextmanager
 def trouble(address: str, wanted: bool) -> Iterator[None]:
-    """Meanwhile somebody sends huge shapes, somebody breaks off, and somebody's body never ends: 20 of each a second."""
+    """Meanwhile send huge shapes, disconnect early and leave bodies unfinished, 20 of each per second."""
     over = threading.Event()
     host, port = address.split(":")
     head = f"POST /v2/models/model/infer HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1000\r\n\r\n{{".encode()
@@ -175,8 +177,8 @@ def trouble(address: str, wanted: bool) -> Iterator[None]:
         thread.join()
 
 
-def fed(path: str) -> tuple[str, np.ndarray[Any, Any]]:
-    """The name of the model's only input, and what it is fed."""
+def input_of(path: str) -> tuple[str, np.ndarray[Any, Any]]:
+    """Return the name of the model's only input, and random values for it."""
     import ort_lite
 
     (arg,) = ort_lite.InferenceSession(path).get_inputs()
@@ -185,19 +187,19 @@ def fed(path: str) -> tuple[str, np.ndarray[Any, Any]]:
 
 
 def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
-    """Measure the servers in turns and print the loads."""
-    name_of_input, feed = fed(path)
+    """Measure both servers and print percentiles, throughput and their ratios."""
+    name_of_input, feed = input_of(path)
     with server("ort_lite", path, max_batch) as ours, server("onnxruntime", path, max_batch) as theirs:
         addresses = {"ort_lite": ours, "onnxruntime": theirs}
         for protocol in ("http", "grpc"):
-            for one in addresses.values():  # kernels are compiled, threads are there
-                loaded(protocol, one[protocol], feed, name_of_input, 0.5)
+            for one in addresses.values():  # warm-up: compiles kernels and starts threads
+                apply_load(protocol, one[protocol], feed, name_of_input, 0.5)
             found: dict[str, list[tuple[list[float], float]]] = {name: [] for name in addresses}
             for _ in range(ROUNDS):
                 for name, one in addresses.items():
                     with trouble(one["http"], troubled):
-                        found[name].append(loaded(protocol, one[protocol], feed, name_of_input, seconds / ROUNDS))
-            show(protocol, {name: merged(turns) for name, turns in found.items()})
+                        found[name].append(apply_load(protocol, one[protocol], feed, name_of_input, seconds / ROUNDS))
+            show(protocol, {name: merge(turns) for name, turns in found.items()})
 
 
 def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
@@ -205,24 +207,24 @@ def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
 
     A turn is a fourth of `seconds`; the numbers of connections take turns.
     """
-    name, feed = fed(path)
+    name, feed = input_of(path)
     turns: dict[int, list[tuple[list[float], float]]] = {count: [] for count in (1, 2, 4, 8)}
     spent = {count: np.zeros(4) for count in turns}
     with server("ort_lite", path, max_batch) as one:
-        loaded("http", one["http"], feed, name, 1.0)
+        apply_load("http", one["http"], feed, name, 1.0)
         for _ in range(ROUNDS):
             for count, mine in turns.items():
                 before = costs(one)
-                mine.append(loaded("http", one["http"], feed, name, seconds / ROUNDS, count))
+                mine.append(apply_load("http", one["http"], feed, name, seconds / ROUNDS, count))
                 spent[count] += costs(one) - before
     model, features = cpu()
     machine = {"cpu": model, "features": features, "cores": cores(), "model": Path(path).stem, "workers": 2}
-    rows = [served(merged(turns[count], count), spent[count]) for count in turns]
+    rows = [figures(merge(turns[count], count), spent[count]) for count in turns]
     return {**machine, "connections": rows, "batches": batches(path)}
 
 
 def batches(path: str) -> dict[int, float]:
-    """Seconds of a run without a server, by rows."""
+    """Return the seconds of a run without a server, by number of rows."""
     from tests.benchmarks.scale import batch_seconds
 
     with tempfile.TemporaryDirectory() as folder:
@@ -231,7 +233,7 @@ def batches(path: str) -> dict[int, float]:
 
 
 def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:
-    """Until now: seconds of the server's and of this process's CPU, seconds of runs, and how many."""
+    """Return the totals so far: CPU seconds of the server and of this process, seconds of runs, and number of runs."""
     ticks = Path(f"/proc/{one['pid']}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
     with urllib.request.urlopen(f"http://{one['http']}/metrics") as answer:
         text = answer.read().decode()
@@ -240,8 +242,8 @@ def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:
     return np.array([sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), time.process_time(), *runs])
 
 
-def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
-    """Return the figures by name, per request or run."""
+def figures(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
+    """Return the figures by name, per request or per run."""
     count, (server_cpu, client_cpu, run_seconds, runs) = len(load.times), spent
     found = {f"p{share}": load.percentile(share) for share in PERCENTILES}
     return {
@@ -256,14 +258,14 @@ def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
     }
 
 
-def merged(turns: list[tuple[list[float], float]], connections: int = CONNECTIONS) -> Load:
-    """Merge the turns of one server."""
+def merge(turns: list[tuple[list[float], float]], connections: int = CONNECTIONS) -> Load:
+    """Merge the measurements of several turns."""
     times = sorted(seconds for mine, _ in turns for seconds in mine)
     return Load(connections, tuple(times), sum(whole for _, whole in turns))
 
 
 def show(protocol: str, loads: dict[str, Load]) -> None:
-    """Print the loads of one protocol."""
+    """Print the loads and the ratios of ort_lite to onnxruntime."""
     for name, load in loads.items():
         print(f"{protocol} {name:12} {load}")
     ours, theirs = loads["ort_lite"], loads["onnxruntime"]
@@ -272,7 +274,7 @@ def show(protocol: str, loads: dict[str, Load]) -> None:
 
 
 def main() -> None:
-    """Print the loads."""
+    """Run the benchmark that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model")
     parser.add_argument("--seconds", type=float, default=10.0)

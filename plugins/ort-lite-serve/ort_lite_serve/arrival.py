@@ -1,4 +1,4 @@
-"""Requests arrive in time or not at all: head and body together, however few bytes each packet brings."""
+"""Time limits for the arrival of requests: head and body together, however few bytes each packet brings."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,13 +10,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ort_lite_serve.http import BEGIN
 
 HEAD = 64 << 10
-"""Bytes of a request's head."""
+"""The most bytes of a request's head."""
 GRACE = 1.0
-"""Seconds in which the application may answer before its connection is closed."""
+"""Seconds that the application has to answer before the connection is closed."""
 
 
 def protocol(seconds: float) -> type[HttpToolsProtocol]:
-    """uvicorn's protocol for HTTP, whose requests have so many seconds to arrive."""
+    """Return uvicorn's HTTP protocol with a limit of `seconds` on the arrival of each request."""
     return type("TimedProtocol", (_TimedProtocol,), {"seconds": seconds})
 
 
@@ -46,7 +46,7 @@ class _TimedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._start()  # one that begins behind another one, in the same packet
+        self._start()  # for a request that begins after another one, in the same packet
 
     def on_headers_complete(self) -> None:
         self.scope[BEGIN], self._has_head = self._begin, True
@@ -72,17 +72,17 @@ class _TimedProtocol(HttpToolsProtocol):
 
 
 class TimedCalls(grpc.aio.ServerInterceptor):
-    """Ends calls whose message does not arrive within so many seconds.
+    """An interceptor that ends calls whose message does not arrive within a number of seconds.
 
-    A handler of one message is called when the message is there. One of a stream of messages is called at once, and reads the same
-    bytes.
+    gRPC calls a unary handler only once the message has arrived. This interceptor turns it into a handler of a stream of
+    messages, which is called at once and reads the same bytes.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
-        """Limit the time in which a request arrives."""
+        """Return a handler that waits for the message, for a limited time, and then calls the original one."""
         handler = await continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return handler

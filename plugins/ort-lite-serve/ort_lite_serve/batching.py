@@ -1,4 +1,4 @@
-"""Requests wait in a queue, are joined where they fit together, run once in a thread, and their answers taken apart."""
+"""Dynamic batching: requests wait in a queue, are joined if they fit together, run once in a thread, and get their rows."""
 
 import asyncio
 import time
@@ -17,9 +17,9 @@ Answer = dict[str, Array]
 
 
 class Waiting:
-    """A request: what it feeds, how many rows, until when (by `time.monotonic`) somebody wants the answer.
+    """A waiting request: its feeds, its number of rows and its deadline, in seconds of `time.monotonic`.
 
-    `answer` is done before it is run where nobody wants it any more: who waited went, or the time is over.
+    `answer` is done before the request runs if nobody wants it any more: the client left, or the deadline has passed.
     """
 
     __slots__ = ("answer", "feeds", "key", "rows", "until")
@@ -28,19 +28,19 @@ class Waiting:
         self.feeds, self.until = feeds, until
         sizes = {array.shape[0] for array in feeds.values()} if joins else set()
         self.rows = sizes.pop() if len(sizes) == 1 else 0
-        """0: it is run alone."""
+        """The number of rows; 0 if the request runs alone."""
         self.key = tuple((name, array.dtype, array.shape[1:]) for name, array in sorted(feeds.items()))
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
 
 class Batcher:
-    """The batcher of one model. `start` and `stop` it in the event loop that calls `infer`."""
+    """The queue and the workers of one model. Call `start` and `stop` in the event loop that calls `infer`."""
 
     def __init__(self, model: Model, batching: Batching, limits: Limits, metrics: Metrics) -> None:
         self.model, self._limits, self._batching, self._metrics = model, limits, batching, metrics
         self._queue: asyncio.Queue[Waiting] = asyncio.Queue(limits.queue)
         self._held: Waiting | None = None
-        """Taken from the queue, and of another kind than those in front of it: the first of the next batch."""
+        """The first request of the next batch, taken from the queue but not compatible with the batch before it."""
         self._taking = asyncio.Lock()
         self._pool = ThreadPoolExecutor(batching.workers, thread_name_prefix=f"serve-{model.name}")
         self._tasks: list[asyncio.Task[None]] = []
@@ -51,7 +51,7 @@ class Batcher:
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self._batching.workers)]
 
     async def stop(self) -> None:
-        """Stop when every waiting request is answered."""
+        """Wait until every waiting request is answered, then stop."""
         await self._queue.join()
         for task in self._tasks:
             task.cancel()
@@ -64,7 +64,10 @@ class Batcher:
         return not any(task.done() for task in self._tasks)
 
     async def infer(self, feeds: Feeds) -> Answer:
-        """Raises Refused: 503 where too many wait, 504 where it takes too long. Who cancels it is forgotten where it is not run yet."""
+        """Queue a request and return its outputs. A request that is cancelled before it runs is dropped.
+
+        Raises Refused: 503 if the queue is full, 504 if the answer takes too long.
+        """
         seconds, name = self._limits.seconds, self.model.name
         waiting = Waiting(feeds, self.model.joins and self._batching.max_batch > 1, time.monotonic() + seconds)
         try:
@@ -88,7 +91,7 @@ class Batcher:
                     self._queue.task_done()
 
     async def _batch(self) -> list[Waiting]:
-        """The next request, and those behind it that it can be joined with."""
+        """Return the next request together with those behind it that can be joined with it."""
         first = self._held or await self._queue.get()
         self._held = None
         batch, rows, most = [first], first.rows, self._batching.max_batch
@@ -112,26 +115,26 @@ class Batcher:
             return None
 
     async def _answer(self, batch: Sequence[Waiting]) -> None:
-        """Sets their answers, or what there is instead of one."""
+        """Run a batch and set the answers of its requests, or the error."""
         if not batch:
             return
         begin = time.monotonic()
-        left = max(one.until for one in batch) - begin  # who is to wait less than others is told by `infer`
+        left = max(one.until for one in batch) - begin  # `infer` enforces earlier deadlines
         try:
             parts = await asyncio.get_running_loop().run_in_executor(self._pool, self._run, batch, max(left, 0.001))
         except Exception as error:  # noqa: BLE001  is the answer
             if len(batch) == 1:
                 _set(batch[0], error)
                 return
-            for one in batch:  # one of them may be the others' trouble
+            for one in batch:  # one invalid request must not fail the others
                 await self._answer([one] if not one.answer.done() else [])
             return
-        self._metrics.ran(self.model.name, sum(max(one.rows, 1) for one in batch), len(batch), time.monotonic() - begin)
+        self._metrics.count_run(self.model.name, sum(max(one.rows, 1) for one in batch), len(batch), time.monotonic() - begin)
         for one, part in zip(batch, parts, strict=True):
             _set(one, part)
 
     def _run(self, batch: Sequence[Waiting], seconds: float) -> list[Answer]:
-        """Run a batch in a thread."""
+        """Run a batch. Called in a thread of the pool."""
         if len(batch) == 1:
             return [self.model.run(batch[0].feeds, seconds)]
         joined = {name: np.concatenate([one.feeds[name] for one in batch]) for name in batch[0].feeds}
@@ -148,9 +151,9 @@ def _set(one: Waiting, answer: Answer | Exception) -> None:
 
 
 def apart(results: Answer, rows: Sequence[int]) -> list[Answer]:
-    """Split outputs into so many rows for each request.
+    """Split outputs into the rows of each request.
 
-    Raises ValueError if an output has not as many rows as the inputs together.
+    Raises ValueError if an output does not have as many rows as the inputs together.
     """
     edges = [0, *np.cumsum(rows).tolist()]
     for name, array in results.items():

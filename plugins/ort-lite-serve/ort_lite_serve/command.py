@@ -1,4 +1,4 @@
-"""The command `ort-lite serve`: one process, HTTP by uvicorn and gRPC, until SIGTERM or Ctrl-C. Accepted requests are answered."""
+"""The command `ort-lite serve`: HTTP by uvicorn and gRPC in one process, until SIGTERM or Ctrl-C. Answers all accepted requests."""
 
 import asyncio
 import signal
@@ -23,7 +23,10 @@ Say = Callable[[str], None]
 
 
 def serve(arguments: Namespace, open_session: Open, say: Say) -> None:
-    """`arguments` as `ort-lite serve` has them. Raises InvalidArgument and OSError for what cannot be served."""
+    """Serve the models that the arguments of `ort-lite serve` name.
+
+    Raises InvalidArgument and OSError if they cannot be served.
+    """
     limits = Limits(request_bytes=arguments.max_request_mb << 20, queue=arguments.queue, seconds=arguments.timeout)
     batching = Batching(max_batch=arguments.max_batch, max_wait=arguments.max_wait_ms / 1000, workers=arguments.workers)
     for name in ("max_request_mb", "queue", "timeout", "max_batch", "workers"):
@@ -34,11 +37,12 @@ def serve(arguments: Namespace, open_session: Open, say: Say) -> None:
 
 
 async def run(server: Server, host: str, port: int, grpc_port: int | None, say: Say) -> None:
-    """Until SIGTERM or SIGINT. Port 0: any that is free; `grpc_port` None: HTTP alone. `say` hears where it listens.
+    """Serve until SIGTERM or SIGINT.
 
-    Raises OSError where an address is taken.
+    A port of 0 is any free port; without `grpc_port` there is HTTP alone. Calls `say` with each address. Raises OSError if
+    an address is in use.
     """
-    listening = _listening(host, port)
+    listening = _listen(host, port)
     http = _Http(server)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, http.end)
@@ -53,8 +57,8 @@ async def run(server: Server, host: str, port: int, grpc_port: int | None, say: 
         await beside.stop(1)
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket of protocol TCP, by that name: asyncio sends at once over such sockets alone, after 40 ms over others."""
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket of protocol IPPROTO_TCP: over others, asyncio delays what it sends by 40 ms."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -78,13 +82,13 @@ def _address(host: str, port: int) -> str:
 
 
 class _Http(uvicorn.Server):
-    """Ends when it is told to: signals are for HTTP and gRPC together."""
+    """A uvicorn server without signal handlers of its own: signals stop HTTP and gRPC together."""
 
     should_exit: bool
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        patience = ceil(2 * server.limits.seconds) + 1  # for who does not read his answer
+        patience = ceil(2 * server.limits.seconds) + 1  # for clients that do not read their answer
         limits: dict[str, Any] = {"limit_concurrency": server.limits.connections, "timeout_graceful_shutdown": patience}
         limits["http"] = protocol(server.limits.seconds)
         super().__init__(uvicorn.Config(application(server), log_level="warning", access_log=False, ws="none", **limits))
@@ -93,7 +97,7 @@ class _Http(uvicorn.Server):
         return nullcontext()
 
     def end(self) -> None:
-        """Stop after accepted requests are answered; told twice, at once."""
+        """Stop once accepted requests are answered. The second call stops at once."""
         self._server.ready = False
         self.force_exit = self.should_exit
         self.should_exit = True

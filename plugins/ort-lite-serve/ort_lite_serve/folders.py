@@ -8,12 +8,14 @@ from ort_lite.errors import InvalidArgument
 from ort_lite_serve.model import Model
 
 Open = Callable[[str], Any]
-"""The session of a file."""
+"""A function that creates the session of a file."""
 
 
 def load(paths: Sequence[str], open_session: Open) -> list[Model]:
-    """A model for each file, named after it, and of a folder those that are in it: NAME.onnx, or NAME/VERSION/model.onnx, of which the
-    highest number counts. Raises InvalidArgument where there is none, or two have one name.
+    """Load a model from each file, named after the file, and the models of each folder.
+
+    A folder has NAME.onnx, or NAME/VERSION/model.onnx, of which the highest version is loaded. Raises InvalidArgument if a
+    folder has no model, or two models have one name.
     """
     found: dict[str, Model] = {}
     for path in paths:
@@ -25,7 +27,7 @@ def load(paths: Sequence[str], open_session: Open) -> list[Model]:
 
 
 def _files(path: Path) -> Iterator[tuple[str, str, Path]]:
-    """(name, version, file), by name."""
+    """Yield (name, version, file) of each model, sorted by name."""
     if not path.is_dir():
         yield path.stem, "1", path
         return

@@ -37,18 +37,18 @@ _FIELDS = {
     "float64": "fp64_contents",
     "string": "bytes_contents",
 }
-"""Where a tensor's elements are that are not raw."""
+"""The field with a tensor's elements if they are not raw."""
 
 
 def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
-    """One that is not started yet, and its port. Raises RuntimeError where the address is taken."""
+    """Create a gRPC server, not yet started. Returns it with its port. Raises RuntimeError if the address is in use."""
     most, seconds = server.limits.request_bytes, server.limits.seconds
     options = [
         ("grpc.max_receive_message_length", most),
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", int(seconds * 1000)),
-        ("grpc.max_connection_idle_ms", int(seconds * 2000)),  # of connections whose calls never begin, too
+        ("grpc.max_connection_idle_ms", int(seconds * 2000)),  # also for connections whose calls never begin
     ]
     arrival = [TimedCalls(seconds)]
     made = grpc.aio.server(options=options, maximum_concurrent_rpcs=server.limits.connections, interceptors=arrival)
@@ -57,7 +57,7 @@ def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
 
 
 class Service(GRPCInferenceServiceServicer):
-    """A context needs `abort` alone."""
+    """The gRPC service of a server. Its contexts need only `abort`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -67,12 +67,12 @@ class Service(GRPCInferenceServiceServicer):
         return pb.ServerLiveResponse(live=True)
 
     async def ServerReady(self, request: Any, context: Any) -> Any:
-        """Answer if all models are ready."""
+        """Answer whether all models are ready."""
         return pb.ServerReadyResponse(ready=self._server.ready)
 
     async def ModelReady(self, request: Any, context: Any) -> Any:
-        """Answer if a model is ready."""
-        await self._told(context, self._server.model, request.name, request.version)
+        """Answer whether a model is ready."""
+        await self._call(context, self._server.model, request.name, request.version)
         return pb.ModelReadyResponse(ready=self._server.ready)
 
     async def ServerMetadata(self, request: Any, context: Any) -> Any:
@@ -81,20 +81,20 @@ class Service(GRPCInferenceServiceServicer):
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:
         """Describe a model."""
-        model = await self._told(context, self._server.model, request.name, request.version)
+        model = await self._call(context, self._server.model, request.name, request.version)
         return pb.ModelMetadataResponse(**model.metadata())
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         """Run a model."""
         try:
-            with self._server.taken(request.model_name, request.model_version) as model:
+            with self._server.handle_request(request.model_name, request.model_version) as model:
                 inputs = decode(request, self._server.limits)
                 results = await self._server.infer(model, inputs, [output.name for output in request.outputs])
                 return encode(model, request.id, results)
         except Refused as error:
             await context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), str(error))
 
-    async def _told(self, context: Any, call: Any, *given: Any) -> Any:
+    async def _call(self, context: Any, call: Any, *given: Any) -> Any:
         try:
             return call(*given)
         except Refused as error:
@@ -102,7 +102,7 @@ class Service(GRPCInferenceServiceServicer):
 
 
 def decode(request: Any, limits: Limits) -> dict[str, Array]:
-    """Raises Refused for what is wrong."""
+    """Decode the inputs of a request. Raises Refused if they are invalid."""
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise Refused(400, f"{len(raw)} raw_input_contents for {len(request.inputs)} inputs")
@@ -120,7 +120,7 @@ def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
     if dtype not in _FIELDS:
         raise Refused(400, f"input {one.name!r}: {one.datatype} comes in raw_input_contents alone")
     field = getattr(one.contents, _FIELDS[dtype])
-    if len(field) != prod(shape):  # before each becomes an object
+    if len(field) != prod(shape):  # checked before each element becomes an object
         raise Refused(400, f"input {one.name!r}: {len(field)} elements came for the shape {[*shape]}, expected {prod(shape)}")
     given = [*field]
     if dtype == "string":
@@ -129,7 +129,7 @@ def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 def encode(model: Model, id: str, results: Mapping[str, Array]) -> Any:
-    """Return the answer of the protocol for results."""
+    """Encode results as the protocol's response."""
     outputs = [
         pb.ModelInferResponse.InferOutputTensor(name=name, datatype=datatype_of(array), shape=array.shape)
         for name, array in results.items()

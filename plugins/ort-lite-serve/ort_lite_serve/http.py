@@ -18,13 +18,13 @@ from ort_lite_serve.server import Server
 
 HEADER = "Inference-Header-Content-Length"
 BEGIN = "ort_lite.begin"
-"""In a request's scope: when its first byte came, by the clock of the event loop. `arrival.Protocol` writes it."""
+"""The key in a request's scope for the arrival of its first byte, by the clock of the event loop. `arrival.protocol` sets it."""
 GONE = 499
-"""The status of an answer that nobody reads: for the metrics."""
+"""The status, in the metrics, of an answer whose client has left."""
 
 
 def application(server: Server) -> Starlette:
-    """Starts the server with it, and stops it. Whatever is refused is an answer."""
+    """Return the application of a server, which starts and stops with it. Every Refused becomes an HTTP response."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -32,17 +32,17 @@ def application(server: Server) -> Starlette:
         yield
         await server.stop()
 
-    answers = {Refused: _refused, HTTPException: _unknown}
+    answers = {Refused: _refuse, HTTPException: _unknown}
     return Starlette(routes=_routes(server), lifespan=lifespan, exception_handlers=answers)
 
 
-def _refused(_: Request, error: Any) -> Response:
+def _refuse(_: Request, error: Any) -> Response:
     headers = {"Retry-After": "1"} if error.status == 503 else {}
     return JSONResponse({"error": str(error)}, error.status, headers)
 
 
 def _unknown(request: Request, error: Any) -> Response:
-    """No such path, or not by this method."""
+    """Answer a request for an unknown path or with an unsupported method."""
     return JSONResponse({"error": f"{request.method} {request.url.path}: {error.detail}"}, error.status_code, error.headers)
 
 
@@ -60,14 +60,14 @@ def _routes(server: Server) -> list[Route]:
         return Response(server.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def model(request: Request) -> Response:
-        return JSONResponse(server.model(*_named(request)).metadata())
+        return JSONResponse(server.model(*_name_and_version(request)).metadata())
 
     async def model_ready(request: Request) -> Response:
-        found = server.model(*_named(request))
+        found = server.model(*_name_and_version(request))
         return JSONResponse({"name": found.name, "ready": server.ready}, 200 if server.ready else 503)
 
     async def infer(request: Request) -> Response:
-        with server.taken(*_named(request)) as found:
+        with server.handle_request(*_name_and_version(request)) as found:
             return await _infer(server, found, request)
 
     alone = {"/v2": metadata, "/v2/": metadata, "/v2/health/live": live, "/v2/health/ready": ready, "/metrics": metrics}
@@ -80,15 +80,15 @@ def _routes(server: Server) -> list[Route]:
     ]
 
 
-def _named(request: Request) -> tuple[str, str]:
+def _name_and_version(request: Request) -> tuple[str, str]:
     return request.path_params["name"], request.path_params.get("version", "")
 
 
 async def _infer(server: Server, model: Model, request: Request) -> Response:
-    """Raises Refused, and as soon as the client goes: its request is not run where it waits yet."""
+    """Run a request. Raises Refused, also as soon as the client disconnects: a request that still waits is then dropped."""
     asked = decode(await _body(request, server.limits), request.headers.get(HEADER), server.limits)
     work = asyncio.ensure_future(server.infer(model, asked.inputs, [one.name for one in asked.outputs]))
-    gone = asyncio.ensure_future(_gone(request))
+    gone = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -101,15 +101,18 @@ async def _infer(server: Server, model: Model, request: Request) -> Response:
     return Response(body, media_type="application/json" if length is None else "application/octet-stream", headers=headers)
 
 
-async def _gone(request: Request) -> None:
-    """Ends when the client does: behind the body there is nothing else to hear of."""
+async def _wait_for_disconnect(request: Request) -> None:
+    """Wait until the client disconnects: no other message follows the body."""
     message: Any = {}
     while message.get("type") != "http.disconnect":
         message = await request.receive()
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
-    """Raises Refused as soon as it is too long, whatever its header says, and where it does not come."""
+    """Read the body of a request.
+
+    Raises Refused as soon as it is too long, whatever its header says, and if it does not arrive in time.
+    """
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise Refused(415, f"Content-Encoding {encoding}: this server takes requests as they are")

@@ -1,10 +1,10 @@
-"""Limits of a server, and the error for a request beyond them."""
+"""Limits of a server, and the error for a request that exceeds them."""
 
 from ort_lite.record import Record
 
 
 class Refused(Exception):
-    """A request that is answered with an error: `status` is HTTP's, the text one sentence for who sent it."""
+    """An error to answer a request with. `status` is an HTTP status; the text is one sentence for the client."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -12,13 +12,17 @@ class Refused(Exception):
 
 
 class Limits(Record):
-    """The limits of a request: `request_bytes` of its body, `json_bytes` of its JSON, `json_memory` bytes that its JSON takes
-    as Python's objects, `elements` of a tensor, `texts` of one of strings, `batch` rows of a model whose first dimension
-    is free, `seconds` in which all of it arrives, head and body, and in which it is answered. `queue` requests wait for a
-    model, and `connections` are open at once, by HTTP and by gRPC each.
+    """The limits of a server. Requests that exceed one are answered with an error at once.
 
-    What is beyond is answered at once: bytes with 413, elements and rows with 400, a full queue and too many connections with 503;
-    when the time is over, with 408 or the end of the connection where it did not arrive, and 504 where it was not answered.
+    request_bytes: bytes of a request's body (413).
+    json_bytes: bytes of a request's JSON (413).
+    json_memory: bytes that the JSON needs as Python objects (413).
+    elements: elements of a tensor (400).
+    texts: elements of a tensor of strings (400).
+    batch: rows of a request to a model whose first dimension is free (400).
+    queue: requests that wait for a model (503).
+    connections: open connections, for HTTP and for gRPC each (503).
+    seconds: time in which a request must arrive, head and body (408, or the connection is closed), and be answered (504).
     """
 
     request_bytes: int = 64 * 2**20
@@ -33,10 +37,12 @@ class Limits(Record):
 
 
 class Batching(Record):
-    """Requests that differ in their first dimension alone are run as one: at most `max_batch` rows, the first of which waits at most
-    `max_wait` seconds for others. 1: none are joined. `workers` runs of a model go on at once.
+    """The settings of dynamic batching: requests that differ only in their first dimension run as one.
 
-    Who sets `max_batch` says that a row's results do not depend on the other rows: no model file does.
+    max_batch: rows of a run; 1 turns batching off. Set it only if a row's results do not depend on other rows, which no
+    model file states.
+    max_wait: seconds that the first request of a batch waits for others.
+    workers: concurrent runs of a model.
     """
 
     max_batch: int = 1

@@ -12,13 +12,13 @@ SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5
 class Metrics(Protocol):
     """The metrics that a server reports."""
 
-    def answered(self, model: str, status: int) -> None:
+    def count_answer(self, model: str, status: int) -> None:
         """Count an answered request with its status."""
 
     def watch(self, model: str, waiting: Callable[[], int]) -> None:
-        """`waiting` may be asked at any time."""
+        """Report the number of waiting requests of a model. `waiting` may be called at any time."""
 
-    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+    def count_run(self, model: str, rows: int, requests: int, seconds: float) -> None:
         """Count a run: its rows, its requests and its time in seconds."""
 
     def text(self) -> bytes:
@@ -26,7 +26,7 @@ class Metrics(Protocol):
 
 
 class PrometheusMetrics:
-    """The metrics of one server: counters are not shared with others in the process."""
+    """The metrics of one server. Its counters are not shared with other servers of the process."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
@@ -36,15 +36,15 @@ class PrometheusMetrics:
         self._rows = Histogram("ort_lite_batch_rows", "Rows of a run.", ["model"], buckets=BATCHES, registry=own)
         self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", ["model"], buckets=BATCHES, registry=own)
 
-    def answered(self, model: str, status: int) -> None:
+    def count_answer(self, model: str, status: int) -> None:
         """Count an answered request with its status."""
         self._requests.labels(model, str(status)).inc()
 
     def watch(self, model: str, waiting: Callable[[], int]) -> None:
-        """It is asked whenever somebody looks."""
+        """Report the number of waiting requests. `waiting` is called whenever the metrics are read."""
         self._waiting.labels(model).set_function(waiting)
 
-    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+    def count_run(self, model: str, rows: int, requests: int, seconds: float) -> None:
         """Count a run: its rows, its requests and its time in seconds."""
         self._seconds.labels(model).observe(seconds)
         self._rows.labels(model).observe(rows)

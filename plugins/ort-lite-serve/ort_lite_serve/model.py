@@ -1,4 +1,4 @@
-"""A model that is served: its session, what the protocol says of it, and what requests have to look like."""
+"""A served model: its session, its metadata, and the check of requests against it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,18 +13,18 @@ from ort_lite_serve.tensors import NAMES
 
 Feeds = Mapping[str, Array]
 Runner = Callable[[Feeds, float], Sequence[Any]]
-"""What runs feeds, in a thread of its own, within so many seconds. Raises InvalidArgument and DeadlineExceeded as a session does."""
+"""A function that runs feeds within a number of seconds, called in a thread. Raises InvalidArgument and DeadlineExceeded."""
 
 
 class Side(Record):
-    """An input or an output: its element type, its dimensions, fixed where they are numbers."""
+    """An input or an output: its element type and its dimensions. A dimension that is not a number is free."""
 
     dtype: str
     shape: tuple[int | str | None, ...]
 
     @property
     def dims(self) -> list[int]:
-        """Return the dimensions as the protocol states them: -1 is free."""
+        """The dimensions as the protocol states them: -1 is free."""
         return [d if isinstance(d, int) else -1 for d in self.shape]
 
     def takes(self, array: Array) -> bool:
@@ -35,9 +35,10 @@ class Side(Record):
 
 
 class Model:
-    """`session` is an ort_lite.InferenceSession, or what has `get_inputs` and `get_outputs` as it does; `run` is how it is run.
+    """A model to serve.
 
-    Raises InvalidArgument for a model with an input or output that the protocol has no name for: a sequence, 4-bit integers, ...
+    `session` is an ort_lite.InferenceSession, or any object with its `get_inputs` and `get_outputs`; `run` replaces its
+    `run`. Raises InvalidArgument for an input or output that the protocol has no type for: a sequence, 4-bit integers, ...
     """
 
     def __init__(
@@ -50,21 +51,21 @@ class Model:
 
     @property
     def joins(self) -> bool:
-        """Return True if requests can be joined: all inputs and outputs have the same free first dimension."""
+        """True if requests can be joined: all inputs and outputs have the same free first dimension."""
         first = {side.shape[0] if side.shape else 1 for side in (*self.inputs.values(), *self.outputs.values())}
         return bool(self.inputs) and len(first) == 1 and isinstance(first.pop(), str)
 
     def metadata(self) -> dict[str, Any]:
-        """Describe the model in the protocol's words."""
+        """Return the model's metadata as the protocol defines it."""
 
-        def told(sides: Mapping[str, Side]) -> list[dict[str, Any]]:
+        def describe(sides: Mapping[str, Side]) -> list[dict[str, Any]]:
             return [{"name": name, "datatype": NAMES[side.dtype], "shape": side.dims} for name, side in sides.items()]
 
         head = {"name": self.name, "versions": [self.version], "platform": self.platform}
-        return {**head, "inputs": told(self.inputs), "outputs": told(self.outputs)}
+        return {**head, "inputs": describe(self.inputs), "outputs": describe(self.outputs)}
 
     def check(self, inputs: Feeds, outputs: Sequence[str], limits: Limits) -> None:
-        """Raises Refused for other names, types or shapes than the model's, and for too many rows."""
+        """Raise Refused for names, types or shapes that are not the model's, and for too many rows."""
         for name in outputs:
             if name not in self.outputs:
                 raise Refused(400, f"{self.name} has no output {name!r}; it has {', '.join(self.outputs)}")
@@ -80,7 +81,7 @@ class Model:
                 raise Refused(400, f"input {name!r} has {array.shape[0]} rows; this server takes {limits.batch} in a request")
 
     def run(self, feeds: Feeds, seconds: float) -> dict[str, Array]:
-        """Outputs by name. Raises Refused for what the model says of the feeds, and where the time is over."""
+        """Run the model and return its outputs by name. Raises Refused if the feeds are invalid or the time is over."""
         try:
             results = self._run(feeds, seconds)
         except DeadlineExceeded:

@@ -1,4 +1,4 @@
-"""Requests and answers of the Open Inference Protocol, version 2, as HTTP has them: JSON, with tensors inside or in bytes behind it.
+"""Requests and responses of the Open Inference Protocol over HTTP: JSON, with tensors inside it or as bytes after it.
 
 Spec: KServe "Open Inference Protocol (V2)", and its extension for binary tensors.
 """
@@ -13,29 +13,33 @@ from ort_lite_serve.limits import Limits, Refused
 from ort_lite_serve.tensors import datatype_of, dtype_of, from_bytes, from_list, shape_of, to_bytes, to_list
 
 
-class Wanted(Record):
-    """An output that a request asks for; `binary`: behind the JSON."""
+class RequestedOutput(Record):
+    """An output that a request asks for. `binary`: as bytes after the JSON."""
 
     name: str
     binary: bool
 
 
 class Request(Record):
-    """`outputs` is empty where all are wanted; `binary` holds for outputs that say nothing of it."""
+    """A decoded request. Empty `outputs` ask for all; `binary` holds for outputs that do not say otherwise."""
 
     id: str
     inputs: Mapping[str, Array]
-    outputs: tuple[Wanted, ...]
+    outputs: tuple[RequestedOutput, ...]
     binary: bool
 
 
 def decode(body: bytes, header: str | None, limits: Limits) -> Request:
-    """`header` is Inference-Header-Content-Length: how long the JSON is, None where it is all. Raises Refused for what is wrong."""
+    """Decode a request.
+
+    `header` is Inference-Header-Content-Length, the length of the JSON; None if there is nothing after it. Raises Refused if
+    the request is invalid.
+    """
     length = len(body) if header is None else _length(header, len(body))
     told = _json(body[:length], limits)
     rest = memoryview(body)[length:]
     inputs: dict[str, Array] = {}
-    for one in _named(told, "inputs"):
+    for one in _objects(told, "inputs"):
         array, taken = _tensor(one, rest, limits)
         if one["name"] in inputs:
             raise Refused(400, f"input {one['name']!r} is given twice")
@@ -43,8 +47,8 @@ def decode(body: bytes, header: str | None, limits: Limits) -> Request:
     if len(rest):
         raise Refused(400, f"{len(rest)} bytes are left behind the last binary tensor")
     binary = _flag(told, "binary_data_output", False)
-    outputs = _named(told, "outputs") if "outputs" in told else []
-    wanted = tuple(Wanted(one["name"], _flag(one, "binary_data", binary)) for one in outputs)
+    outputs = _objects(told, "outputs") if "outputs" in told else []
+    wanted = tuple(RequestedOutput(one["name"], _flag(one, "binary_data", binary)) for one in outputs)
     return Request(str(told.get("id", "")), inputs, wanted, binary)
 
 
@@ -57,13 +61,13 @@ def _length(header: str, size: int) -> int:
 
 
 _OBJECTS = {b",": 44, b"[": 80, b"{": 184, b'"': 48}
-"""Bytes that Python's objects take for JSON, by what begins or parts them: a number in a list and in an array, a list, an object with
-a name, half of a text. Strings of commas count as well.
+"""The bytes of Python objects for JSON, by the character that starts or separates them: a number in a list and in an array, a list,
+an object with a name, half of a string. Commas inside strings count too.
 """
 
 
 def memory_of(text: bytes) -> int:
-    """About the most that JSON takes once it is parsed: up to 30 times its length."""
+    """Return roughly the most bytes that JSON needs once it is parsed: up to 30 times its length."""
     return len(text) * (1 if text.isascii() else 4) + sum(text.count(mark) * size for mark, size in _OBJECTS.items())
 
 
@@ -88,8 +92,8 @@ def _json(text: bytes, limits: Limits) -> dict[str, Any]:
     return told
 
 
-def _named(told: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
-    """The inputs or outputs of a request: objects with names."""
+def _objects(told: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+    """Return the inputs or outputs of a request: objects with names."""
     found = told.get(side)
     if not isinstance(found, list):
         raise Refused(400, f"the request has no list {side!r}")
@@ -99,7 +103,7 @@ def _named(told: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
 
 
 def _tensor(one: Mapping[str, Any], rest: memoryview, limits: Limits) -> tuple[Array, int]:
-    """An input, and how many of the bytes behind the JSON it takes."""
+    """Return an input, and how many of the bytes after the JSON it uses."""
     name = one["name"]
     dtype = dtype_of(name, one.get("datatype"))
     shape = shape_of(name, one.get("shape"), limits.texts if dtype == "string" else limits.elements)
@@ -126,16 +130,16 @@ def _flag(told: Mapping[str, Any], name: str, default: bool) -> bool:
 
 
 def encode(model: str, version: str, request: Request, results: Mapping[str, Array]) -> tuple[bytes, int | None]:
-    """The body of an answer, and how long its JSON is where bytes stand behind it. `results` are the outputs that are wanted."""
+    """Return the body of a response, and the length of its JSON if bytes follow it. `results` are the requested outputs."""
     binary = {one.name: one.binary for one in request.outputs}
-    outputs = [_told(name, array, binary.get(name, request.binary)) for name, array in results.items()]
+    outputs = [_encode_output(name, array, binary.get(name, request.binary)) for name, array in results.items()]
     answer = {"model_name": model, "model_version": version, "outputs": [told for told, _ in outputs]}
     text = json.dumps({**answer, "id": request.id} if request.id else answer).encode()
     behind = any("parameters" in told for told, _ in outputs)
     return b"".join([text, *(data for _, data in outputs)]), len(text) if behind else None
 
 
-def _told(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], bytes]:
+def _encode_output(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], bytes]:
     """Return the JSON of an output, and the bytes that follow it."""
     head = {"name": name, "datatype": datatype_of(array), "shape": [*array.shape]}
     if not binary:

@@ -1,4 +1,4 @@
-"""The common part of HTTP and gRPC: models, whether they are ready, and one way to infer."""
+"""The part that HTTP and gRPC share: models, readiness, and inference."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from ort_lite_serve.model import Feeds, Model
 
 
 class Server:
-    """`start` and `stop` it in the event loop that serves. Ready from the one to the other, or until `ready` is set to False.
+    """A server of models. Call `start` and `stop` in the event loop that serves.
 
-    `metrics` are told what happens; by default they are prometheus-client's.
+    It is ready from `start` to `stop`, or until `ready` is set to False. By default, `metrics` are prometheus-client's.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Server:
         made = batching or Batching()
         self._batchers = {model.name: Batcher(model, made, self.limits, self.metrics) for model in models}
         self.ready = False
-        self._taken = 0
+        self._active = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -49,7 +49,7 @@ class Server:
 
     @property
     def works(self) -> bool:
-        """Return True while the task that takes requests from the queues runs: False only after a mistake in this package."""
+        """True while the tasks that take requests from the queues run: False only after a bug in this package."""
         return all(batcher.works for batcher in self._batchers.values())
 
     @property
@@ -58,11 +58,11 @@ class Server:
         return {name: batcher.model for name, batcher in self._batchers.items()}
 
     def metadata(self) -> dict[str, Any]:
-        """Describe the server in the protocol's words."""
+        """Return the server's metadata as the protocol defines it."""
         return {"name": "ort-lite", "version": version("ort-lite"), "extensions": ["binary_tensor_data"]}
 
     def model(self, name: str, version: str = "") -> Model:
-        """Raises Refused for one that is not there."""
+        """Return a model by name and version. Raises Refused if there is none."""
         found = self._batchers.get(name)
         if found is None or version not in ("", found.model.version):
             there = ", ".join(f"{model.name} (version {model.version})" for model in self.models.values())
@@ -70,12 +70,13 @@ class Server:
         return found.model
 
     @contextmanager
-    def taken(self, name: str, version: str) -> Iterator[Model]:
-        """Around all that is done for a request to infer: `stop` waits for it, and its status is counted. Whatever else is raised in it
-        is Refused with 500. Raises Refused where there is no such model, or the server ends.
+    def handle_request(self, name: str, version: str) -> Iterator[Model]:
+        """Enter the handling of an inference request: `stop` waits for it to end, and its status is counted.
+
+        Raises Refused if there is no such model or the server is stopping. Any other error inside becomes Refused with 500.
         """
         status = 200
-        self._taken += 1
+        self._active += 1
         self._idle.clear()
         try:
             model = self.model(name, version)
@@ -89,16 +90,16 @@ class Server:
             status = 500
             raise Refused(500, f"{name}: {type(error).__name__}: {error}") from error
         except asyncio.CancelledError:
-            status = 499  # who asked went
+            status = 499  # the client has left
             raise
         finally:
-            self._taken -= 1
-            if not self._taken:
+            self._active -= 1
+            if not self._active:
                 self._idle.set()
-            self.metrics.answered(name if name in self._batchers else "", status)
+            self.metrics.count_answer(name if name in self._batchers else "", status)
 
     async def infer(self, model: Model, feeds: Feeds, outputs: Sequence[str]) -> dict[str, Array]:
-        """Outputs by name, those that are wanted, all where none are. Raises Refused."""
+        """Run a model and return the outputs by name, or all of them if `outputs` is empty. Raises Refused."""
         model.check(feeds, outputs, self.limits)
         results = await self._batchers[model.name].infer(feeds)
         return {output: results[output] for output in outputs or results}

@@ -1,4 +1,4 @@
-"""Tensors as the protocol has them: names of element types, shapes, elements in JSON's lists, elements in bytes."""
+"""Tensors as the protocol represents them: element types, shapes, elements in JSON lists and in bytes."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -26,7 +26,7 @@ DATATYPES = {
     "BF16": "bfloat16",
     "BYTES": "string",
 }
-"""The protocol's names of element types, and ort_lite's."""
+"""The protocol's names of element types -> ort_lite's."""
 NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 MOST_RANK = 16
 
@@ -39,7 +39,7 @@ def dtype_of(name: str, datatype: Any) -> str:
 
 
 def shape_of(name: str, given: Any, most: int) -> tuple[int, ...]:
-    """Raises Refused for what is no shape, or has more than `most` elements, or would but for a dimension of 0."""
+    """Check a shape. Raises Refused if it is not one, or has more than `most` elements, counting dimensions of 0 as 1."""
     if not isinstance(given, list) or len(given) > MOST_RANK or not all(type(d) is int and d >= 0 for d in given):
         raise Refused(400, f"input {name!r}: its shape is no list of at most {MOST_RANK} numbers from 0 on")
     if prod(max(d, 1) for d in given) > most:
@@ -48,25 +48,25 @@ def shape_of(name: str, given: Any, most: int) -> tuple[int, ...]:
 
 
 def from_list(name: str, data: Any, dtype: str, shape: tuple[int, ...]) -> Array:
-    """Elements in JSON, in a row or nested as the shape is. Raises Refused for those that are not of the element type."""
+    """Convert JSON elements, flat or nested as the shape is. Raises Refused for elements of another type."""
     if not isinstance(data, list):
         raise Refused(400, f"input {name!r} has neither a list 'data' nor 'binary_data_size'")
     row = _row(name, data, shape)
     _check_kinds(name, row, dtype)
     if dtype == "string":
-        return shaped(name, np.array(row, object), shape)
+        return reshape_exact(name, np.array(row, object), shape)
     try:
         array = np.array(row, np.float64 if dtype in _FLOATS else to_numpy(dtype))
     except OverflowError:
         raise Refused(400, f"input {name!r}: an element of its data is beyond {dtype}") from None
-    return shaped(name, array if dtype not in _FLOATS else _narrowed(name, array, dtype), shape)
+    return reshape_exact(name, array if dtype not in _FLOATS else _narrow(name, array, dtype), shape)
 
 
 _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 
 def _row(name: str, data: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """Check nested lists: nested all through, and as the shape says."""
+    """Flatten a list, which must be flat, or nested at every level as the shape says."""
     for length in shape[1:]:
         if list not in map(type, data):
             break
@@ -83,7 +83,7 @@ def _check_kinds(name: str, row: list[Any], dtype: str) -> None:
         raise Refused(400, f"input {name!r}: its data has elements of type {found}, expected those of {dtype}")
 
 
-def _narrowed(name: str, wide: Array, dtype: str) -> Array:
+def _narrow(name: str, wide: Array, dtype: str) -> Array:
     with np.errstate(over="ignore"):
         array = wide.astype(to_numpy(dtype))
     if (np.isinf(array) & np.isfinite(wide)).any():
@@ -92,9 +92,12 @@ def _narrowed(name: str, wide: Array, dtype: str) -> Array:
 
 
 def from_bytes(name: str, data: bytes | memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
-    """Little-endian elements; a text is its length in four bytes, and as many. Raises Refused where there are more or fewer."""
+    """Convert little-endian elements; a string is its length in four bytes, then its bytes.
+
+    Raises Refused if the bytes are too many or too few.
+    """
     if dtype == "string":
-        return shaped(name, np.array([*_texts(name, bytes(data), prod(shape))], object), shape)
+        return reshape_exact(name, np.array([*_texts(name, bytes(data), prod(shape))], object), shape)
     kind = to_numpy(dtype)
     if len(data) != prod(shape) * kind.itemsize:
         expected = prod(shape) * kind.itemsize
@@ -122,7 +125,7 @@ def text_of(name: str, data: bytes) -> str:
         raise Refused(400, f"input {name!r}: a text is no UTF-8") from None
 
 
-def shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
+def reshape_exact(name: str, array: Array, shape: tuple[int, ...]) -> Array:
     """Reshape an array. Raises Refused if it has another number of elements."""
     if array.size != prod(shape):
         raise Refused(400, f"input {name!r}: {array.size} elements came for the shape {list(shape)}, expected {prod(shape)}")
@@ -143,7 +146,7 @@ def to_bytes(array: Array) -> bytes:
 
 
 def to_list(array: Array) -> list[Any]:
-    """Elements in a row, for JSON: NaN and infinities are written as Python's json writes and reads them."""
+    """Return the elements as a flat list for JSON. Python's json writes and reads NaN and infinities."""
     if array.dtype.name in ("float16", "bfloat16"):
         array = array.astype(np.float32)
     found: list[Any] = array.reshape(-1).tolist()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ort_lite_serve import Limits, Refused
 from ort_lite_serve.batching import apart
-from ort_lite_serve.protocol import Request, Wanted, decode, encode, memory_of
+from ort_lite_serve.protocol import Request, RequestedOutput, decode, encode, memory_of
 from ort_lite_serve.tensors import DATATYPES, from_list
 
 from ort_lite.dtypes import to_numpy
@@ -26,7 +26,7 @@ def sample(dtype: str) -> Any:
 def test_what_is_encoded_is_decoded(datatype: str, binary: bool) -> None:
     """An answer's output has the form of a request's input."""
     array = sample(DATATYPES[datatype])
-    body, length = encode("m", "1", Request("", {}, (Wanted("x", binary),), False), {"x": array})
+    body, length = encode("m", "1", Request("", {}, (RequestedOutput("x", binary),), False), {"x": array})
     told = json.loads(body[:length])
     head = json.dumps({"inputs": told["outputs"]}).encode()
     assert told["outputs"][0]["datatype"] == datatype and (length is not None) == binary

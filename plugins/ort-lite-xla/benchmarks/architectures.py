@@ -13,9 +13,9 @@ Weights = Mapping[str, Any]
 
 
 class Architecture(Record):
-    """`function(operations, weights, *inputs)` gives the outputs; `open` names the open dimensions of inputs in the ONNX model.
+    """A network. `function(operations, weights, *inputs)` returns the outputs; `open` has the input shapes of the ONNX model.
 
-    `sizes` are heads, heads of keys, and their size.
+    `sizes` are the number of heads, the number of key heads, and the size of a head.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Architecture(Record):
 
 
 def _random(rng: np.random.Generator, **shapes: tuple[int, ...]) -> dict[str, Array]:
-    """Weights that keep the magnitude of what they are multiplied with; names that end with scale are ones, with bias 0.1."""
+    """Return random weights that keep the magnitude of activations. Names that end with scale are 1, with bias 0.1."""
     made: dict[str, Array] = {}
     for name, shape in shapes.items():
         if name.endswith(("scale", "bias")):
@@ -40,7 +40,7 @@ def _random(rng: np.random.Generator, **shapes: tuple[int, ...]) -> dict[str, Ar
 
 
 def bert(name: str, layers: int, hidden: int, heads: int, batch: int, length: int, pooled: bool) -> Architecture:
-    """An encoder after BERT: the last hidden state, or its mean over the length."""
+    """Build an encoder like BERT, which returns the last hidden state or its mean over the length."""
     rng, words = np.random.default_rng(0), 30522
     shapes: dict[str, tuple[int, ...]] = {"word_table": (words, hidden), "place_table": (512, hidden)}
     shapes |= {"first_scale": (hidden,), "first_bias": (hidden,)}
@@ -77,7 +77,7 @@ def bert(name: str, layers: int, hidden: int, heads: int, batch: int, length: in
 
 
 def resnet50(batch: int, size: int = 224) -> Architecture:
-    """ResNet-50, its normalisations folded into the convolutions."""
+    """Build ResNet-50 with batch normalization folded into the convolutions."""
     rng, stages = np.random.default_rng(0), ((64, 3), (128, 4), (256, 6), (512, 3))
     shapes: dict[str, tuple[int, ...]] = {"stem": (64, 3, 7, 7), "stem_bias": (64,), "head": (2048, 1000), "head_bias": (1000,)}
     blocks: list[tuple[str, int, bool]] = []
@@ -96,7 +96,7 @@ def resnet50(batch: int, size: int = 224) -> Architecture:
         def conv(name: str, x: Any, stride: int = 1, pad: int = 0) -> Any:
             return f.conv(x, w[name], w[f"{name}_bias"], stride, pad)
 
-        x = f.max_pool(f.activate("Relu", conv("stem", f.computed(image), 2, 3)))
+        x = f.max_pool(f.activate("Relu", conv("stem", f.convert(image), 2, 3)))
         for name, stride, first in blocks:
             y = f.activate("Relu", conv(f"{name}_a", x))
             y = f.activate("Relu", conv(f"{name}_b", y, stride, 1))
@@ -105,22 +105,22 @@ def resnet50(batch: int, size: int = 224) -> Architecture:
 
     weights = _random(rng, **shapes)
     for name, _, _ in blocks:
-        weights[f"{name}_c"] *= np.float32(0.3)  # sums of 16 blocks grow otherwise
+        weights[f"{name}_c"] *= np.float32(0.3)  # keeps the sum of 16 blocks from growing
     image = rng.standard_normal((batch, 3, size, size), dtype=np.float32)
     return Architecture(f"ResNet-50 {batch}x{size}", weights, {"image": image}, {"image": ("batch", 3, size, size)}, function)
 
 
 def _angles(slots: int, size: int) -> dict[str, Array]:
-    """The cosines and sines of rotary position embeddings, a row for each place."""
+    """Return the cosines and sines of rotary position embeddings, one row per position."""
     half = np.arange(slots)[:, None] * 1e6 ** (-np.arange(0, size, 2) / size)
     angles = np.concatenate([half, half], -1)
     return {"cos_angles": np.cos(angles).astype(np.float32), "sin_angles": np.sin(angles).astype(np.float32)}
 
 
 def qwen2(name: str, layers: int, hidden: int, heads: int, kv_heads: int, inner: int, words: int, slots: int) -> Architecture:
-    """One step of a decoder after Qwen2: the next token, and caches of `slots` places with the new keys and values.
+    """Build one step of a decoder like Qwen2, which returns the next token and caches with the new keys and values.
 
-    Inputs are the token, its place, and two caches for each layer.
+    The inputs are the token, its position, and two caches of `slots` positions per layer.
     """
     rng, size = np.random.default_rng(0), hidden // heads
     widths = {"q": heads * size, "k": kv_heads * size, "v": kv_heads * size}

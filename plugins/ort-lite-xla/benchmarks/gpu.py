@@ -1,17 +1,18 @@
-"""Times of networks on one device: ort-lite with this provider, `jax.jit` of the same computation as the limit, and PyTorch.
+"""Measure networks on one device: ort-lite with this provider, PyTorch, and `jax.jit` of the same computation as the limit.
 
 In plugins/ort-lite-xla, with the repository's root on PYTHONPATH:
 
     python -m benchmarks.gpu [--device gpu] [--small] [--seconds 2] [--only NAME,NAME] [--ways NAME,NAME]
 
 Prints a row for each network, precision and way to run it:
-first: seconds until the first result, compilation included;
+first: seconds until the first result, including compilation;
 host: milliseconds from NumPy arrays to NumPy arrays, the median of many runs;
-device: the same from arrays on the device to arrays on the device, waiting for the result;
-error: the distance from `jax.jit` in float32, divided by that result's magnitude.
+device: milliseconds from arrays on the device to arrays on the device, including the wait for the result;
+error: the distance from `jax.jit` in float32, divided by the magnitude of that result.
 
-In float32, operands of products keep all their bits; in tf32, the device may round them to 11 bits; in bfloat16, all is computed in
-that type. PyTorch's rows are left out where it is not installed. For the decoder, one run is one token, and a way keeps the caches
+In float32, operands of products keep all their bits; in tf32, the device may round them to 11 bits; in bfloat16, everything
+is computed in that type. Without PyTorch, its rows are left out. For the decoder, one run is one token, and each way keeps
+the caches
 where it can: on the device, or, for ort-lite, in NumPy arrays.
 """
 
@@ -35,7 +36,7 @@ import ort_lite
 from ort_lite.dtypes import Array
 
 PRECISIONS = {"float32": "highest", "tf32": "default", "bfloat16": "highest"}
-"""With JAX's name for the precision of products."""
+"""Precision -> JAX's name for the precision of products."""
 COLUMNS = f"{'network':22} {'precision':9} {'way':14} {'first s':>8} {'host ms':>9} {'device ms':>9} {'error':>8}"
 
 Runs = tuple[Callable[[], Any], Callable[[], Any] | None]
@@ -43,12 +44,14 @@ Runs = tuple[Callable[[], Any], Callable[[], Any] | None]
 
 
 class Way(NamedTuple):
+    """A way to run a network. `prepare(network, precision, device)` returns its Runs."""
+
     name: str
     prepare: Callable[[Architecture, str, str], Runs]
 
 
 def networks(small: bool) -> Iterator[Callable[[], Architecture]]:
-    """Functions, because each takes memory."""
+    """Yield functions that build the networks, one at a time because each needs much memory."""
     if small:
         yield partial(bert, "BERT tiny 2x16", 2, 64, 4, 2, 16, True)
         yield partial(resnet50, 1, 64)
@@ -64,23 +67,26 @@ def networks(small: bool) -> Iterator[Callable[[], Architecture]]:
 
 
 def element_type(precision: str) -> str:
+    """Return the element type that a precision computes in."""
     return "bfloat16" if precision == "bfloat16" else "float32"
 
 
-def converted(arrays: Mapping[str, Array], precision: str, chosen: Callable[[str], bool] = bool) -> dict[str, Array]:
-    """The arrays, float32 ones in the type that is computed."""
+def convert_arrays(arrays: Mapping[str, Array], precision: str, chosen: Callable[[str], bool] = bool) -> dict[str, Array]:
+    """Convert the chosen float32 arrays to the type of the computation."""
     to = np.dtype(ml_dtypes.bfloat16 if precision == "bfloat16" else np.float32)
     return {name: x.astype(to) if x.dtype == np.float32 and chosen(name) else x for name, x in arrays.items()}
 
 
 def is_cache(name: str) -> bool:
+    """Return True for the name of a cache."""
     return name.startswith("cache")
 
 
 def through_ort_lite(network: Architecture, precision: str, device: str) -> Runs:
+    """Prepare runs through an ort-lite session."""
     operations = Onnx(element_type(precision))
     operations.sizes = network.sizes
-    weights, feeds = converted(network.weights, precision), converted(network.inputs, precision, is_cache)
+    weights, feeds = convert_arrays(network.weights, precision), convert_arrays(network.inputs, precision, is_cache)
     outputs = network.function(operations, {name: name for name in weights}, *network.inputs)
     caches = [name for name in feeds if is_cache(name)]
     first = TensorProto.INT64 if caches else TensorProto.FLOAT
@@ -99,11 +105,12 @@ def through_ort_lite(network: Architecture, precision: str, device: str) -> Runs
 
 
 def through_jax(network: Architecture, precision: str, device: str) -> Runs:
+    """Prepare runs of a `jax.jit` function."""
     import jax
 
     place = jax.devices(device.partition(":")[0])[int(device.partition(":")[2] or 0)]
-    weights = jax.device_put(converted(network.weights, precision), place)
-    feeds = converted(network.inputs, precision, is_cache)
+    weights = jax.device_put(convert_arrays(network.weights, precision), place)
+    feeds = convert_arrays(network.inputs, precision, is_cache)
     names = [name for name in feeds if not is_cache(name)]
     caches = [jax.device_put(x, place) for name, x in feeds.items() if is_cache(name)]
 
@@ -163,10 +170,12 @@ def _torch(network: Architecture, precision: str, device: str, compile: bool) ->
 
 
 def torch_eager(network: Architecture, precision: str, device: str) -> Runs:
+    """Prepare runs in PyTorch's eager mode."""
     return _torch(network, precision, device, compile=False)
 
 
 def torch_compile(network: Architecture, precision: str, device: str) -> Runs:
+    """Prepare runs of `torch.compile`."""
     return _torch(network, precision, device, compile=True)
 
 
@@ -178,8 +187,8 @@ WAYS = (
 )
 
 
-def measured(run: Callable[[], Any] | None, seconds: float) -> str:
-    """The median in milliseconds of runs that take the seconds together, 5 to 500 of them, after three others."""
+def measure(run: Callable[[], Any] | None, seconds: float) -> str:
+    """Return the median milliseconds of 5 to 500 runs in about `seconds`, after three warm-up runs; "-" without a run."""
     if run is None:
         return "-"
     found: list[float] = []
@@ -195,7 +204,7 @@ def measured(run: Callable[[], Any] | None, seconds: float) -> str:
 
 @contextmanager
 def row(*cells: str) -> Iterator[list[str]]:
-    """Prints the row, whatever happens in it."""
+    """Collect the cells of a row, and print it even if an error occurs."""
     found: list[str] = []
     try:
         yield found
@@ -205,6 +214,7 @@ def row(*cells: str) -> Iterator[list[str]]:
 
 
 def compare(network: Architecture, ways: Sequence[Way], precisions: Sequence[str], device: str, seconds: float) -> None:
+    """Measure a network in all precisions and ways, and print a row for each."""
     expected: Array | None = None
     for precision in precisions:
         for way in ways:
@@ -214,12 +224,12 @@ def compare(network: Architecture, ways: Sequence[Way], precisions: Sequence[str
                 result = host().astype(np.float64)
                 cells.append(f"{perf_counter() - begin:.1f}")
                 expected = result if (precision, way.name) == ("float32", "jax.jit") else expected
-                cells += [measured(host, seconds), measured(inside, seconds)]
+                cells += [measure(host, seconds), measure(inside, seconds)]
                 cells.append("-" if expected is None else f"{np.linalg.norm(result - expected) / np.linalg.norm(expected):.1e}")
 
 
 def card(device: str) -> str:
-    """The device as its maker calls it, and versions."""
+    """Return the device's name and the versions of JAX and PyTorch."""
     import jax
 
     found = jax.devices(device.partition(":")[0])[int(device.partition(":")[2] or 0)]
@@ -232,6 +242,7 @@ def card(device: str) -> str:
 
 
 def main() -> None:
+    """Measure the networks that the command line asks for."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--small", action="store_true", help="tiny networks, to try the script")

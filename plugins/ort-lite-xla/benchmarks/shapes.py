@@ -1,7 +1,7 @@
-"""Costs of a new length and of a run: `python plugins/ort-lite-xla/benchmarks/shapes.py MODEL.onnx [LENGTH ...]`.
+"""Measure the costs of a new length and of a run: `python plugins/ort-lite-xla/benchmarks/shapes.py MODEL.onnx [LENGTH ...]`.
 
-For a model whose inputs are (batch, length) of token ids or floats. Prints, with buckets and without, the time of the first
-run of each length, of a run after it (the median of 20), and how many programs were compiled; the CPU provider beside it.
+The model's inputs are (batch, length) of token ids or floats. Prints, with buckets, without them and for the CPU provider,
+the time of the first run of each length, the median of 20 later runs, and how many programs were compiled.
 """
 
 import sys
@@ -18,7 +18,7 @@ RUNS = 20
 
 
 def feeds(session: ort_lite.InferenceSession, length: int) -> dict[str, Array]:
-    """Ones: the first open dimension of each input is 1, the others are the length."""
+    """Return ones for all inputs, with 1 for the first dimension of each if it is open, and `length` for other open dimensions."""
     made = {}
     for value in session.get_inputs():
         shape = [size if isinstance(size, int) else (1 if axis == 0 else length) for axis, size in enumerate(value.shape)]
@@ -27,12 +27,14 @@ def feeds(session: ort_lite.InferenceSession, length: int) -> dict[str, Array]:
 
 
 def seconds(session: ort_lite.InferenceSession, inputs: dict[str, Array]) -> float:
+    """Return the seconds of one run."""
     begin = perf_counter()
     session.run(None, inputs)
     return perf_counter() - begin
 
 
 def main(path: str, *lengths: str) -> None:
+    """Measure each length in each session and print the times."""
     sessions = {
         "buckets": ort_lite.InferenceSession(path, providers=["XLAExecutionProvider"]),
         "exact": ort_lite.InferenceSession(path, providers=[("XLAExecutionProvider", {"buckets": 0})]),

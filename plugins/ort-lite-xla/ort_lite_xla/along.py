@@ -1,7 +1,7 @@
-"""Rules by which a node may run on dimensions that are longer than the true ones.
+"""Rules for running a node on padded dimensions, which are longer than the true ones.
 
-A padded dimension holds true elements first and any values behind them. A rule looks at a node whose operands or results
-have such dimensions and answers with the Masks that keep the true part of the results as it is, or raises Mixed where the
+A padded dimension holds the true elements first and arbitrary values after them. A rule is given a node whose operands or
+results have such dimensions. It returns the Masks that keep the true part of the results correct, or raises Mixed if the
 operator mixes elements along the dimension in a way that no mask undoes.
 """
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ort_lite.graph import Node
-from ort_lite_xla.registry import Mask
+from ort_lite_xla.registry import PaddingMask
 
 Sizes = tuple[int | str, ...]
 """The dimensions of a tensor: a number, or the name of the padded symbol."""
 
 
 class Mixed(Exception):
-    """The node mixes elements along a padded dimension."""
+    """An error: the node mixes elements along a padded dimension."""
 
 
-class Dims(NamedTuple):
-    """A node's tensors. The contents of the operands in `tainted` depend on the padded sizes."""
+class PaddedDims(NamedTuple):
+    """The dimensions of a node's tensors. The contents of the operands in `tainted` depend on the padded sizes."""
 
     node: Node
     operands: tuple[Sizes | None, ...]
@@ -28,21 +28,21 @@ class Dims(NamedTuple):
     tainted: frozenset[int]
 
     def operand(self, index: int) -> Sizes:
-        """Return the sizes of an operand."""
+        """Return the dimensions of an operand; none if it is omitted."""
         found = self.operands[index] if index < len(self.operands) else None
         return () if found is None else found
 
     def refuse_taint(self, *allowed: int) -> None:
-        """Reject padded operands other than those in `allowed`."""
+        """Raise Mixed if the contents of an operand other than `allowed` depend on the padded sizes."""
         if self.tainted.difference(allowed):
             raise Mixed("it computes with the size itself")
 
 
-Rule = Callable[[Dims], list[Mask]]
+Rule = Callable[[PaddedDims], list[PaddingMask]]
 
 
-def pointwise(dims: Dims) -> list[Mask]:
-    """Elements of the results depend on the elements at the same place of the operands, after broadcasting."""
+def pointwise(dims: PaddedDims) -> list[PaddingMask]:
+    """Check that elements of the results depend only on elements at the same position of the broadcast operands."""
     dims.refuse_taint()
     for operand in dims.operands:
         _broadcast(operand or (), dims.results[0] or ())
@@ -55,19 +55,19 @@ def _broadcast(operand: Sizes, to: Sizes) -> None:
             raise Mixed(f"{size} does not broadcast to {there}")
 
 
-def moved(dims: Dims) -> list[Mask]:
-    """Whole dimensions change places, or go along with elements of another operand that is not padded where it matters."""
+def move_rule(dims: PaddedDims) -> list[PaddingMask]:
+    """Accept operators that move whole dimensions, together with elements of operands that are not padded where it matters."""
     dims.refuse_taint()
     return []
 
 
-def shape_only(dims: Dims) -> list[Mask]:
-    """The result tells sizes: the analysis follows its contents."""
+def shape_only(dims: PaddedDims) -> list[PaddingMask]:
+    """Accept operators whose result is sizes: the analysis follows its contents."""
     return []
 
 
-def regrouped(dims: Dims) -> list[Mask]:
-    """Row-major order is kept, so each padded dimension must have as many elements before it as before."""
+def regroup_rule(dims: PaddedDims) -> list[PaddingMask]:
+    """Require as many elements in front of each padded dimension as before, since the row-major order is kept."""
     dims.refuse_taint(1)
     if _before(dims.operand(0)) != _before(dims.results[0] or ()):
         raise Mixed("a padded dimension becomes part of another one")
@@ -86,37 +86,37 @@ def _before(sizes: Sizes) -> list[tuple[str, int, tuple[str, ...]]]:
     return found
 
 
-def expanded(dims: Dims) -> list[Mask]:
-    """Operand 0 is broadcast to a shape that may depend on the sizes."""
+def expand_rule(dims: PaddedDims) -> list[PaddingMask]:
+    """Apply `pointwise` to operand 0, which is broadcast to a shape that may depend on the sizes."""
     dims.refuse_taint(1)
     return pointwise(dims._replace(operands=dims.operands[:1], tainted=frozenset()))
 
 
-def filled(dims: Dims) -> list[Mask]:
-    """Every element of the result is the same."""
+def fill_rule(dims: PaddedDims) -> list[PaddingMask]:
+    """Accept operators whose result has one value in every element."""
     return []
 
 
-def counted(dims: Dims) -> list[Mask]:
-    """start, start + delta, ...: a longer range begins with the shorter one."""
+def range_rule(dims: PaddedDims) -> list[PaddingMask]:
+    """Accept a range start, start + delta, ...: a longer range begins with the shorter one."""
     dims.refuse_taint(1)
     return []
 
 
-def by_axes(dims: Dims, axes: Sequence[int], fill: str | None) -> list[Mask]:
-    """Operand 0 is combined along `axes`; `fill` does not change the result, None where nothing is neutral."""
+def by_axes(dims: PaddedDims, axes: Sequence[int], fill: str | None) -> list[PaddingMask]:
+    """PaddingMask operand 0, which is combined along `axes`, with `fill`, the neutral element; None if there is none."""
     dims.refuse_taint()
     sizes = dims.operand(0)
     padded = sorted({axis % len(sizes) for axis in axes if isinstance(sizes[axis], str)}) if sizes else []
     if padded and fill is None:
         raise Mixed(f"it combines elements along dimension {padded[0]}")
-    return [Mask(0, axis, fill) for axis in padded if fill is not None]
+    return [PaddingMask(0, axis, fill) for axis in padded if fill is not None]
 
 
 def except_axis(default: int, fill: str | None = None, before: int = 0) -> Rule:
-    """Operand 0 is combined along the attribute `axis`; up to opset `before` along all dimensions from there on."""
+    """Return a rule: operand 0 is combined along the attribute `axis`; before opset `before`, along all dimensions from it on."""
 
-    def rule(dims: Dims) -> list[Mask]:
+    def rule(dims: PaddedDims) -> list[PaddingMask]:
         axis = int(dims.node.attr("axis", 1 if dims.node.version < before else default))
         rank = len(dims.operand(0))
         whole = dims.node.version < before
@@ -126,9 +126,9 @@ def except_axis(default: int, fill: str | None = None, before: int = 0) -> Rule:
 
 
 def from_axis(default: int) -> Rule:
-    """Operand 0 is combined along the dimensions from the attribute `axis` on."""
+    """Return a rule: operand 0 is combined along the dimensions from the attribute `axis` on."""
 
-    def rule(dims: Dims) -> list[Mask]:
+    def rule(dims: PaddedDims) -> list[PaddingMask]:
         rank = len(dims.operand(0))
         return by_axes(dims, range(int(dims.node.attr("axis", default)) % max(rank, 1), rank), None)
 
@@ -136,9 +136,9 @@ def from_axis(default: int) -> Rule:
 
 
 def only_first(count: int = 1) -> Rule:
-    """The first `count` dimensions of operand 0 are independent, the others are not; other operands have none."""
+    """Return a rule: only the first `count` dimensions of operand 0 may be padded, and no other operand."""
 
-    def rule(dims: Dims) -> list[Mask]:
+    def rule(dims: PaddedDims) -> list[PaddingMask]:
         dims.refuse_taint()
         if any(isinstance(size, str) for size in dims.operand(0)[count:]):
             raise Mixed("it combines elements along a padded dimension")
@@ -149,46 +149,46 @@ def only_first(count: int = 1) -> Rule:
     return rule
 
 
-def matmul(dims: Dims) -> list[Mask]:
-    """(..., m, k) x (..., k, n): where k is padded, zeros there change nothing."""
+def matmul(dims: PaddedDims) -> list[PaddingMask]:
+    """PaddingMask (..., m, k) x (..., k, n) with zeros if k is padded."""
     dims.refuse_taint()
     a, b = dims.operand(0), dims.operand(1)
     if len(a) < 2 or len(b) < 2:
         raise Mixed("an operand has one dimension")
     if isinstance(a[-1], str) or isinstance(b[-2], str):
-        return [Mask(0, len(a) - 1, "zero"), Mask(1, len(b) - 2, "zero")]
+        return [PaddingMask(0, len(a) - 1, "zero"), PaddingMask(1, len(b) - 2, "zero")]
     return []
 
 
-def gemm(dims: Dims) -> list[Mask]:
-    """Follow a product with transposed operands; what is added is broadcast."""
+def gemm(dims: PaddedDims) -> list[PaddingMask]:
+    """PaddingMask a product with transposed operands with zeros. C is broadcast."""
     dims.refuse_taint()
     _broadcast(dims.operand(2), dims.results[0] or ())
     k_a, k_b = (0 if dims.node.attr("transA", 0) else 1), (1 if dims.node.attr("transB", 0) else 0)
     if isinstance(dims.operand(0)[k_a], str) or isinstance(dims.operand(1)[k_b], str):
-        return [Mask(0, k_a, "zero"), Mask(1, k_b, "zero")]
+        return [PaddingMask(0, k_a, "zero"), PaddingMask(1, k_b, "zero")]
     return []
 
 
-def gathered(dims: Dims) -> list[Mask]:
-    """Indices that count from the end count from the true one."""
+def gather_rule(dims: PaddedDims) -> list[PaddingMask]:
+    """Make indices from the end count from the true end."""
     dims.refuse_taint()
     axis = int(dims.node.attr("axis", 0))
     sizes = dims.operand(0)
-    return [Mask(1, axis % len(sizes), "from end")] if isinstance(sizes[axis], str) else []
+    return [PaddingMask(1, axis % len(sizes), "from end")] if isinstance(sizes[axis], str) else []
 
 
-def gathered_rows(dims: Dims) -> list[Mask]:
-    """Follow GatherND: column k of the indices belongs to dimension k."""
+def gather_nd_rule(dims: PaddedDims) -> list[PaddingMask]:
+    """Make indices of GatherND from the end count from the true end: column k of the indices belongs to dimension k."""
     dims.refuse_taint()
     data, index = dims.operand(0), dims.operand(1)
     if dims.node.attr("batch_dims", 0) or not isinstance(index[-1], int):
         raise Mixed("its first dimensions go along with the indices")
-    return [Mask(1, axis, "column from end") for axis in range(index[-1]) if isinstance(data[axis], str)]
+    return [PaddingMask(1, axis, "column from end") for axis in range(index[-1]) if isinstance(data[axis], str)]
 
 
-def sliced(dims: Dims) -> list[Mask]:
-    """Dimensions are kept whole, or are the first elements of one."""
+def slice_rule(dims: PaddedDims) -> list[PaddingMask]:
+    """Require padded dimensions to be kept whole, or to be the first elements of one."""
     dims.refuse_taint(2)
     before, after = dims.operand(0), dims.results[0] or ()
     if any(isinstance(b, str) and b != a for b, a in zip(before, after, strict=True)):
@@ -201,7 +201,7 @@ def sliced(dims: Dims) -> list[Mask]:
 
 
 def _from_zero(node: Node, axes: set[int], rank: int) -> bool:
-    """Return True if the slices along `axes` begin at 0 and take every element, as far as constants tell."""
+    """Return True if constants show that the slices along `axes` begin at 0 with step 1."""
     starts, which, steps = (_constant(node, k) for k in (1, 3, 4))
     if starts is None or any(
         k < len(node.inputs) and node.inputs[k] is not None and _constant(node, k) is None for k in (3, 4)

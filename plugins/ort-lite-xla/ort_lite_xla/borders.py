@@ -1,4 +1,4 @@
-"""Values on their way in and out: NumPy arrays outside, JAX arrays inside, and copies only where they must be."""
+"""Conversion of values at the border of a program: NumPy arrays outside, JAX arrays inside, copied only if necessary."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,11 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALL = 4096
-"""Bytes that are copied sooner than shared."""
+"""The most bytes of an array that is cheaper to copy than to share."""
 
 
 class _Lent:
-    """Memory of an array for NumPy, which keeps it alive. Nobody else has it: whoever gets it may write."""
+    """Memory of an array, for NumPy, which keeps it alive. Nothing else refers to the memory, so it may be written to."""
 
     __slots__ = ("__array_interface__", "array")
 
@@ -22,14 +22,15 @@ class _Lent:
 
 
 def inside(array: Array, device: jax.Device) -> jax.Array:
-    """The array on the device. On the CPU, memory that is aligned to 64 bytes is shared."""
+    """Return the array on the device. On the CPU, memory that is aligned to 64 bytes is shared."""
     return jax.device_put(array, device)
 
 
 def outside(results: Sequence[jax.Array], taken: set[int]) -> list[Array]:
-    """The results as arrays that are the caller's own. `taken` has the addresses of inputs and constants: those are copied.
+    """Return the results as arrays that the caller owns.
 
-    All copies from a device begin before the first is waited for.
+    Results at the addresses in `taken`, those of inputs and constants, are copied. All copies from a device begin before the
+    first wait.
     """
     for result in results:
         if result.device.platform != "cpu":
@@ -42,13 +43,13 @@ def _own(result: jax.Array, taken: set[int]) -> Array:
     if result.nbytes <= SMALL:
         return np.array(result)
     if result.device.platform == "cpu":
-        return _lent(result, result.unsafe_buffer_pointer(), result, taken)
-    copy = np.asarray(result)  # nobody else has JAX's copy, but it cannot be written to
-    return _lent(copy, copy.ctypes.data, result, taken) if copy.flags.c_contiguous else np.array(copy, order="C")
+        return _lend(result, result.unsafe_buffer_pointer(), result, taken)
+    copy = np.asarray(result)  # only this code refers to JAX's copy, but it is read-only
+    return _lend(copy, copy.ctypes.data, result, taken) if copy.flags.c_contiguous else np.array(copy, order="C")
 
 
-def _lent(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[int]) -> Array:
-    """The memory of `owner`, which has the elements of the result, unless somebody else has it too."""
+def _lend(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[int]) -> Array:
+    """Return the memory of `owner` as an array of the result's type and shape, or a copy if something else refers to it too."""
     if address in taken:
         return np.array(result)
     taken.add(address)
@@ -56,8 +57,8 @@ def _lent(owner: jax.Array | Array, address: int, result: jax.Array, taken: set[
     return lent
 
 
-def padded(array: Array, shape: tuple[int, ...]) -> Array:
-    """The array with zeros behind it along each dimension."""
+def pad(array: Array, shape: tuple[int, ...]) -> Array:
+    """Pad an array with zeros at the end of each dimension."""
     if array.shape == shape:
         return array
     wide = np.zeros(shape, array.dtype)
@@ -66,7 +67,7 @@ def padded(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def cut(array: Array, ends: Sequence[int | None]) -> Array:
-    """The first elements along each dimension, as an array of its own; None keeps them all."""
+    """Return the first elements along each dimension, as a new array; None keeps a dimension."""
     if all(end is None or end == size for end, size in zip(ends, array.shape, strict=True)):
         return array
     return array[tuple(slice(end) for end in ends)].copy()

@@ -1,17 +1,17 @@
-"""Why the provider declines a node, if it does."""
+"""The reasons why the provider rejects a node."""
 
 from ort_lite import dtypes
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.provider import Rejection
-from ort_lite_xla.contents import open_value, wanted
-from ort_lite_xla.registry import ALL, TABLE, Lowering, find
+from ort_lite_xla.contents import content_operands, open_value
+from ort_lite_xla.registry import ALL, TABLE, XlaLowering, find
 
 SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
-"""Operators whose results are as large as the elements say: XLA needs sizes before it runs."""
+"""Operators whose result size depends on the elements. XLA needs sizes before it runs."""
 
 
 def misfit(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
-    """The first reason against the node; None where it is taken. `seen` as in `contents.open_value`."""
+    """Return the first reason against a node, or None if it is supported. `seen` is that of `contents.open_value`."""
     found = find(node)
     if found is None:
         return _unknown(node)
@@ -28,30 +28,30 @@ def _unknown(node: Node) -> Rejection:
     return Rejection(node, "operator", f"there is no lowering of {name}")
 
 
-def _wrong_type(node: Node, found: Lowering) -> Rejection | None:
+def _wrong_type(node: Node, found: XlaLowering) -> Rejection | None:
     for k, value in enumerate(node.inputs):
         if value is not None and value.dtype not in found.types_of(k):
             takes = ", ".join(sorted(found.types_of(k)))
-            return Rejection(node, "type", f"{value.name!r} is {_described(value)}, takes {takes}")
+            return Rejection(node, "type", f"{value.name!r} is {_describe(value)}, takes {takes}")
     for value in node.outputs:
         if value is not None and value.dtype not in ALL:
-            return Rejection(node, "type", f"{value.name!r} is {_described(value)}, which XLA programs here do not compute")
+            return Rejection(node, "type", f"{value.name!r} is {_describe(value)}, which XLA programs here do not compute")
     return None
 
 
-def _described(value: Value) -> str:
+def _describe(value: Value) -> str:
     if isinstance(value.type, TensorType):
         return value.type.dtype
     return "of unknown type" if value.type is None else str(value.type)
 
 
-def _wrong_attribute(node: Node, found: Lowering) -> Rejection | None:
+def _wrong_attribute(node: Node, found: XlaLowering) -> Rejection | None:
     wrong = found.check(node) if found.check is not None else None
     return None if wrong is None else Rejection(node, "attribute", wrong)
 
 
 def _open_contents(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
-    for value in wanted(node):
+    for value in content_operands(node):
         source = open_value(value, seen)
         if source is not None:
             detail = f"the contents of {value.name!r} must follow from constants and shapes"
@@ -61,6 +61,6 @@ def _open_contents(node: Node, seen: dict[Value, Value | None]) -> Rejection | N
 
 
 def takes_type(node: Node, dtype: str) -> bool:
-    """Return True if the lowering of the node accepts its first operand in that element type."""
+    """Return True if the node's lowering accepts a float element type for its first operand."""
     found = find(node)
     return found is not None and dtype in found.types_of(0) and dtype in dtypes.FLOATS

@@ -1,4 +1,4 @@
-"""Values that must be known while tracing, and whether they can be: shapes to reshape to, bounds of slices, ..."""
+"""TracedValues whose contents must be known while tracing, such as shapes and bounds of slices, and whether they are."""
 
 from collections.abc import Iterable
 
@@ -6,18 +6,18 @@ from ort_lite.graph import Node, Value
 from ort_lite_xla.registry import find
 
 SIZES = ("Shape", "Size")
-"""They need no contents, only the shape of their operand, which is always known."""
+"""Operators that need only the shape of their operand, which is always known."""
 
 
-def wanted(node: Node) -> list[Value]:
-    """The operands of the node whose contents its lowering needs."""
+def content_operands(node: Node) -> list[Value]:
+    """Return the operands of a node whose contents its lowering needs."""
     found = find(node)
     indices = () if found is None else found.contents
     return [value for k in indices if k < len(node.inputs) and (value := node.inputs[k]) is not None]
 
 
 def open_value(value: Value, seen: dict[Value, Value | None]) -> Value | None:
-    """Return the value that only running tells and `value` depends on; None if it follows from constants and shapes.
+    """Return the value known only at run time that `value` depends on; None if it follows from constants and shapes.
 
     `seen` keeps answers between calls. O(nodes before the value), once.
     """
@@ -40,7 +40,7 @@ def open_value(value: Value, seen: dict[Value, Value | None]) -> Value | None:
 
 
 def _sources(value: Value) -> list[Value] | None:
-    """The values whose contents make those of `value`; None where it cannot be computed while tracing."""
+    """Return the values whose contents determine those of `value`; None if it cannot be computed while tracing."""
     if value.constant is not None:
         return []
     node = value.producer
@@ -54,11 +54,11 @@ def _is_size(node: Node) -> bool:
     return not node.domain and node.op_type in SIZES
 
 
-def needed(nodes: Iterable[Node]) -> frozenset[Value]:
-    """The values whose contents the nodes, in topological order, need while they are traced."""
+def collect_contents(nodes: Iterable[Node]) -> frozenset[Value]:
+    """Return the values whose contents the nodes need while they are traced. The nodes are in topological order."""
     found: set[Value] = set()
     for node in reversed(list(nodes)):
-        found.update(wanted(node))
+        found.update(content_operands(node))
         if any(value in found for value in node.outputs if value is not None) and not _is_size(node):
             found.update(value for value in node.inputs if value is not None)
     return frozenset(found)

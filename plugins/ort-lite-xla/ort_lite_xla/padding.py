@@ -1,10 +1,11 @@
-"""Padding to buckets: dimensions of a partition that may be padded, and what must be masked for it.
+"""Padding to buckets: which dimensions of a partition may be padded, and what must be masked for it.
 
 A new length must not cost a compilation. An open dimension n is rounded up to a bucket: 1, 2, 3, 4, 6, 8, 12, 16, 24, ... The
-inputs are padded, the program runs at the bucket's size, the results are cut back. That is the same only where every node
-keeps the true elements apart from the others, which the rules in `along` say of each node; softmax, sums and products
-along the dimension are kept so by masks that take the true size as an operand of the program. A dimension for which the
-proof fails is not padded: each of its sizes then gets a program of its own.
+inputs are padded, the program runs at the bucket's size, and the results are cut back. That is correct only if every node
+keeps the true elements apart from the others. The rules in `along` prove that for each node. Softmax, sums and products
+along the dimension use masks, which take the true size as an operand of the program. A dimension for which the proof fails
+is not
+padded: each of its sizes then gets its own program.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,17 +15,17 @@ from ort_lite.inference import Inference, Info
 from ort_lite.provider import Partition
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, as_symbol, evaluate, symbols
-from ort_lite_xla.along import Dims, Mixed, Sizes
+from ort_lite_xla.along import Mixed, PaddedDims, Sizes
 from ort_lite_xla.contents import SIZES
-from ort_lite_xla.registry import Mask, find
+from ort_lite_xla.registry import PaddingMask, find
 from ort_lite_xla.trace import Guard
 
 SEARCHED = 4096
-"""An expression in a size is compared with the size itself for all sizes of a bucket, up to so many."""
+"""The largest bucket for which an expression in a size is compared with the size itself, for all sizes of the bucket."""
 
 
 def bucket(size: int) -> int:
-    """The next of 1, 2, 3, 4, 6, 8, 12, 16, ...: a third of the elements at most are padding."""
+    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, ...: at most a third of the elements are padding."""
     if size < 4:
         return size
     power = 1 << (size - 1).bit_length()
@@ -32,12 +33,12 @@ def bucket(size: int) -> int:
 
 
 def _smallest(top: int) -> int:
-    """The smallest size in the bucket that ends at `top`."""
+    """Return the smallest size in the bucket that ends at `top`."""
     return next(size for size in range(top * 2 // 3, top + 1) if bucket(size) == top)
 
 
 class Padding(Record):
-    """The padded parts: symbols with their buckets, Guards of nodes, and for each output which dimension has which symbol."""
+    """The padded parts: symbols with their buckets, Guards of nodes, and the symbol of each dimension of each output."""
 
     buckets: Mapping[str, int]
     guards: Mapping[Node, Sequence[Guard]]
@@ -45,7 +46,10 @@ class Padding(Record):
 
 
 def input_sizes(inputs: Sequence[Value], shapes: Sequence[tuple[int, ...]]) -> dict[str, int] | None:
-    """The sizes of the symbols that are dimensions of inputs. None where one has two sizes, or a shape is not as inferred."""
+    """Return the sizes of the symbols that are dimensions of inputs.
+
+    Returns None if a symbol has two sizes, or a shape is not as inferred.
+    """
     found: dict[str, int] = {}
     for value, shape in zip(inputs, shapes, strict=True):
         if value.shape is None or len(value.shape) != len(shape):
@@ -69,28 +73,28 @@ def size_contents(partition: Partition) -> dict[Value, frozenset[str]]:
 
 
 def padding(partition: Partition, told: Mapping[Value, frozenset[str]], sizes: Mapping[str, int]) -> Padding:
-    """The padding that is proved for these sizes; the same for all sizes of the same buckets. O(nodes * symbols).
+    """Return the padding that is proved correct for these sizes. It is the same for all sizes of the same buckets. O(nodes * symbols).
 
-    `told` is what `size_contents` found.
+    `told` is the result of `size_contents`.
     """
     padded = {name: top for name, size in sizes.items() if _smallest(top := bucket(size)) < top}
     while padded:
         try:
             return _Analysis(padded, sizes, told).run(partition)
-        except _Refused as refused:
+        except _Unpaddable as refused:
             padded = {name: top for name, top in padded.items() if name not in refused.names}
     return Padding({}, {}, tuple(() for _ in partition.outputs))
 
 
-class _Refused(Exception):
-    """These symbols cannot be padded."""
+class _Unpaddable(Exception):
+    """An error: these symbols cannot be padded."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = frozenset(names)
 
 
 class _Analysis:
-    """One attempt with a set of padded symbols. Raises _Refused with those that must not be."""
+    """One attempt with a set of padded symbols. Raises _Unpaddable with those that must not be padded."""
 
     def __init__(self, padded: Mapping[str, int], sizes: Mapping[str, int], told: Mapping[Value, frozenset[str]]) -> None:
         self.padded, self.sizes, self.told = padded, sizes, told
@@ -106,16 +110,16 @@ class _Analysis:
         outputs = partition.outputs
         tainted = {name for value in outputs for name in self.taints.get(value, ())}
         if tainted:
-            raise _Refused(tainted)
+            raise _Unpaddable(tainted)
         ends = tuple(tuple(size if isinstance(size, str) else None for size in self._sizes(value)) for value in outputs)
         return Padding(self.padded, guards, ends)
 
     def _input(self, value: Value) -> None:
-        """Inputs are padded by symbol, so a dimension must be one, or have nothing to do with those that are padded."""
+        """Require that padded symbols are whole dimensions of an input, not parts of expressions."""
         for dim in value.shape or ():
             names = {found.name for found in symbols([dim])}
             if not isinstance(dim, int) and as_symbol(dim) is None and names & self.padded.keys():
-                raise _Refused(names)
+                raise _Unpaddable(names)
         self._sizes(value)
 
     def _node(self, node: Node) -> list[Guard]:
@@ -131,20 +135,20 @@ class _Analysis:
         found = find(node)
         assert found is not None, "get_capability declines what has no lowering"
         if any(isinstance(size, str) for k in found.contents for size in (operands[k : k + 1] or [()])[0] or ()):
-            raise _Refused(involved)
+            raise _Unpaddable(involved)
         if found.along is None:
-            raise _Refused(involved)
+            raise _Unpaddable(involved)
         tainted = frozenset(k for k, names in enumerate(taints) if names)
         try:
-            masks = found.along(Dims(node, operands, results, tainted))
+            masks = found.along(PaddedDims(node, operands, results, tainted))
         except Mixed:
-            raise _Refused(involved) from None
+            raise _Unpaddable(involved) from None
         return [Guard(mask.operand, mask.axis, mask.fill, _symbol(operands, mask)) for mask in masks]
 
     def _tells_sizes(
         self, node: Node, operands: Sequence[Sizes | None], results: Sequence[Sizes | None], taints: Sequence[frozenset[str]]
     ) -> bool:
-        """Return True if the results are no more than arithmetic with sizes: then their contents depend on the padding."""
+        """Return True if the results are only arithmetic with sizes, so that their contents depend on the padding."""
         if not node.domain and node.op_type in SIZES:
             names = frozenset(size for size in operands[0] or () if isinstance(size, str))
         elif any(isinstance(size, str) for sizes in results for size in sizes or ()):
@@ -164,7 +168,7 @@ class _Analysis:
         if found is None:
             shape = value.constant.shape if value.constant is not None else value.shape
             if shape is None:
-                raise _Refused(self.padded)
+                raise _Unpaddable(self.padded)
             found = self.seen[value] = tuple(self._dim(dim) for dim in shape)
         return found
 
@@ -176,11 +180,11 @@ class _Analysis:
         return self.dims[dim]
 
     def _resolve(self, dim: Dim) -> int | str:
-        """A number, or the padded symbol that the dimension equals for all sizes of its bucket."""
+        """Return a number, or the padded symbol that the dimension equals for all sizes of its bucket."""
         names = [found.name for found in symbols([dim])]
         open_names = [name for name in names if name in self.padded]
         if any(name not in self.sizes for name in names):
-            raise _Refused(self.padded)
+            raise _Unpaddable(self.padded)
         if not open_names:
             return evaluate(dim, self.sizes)
         (name, *others) = open_names
@@ -190,17 +194,17 @@ class _Analysis:
         top = self.padded[name]
         low = _smallest(top)
         if others or top - low > SEARCHED:
-            raise _Refused(open_names)
+            raise _Unpaddable(open_names)
         results = [evaluate(dim, {**self.sizes, name: size}) for size in range(low, top + 1)]
         if results == list(range(low, top + 1)):
             return name
         if len(set(results)) > 1:
-            raise _Refused(open_names)
+            raise _Unpaddable(open_names)
         return results[0]
 
 
-def _symbol(operands: Sequence[Sizes | None], mask: Mask) -> str:
-    """The symbol whose size the mask needs: of the dimension that indices point into, or of the masked one."""
+def _symbol(operands: Sequence[Sizes | None], mask: PaddingMask) -> str:
+    """Return the symbol whose size the mask needs: that of the dimension that indices refer to, or of the masked one."""
     found = (operands[0 if mask.fill.endswith("from end") else mask.operand] or ())[mask.axis]
     assert isinstance(found, str), "rules mask padded dimensions alone"
     return found

@@ -1,4 +1,4 @@
-"""A compiled partition: programs of XLA, one for each shape or bucket of shapes, made when they are first needed."""
+"""A compiled partition: XLA programs, one per shape or bucket of shapes, compiled on first use."""
 
 import threading
 from collections import OrderedDict
@@ -14,22 +14,22 @@ from jax.sharding import SingleDeviceSharding
 from ort_lite.graph import Value
 from ort_lite.provider import Partition
 from ort_lite.record import Record
-from ort_lite_xla.borders import Array, cut, inside, outside, padded
-from ort_lite_xla.contents import needed
+from ort_lite_xla.borders import Array, cut, inside, outside, pad
+from ort_lite_xla.contents import collect_contents
 from ort_lite_xla.padding import Padding, input_sizes, padding, size_contents
-from ort_lite_xla.trace import Values, trace
+from ort_lite_xla.trace import TracedValues, trace
 from ort_lite_xla.weights import Weights
 
 T = TypeVar("T")
 EXACT = Padding({}, {}, ())
 OPTIONS = {"xla_allow_excess_precision": False}
-"""Results of 16 bits are rounded after every operator, not where it suits XLA."""
+"""Round 16-bit results after every operator, not where it suits XLA."""
 DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
-"""GPUs add up what is scattered to one place in the order in which it comes, unless they are told otherwise."""
+"""Without this, GPUs add values scattered to one position in the order in which they arrive."""
 
 
-class Settings(Record):
-    """Options of the provider that programs depend on."""
+class XlaSettings(Record):
+    """The provider options that programs depend on."""
 
     device: jax.Device
     matmul_precision: str
@@ -38,8 +38,11 @@ class Settings(Record):
     deterministic: bool = False
 
 
-class Cache(Generic[T]):
-    """The results of `make` for the keys used last. Of several threads with one new key one makes it, the others wait."""
+class ProgramCache(Generic[T]):
+    """A cache of the most recently used results of `make`.
+
+    If several threads need a new key, one of them makes it and the others wait.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -51,7 +54,7 @@ class Cache(Generic[T]):
         return len(self._found)
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Raises what `make` raises; a failure is not kept."""
+        """Return the result for a key. Raises the errors of `make`; failures are not cached."""
         with self._lock:
             future = self._found.get(key)
             mine = future is None
@@ -74,18 +77,18 @@ class Cache(Generic[T]):
         return future.result()
 
 
-class Executable(Record):
-    """A program of XLA for one set of shapes. `compiled` is None where all outputs are known without one.
+class XlaExecutable(Record):
+    """An XLA program for one set of shapes. `compiled` is None if all outputs are known without one.
 
-    `plan` has for each output its number among the program's results, or what is known of it.
+    `plan` has, for each output, its number among the program's results, or its known contents.
     """
 
     compiled: Any
     plan: tuple[int | Array, ...]
 
 
-class Bound(Record):
-    """The treatment of one set of shapes: its Executable, the padded shapes, the sizes that outputs are cut to.
+class ShapeBinding(Record):
+    """The binding of one set of shapes to an XlaExecutable: the padded shapes, and the sizes that outputs are cut to.
 
     `sizes` has the true sizes, on the device.
     """
@@ -97,28 +100,28 @@ class Bound(Record):
     sizes: jax.Array
 
 
-class Program:
-    """The CompiledPartition. Any number of threads may call it."""
+class XlaProgram:
+    """A compiled partition. Thread-safe."""
 
-    def __init__(self, partition: Partition, settings: Settings) -> None:
+    def __init__(self, partition: Partition, settings: XlaSettings) -> None:
         self._partition, self._settings = partition, settings
-        self._needed = needed(partition.nodes)
+        self._needed = collect_contents(partition.nodes)
         self._static = [k for k, value in enumerate(partition.inputs) if value in self._needed]
         self._weights = Weights(partition, settings.device)
         self.absorbed = [value for value in self._weights.values if value not in self._needed]
         self._told = size_contents(partition) if settings.buckets else {}
-        self._bound: Cache[Bound] = Cache(4 * settings.cached_shapes)
-        self._executables: Cache[Executable] = Cache(settings.cached_shapes)
+        self._bound: ProgramCache[ShapeBinding] = ProgramCache(4 * settings.cached_shapes)
+        self._executables: ProgramCache[XlaExecutable] = ProgramCache(settings.cached_shapes)
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         shapes = tuple([x.shape for x in inputs])
         statics = tuple([inputs[k].tobytes() for k in self._static])
         bound = self._bound.get((shapes, statics), lambda: self._bind(shapes, statics))
-        executable = self._executables.get(bound.key, lambda: self._compiled(bound, inputs))
+        executable = self._executables.get(bound.key, lambda: self._compile(bound, inputs))
         return self._run(executable, bound, inputs)
 
     def facts(self) -> dict[str, int | str]:
-        """Return the facts for `explain()`; "python_steps" counts none, since a run is one call of XLA."""
+        """Return facts for `explain()`. A run is one call of XLA, so "python_steps" is absent."""
         return {
             "device": str(self._settings.device),
             "executables": len(self._executables),
@@ -129,22 +132,22 @@ class Program:
 
     # Binding
 
-    def _bind(self, shapes: tuple[tuple[int, ...], ...], statics: tuple[bytes, ...]) -> Bound:
-        """Chooses buckets for these shapes."""
+    def _bind(self, shapes: tuple[tuple[int, ...], ...], statics: tuple[bytes, ...]) -> ShapeBinding:
+        """Choose buckets for these shapes."""
         values = self._partition.inputs
         sizes = input_sizes(values, shapes) if self._settings.buckets and not statics else None
         plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
         if sizes is None or not plan.buckets:
-            return Bound((shapes, statics), shapes, EXACT, (), self._on_device([]))
-        wide = tuple([_widened(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
+            return ShapeBinding((shapes, statics), shapes, EXACT, (), self._on_device([]))
+        wide = tuple([_widen(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
         ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
-        return Bound(("bucket", wide), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
+        return ShapeBinding(("bucket", wide), wide, plan, ends, self._on_device([sizes[name] for name in plan.buckets]))
 
     def _on_device(self, sizes: list[int]) -> jax.Array:
         return inside(np.array(sizes, np.int32), self._settings.device)
 
-    def _compiled(self, bound: Bound, inputs: Sequence[Array]) -> Executable:
-        """Lowers the nodes for these shapes and compiles the result. Seconds."""
+    def _compile(self, bound: ShapeBinding, inputs: Sequence[Array]) -> XlaExecutable:
+        """Lower the nodes for these shapes and compile the result. Takes seconds."""
         plan = bound.plan
         static = {self._partition.inputs[k]: np.array(inputs[k]) for k in self._static}
         outcome: list[int | Array] = []
@@ -152,7 +155,7 @@ class Program:
         def function(weights: Sequence[Any], data: Sequence[Any], sizes: Any) -> list[Any]:
             outcome.clear()
             results: list[Any] = []
-            for value in self._traced(weights, data, sizes, static, plan):
+            for value in self._trace(weights, data, sizes, static, plan):
                 outcome.append(value if isinstance(value, np.ndarray) else len(results))
                 results += [] if isinstance(value, np.ndarray) else [value]
             return results
@@ -165,47 +168,47 @@ class Program:
             lowered = jax.jit(function, keep_unused=True).lower(weights, wanted, sizes)
             options = OPTIONS | DETERMINISTIC if self._settings.deterministic else OPTIONS
             executable = lowered.compile(options) if any(isinstance(found, int) for found in outcome) else None
-        return Executable(executable, tuple(outcome))
+        return XlaExecutable(executable, tuple(outcome))
 
-    def _traced(
+    def _trace(
         self, weights: Sequence[Any], data: Sequence[Any], sizes: Any, static: dict[Value, Array], plan: Padding
     ) -> list[Any]:
-        """The outputs: tracers, or arrays where they are known."""
+        """Return the outputs: tracers, or arrays if they are known."""
         partition = self._partition
-        tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restored(weights), *data), strict=True))
-        values = Values(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
+        tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restore(weights), *data), strict=True))
+        values = TracedValues(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
         trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name)
         return [values.data[v] if v in values.data else values.known[v] for v in partition.outputs]
 
     # Running
 
-    def _run(self, executable: Executable, bound: Bound, inputs: Sequence[Array]) -> list[Array]:
+    def _run(self, executable: XlaExecutable, bound: ShapeBinding, inputs: Sequence[Array]) -> list[Array]:
         results: list[Array] = []
         if executable.compiled is not None:
-            with jax.enable_x64(True), _copies_allowed():
-                wide = [padded(x, shape) for x, shape in zip(inputs, bound.shapes, strict=True)]
+            with jax.enable_x64(True), _allow_copies():
+                wide = [pad(x, shape) for x, shape in zip(inputs, bound.shapes, strict=True)]
                 taken = {x.ctypes.data for x in wide} | self._weights.addresses
-                # JAX puts NumPy arrays on the device in less time than device_put does.
+                # JAX copies NumPy operands to the device faster than device_put does.
                 results = outside(executable.compiled(self._weights.arrays, wide, bound.sizes), taken)
         found = [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
         return [cut(x, ends) for x, ends in zip(found, bound.ends, strict=True)] if bound.ends else found
 
 
 @contextmanager
-def _copies_allowed() -> Iterator[None]:
-    """A guard that the program around set is for its own copies. `jax.transfer_guard` takes three times as long."""
+def _allow_copies() -> Iterator[None]:
+    """Allow the copies of a run inside a transfer guard that the caller set. `jax.transfer_guard` takes three times as long."""
     with jax.transfer_guard_host_to_device("allow"), jax.transfer_guard_device_to_host("allow"):
         yield
 
 
 def _memory(device: jax.Device) -> dict[str, int]:
-    """The bytes that the process has on the device now and had at most; nothing where JAX does not count them, as on the CPU."""
+    """Return the bytes that the process uses on the device, now and at most; nothing if JAX does not count them, as on the CPU."""
     counted = device.memory_stats() or {}
     names = {"device_bytes": "bytes_in_use", "device_peak_bytes": "peak_bytes_in_use"}
     return {ours: counted[theirs] for ours, theirs in names.items() if theirs in counted}
 
 
-def _widened(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:
-    """The shape with padded symbols at their buckets."""
+def _widen(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:
+    """Return the shape with padded symbols at their buckets."""
     assert value.shape is not None, "input_sizes saw it"
     return tuple(plan.buckets.get(str(dim), size) for dim, size in zip(value.shape, shape, strict=True))

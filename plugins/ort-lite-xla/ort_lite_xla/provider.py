@@ -1,4 +1,4 @@
-"""XLAExecutionProvider: what it takes, its options, and how partitions become programs."""
+"""XLAExecutionProvider: its options, the nodes it runs, and the compilation of partitions to XLA programs."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,20 +10,24 @@ from ort_lite.graph import Node, Value
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
 
 if TYPE_CHECKING:
-    from ort_lite_xla.program import Program
+    from ort_lite_xla.program import XlaProgram
 
 KINDS = ("cpu", "gpu", "tpu")
 PRECISIONS = ("highest", "high", "default")
 PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
-"""JAX's environment variable: whether it takes three quarters of a GPU's memory when it starts, which is its default."""
+"""JAX's environment variable for allocating three quarters of a GPU's memory at the start, which is the default."""
 
 
 class XLAExecutionProvider(ExecutionProvider):
-    """Runs partitions as XLA executables, through JAX. Values are NumPy arrays at its border, whatever the device.
+    """An execution provider that runs partitions as XLA executables, through JAX. Its inputs and outputs are NumPy arrays.
 
-    Options: device, "cpu", "gpu" or "tpu", with ":1" for the second one ("cpu"); matmul_precision, "highest", "high" or
-    "default" ("highest"); buckets, whether open dimensions are padded so that few sizes are compiled ("1");
-    cached_shapes, how many executables a partition keeps (64); minimum, the least number of nodes in a partition (1).
+    Options:
+
+    device: "cpu" (default), "gpu" or "tpu", with ":1" for the second device of that kind.
+    matmul_precision: "highest" (default), "high" or "default".
+    buckets: "1" (default) pads open dimensions so that few sizes are compiled; "0" does not.
+    cached_shapes: the most executables that a partition keeps; 64 by default.
+    minimum: the smallest number of nodes in a partition; 1 by default.
     """
 
     name: ClassVar[str] = "XLAExecutionProvider"
@@ -47,12 +51,12 @@ class XLAExecutionProvider(ExecutionProvider):
         for option, given in (("cached_shapes", cached_shapes), ("minimum", minimum)):
             if not str(given).isdecimal() or int(given) < 1:
                 raise self._wrong(option, given, "1 or more")
-        # Here and not above: JAX takes half a second to import, and programs list providers that they do not use.
+        # Imported here because JAX takes half a second to import, and programs list providers that they do not use.
         import ort_lite_xla.operators  # noqa: F401  # fills the registry
-        from ort_lite_xla.program import Settings
+        from ort_lite_xla.program import XlaSettings
 
         on = str(buckets).lower() in ("1", "true")
-        self._settings = Settings(_device(self.name, device), matmul_precision, on, int(cached_shapes))
+        self._settings = XlaSettings(_device(self.name, device), matmul_precision, on, int(cached_shapes))
         self._minimum = int(minimum)
         self._options = {
             "device": device,
@@ -63,27 +67,31 @@ class XLAExecutionProvider(ExecutionProvider):
         }
 
     def configure(self, options: SessionOptions) -> None:
+        """Take the session's choice of deterministic computation."""
         self._settings = self._settings.replace(deterministic=options.use_deterministic_compute)
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        """Yield the nodes that have a lowering, and a reason for each node that has none."""
         from ort_lite_xla.capability import misfit
 
         seen: dict[Value, Value | None] = {}
         for node in graph:
             yield misfit(node, seen) or Capability([node], minimum=self._minimum)
 
-    def compile(self, partitions: Sequence[Partition]) -> "list[Program]":
-        """Puts the weights on the device. Programs are made when their shapes are known: at the first run of each."""
-        from ort_lite_xla.program import Program
+    def compile(self, partitions: Sequence[Partition]) -> "list[XlaProgram]":
+        """Copy the weights to the device. Programs are compiled at the first run of each shape, when it is known."""
+        from ort_lite_xla.program import XlaProgram
 
-        return [Program(partition, self._settings) for partition in partitions]
+        return [XlaProgram(partition, self._settings) for partition in partitions]
 
     def supports_type(self, node: Node, dtype: str) -> bool:
+        """Return True if the node's lowering computes in an element type."""
         from ort_lite_xla.capability import takes_type
 
         return takes_type(node, dtype)
 
     def get_options(self) -> dict[str, Any]:
+        """Return the options in effect."""
         return dict(self._options)
 
     def _wrong(self, option: str, given: object, expected: str) -> ProviderError:
@@ -91,7 +99,10 @@ class XLAExecutionProvider(ExecutionProvider):
 
 
 def _device(who: str, wanted: str) -> Any:
-    """The JAX device for "kind" or "kind:number". Raises NoDevice naming those that there are, ProviderError for other texts."""
+    """Return the JAX device for "kind" or "kind:number".
+
+    Raises NoDevice, listing the existing devices, and ProviderError for a malformed name.
+    """
     import jax
 
     kind, _, number = wanted.partition(":")
@@ -109,7 +120,7 @@ def _device(who: str, wanted: str) -> Any:
 
 @contextmanager
 def _no_preallocation() -> Iterator[None]:
-    """JAX starts all its devices at the first question for one. In here it takes memory as it needs it, unless the user said."""
+    """Let JAX allocate memory as needed when it starts its devices, which it does all at once, unless the user chose otherwise."""
     if PREALLOCATE in os.environ:
         yield
         return
@@ -121,7 +132,7 @@ def _no_preallocation() -> Iterator[None]:
 
 
 def _existing() -> str:
-    """All devices that JAX sees, as the option names them."""
+    """Return the names of all JAX devices, as the option spells them."""
     import jax
 
     kinds = dict.fromkeys(device.platform for device in (*jax.devices(), *jax.devices("cpu")))

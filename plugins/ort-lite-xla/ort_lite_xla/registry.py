@@ -1,7 +1,7 @@
 """The registry of lowerings. A lowering is a function of a node and its operands:
 
     @lowering("Softmax", since=13, types=FLOATS, along=except_axis(-1, fill="lowest"))
-    def softmax(op: Op, x: Array) -> Array:
+    def softmax(op: XlaOp, x: Array) -> Array:
         return jax.nn.softmax(x, op.attr("axis", -1))
 
 Operands are tracers of JAX, or NumPy arrays where their contents are known while tracing; one that is left out is None.
@@ -20,7 +20,7 @@ Array = Any
 """A tracer of JAX or a NumPy array."""
 Function = Callable[..., Any]
 Check = Callable[[Node], str | None]
-"""What an attribute of the node asks for that the lowering lacks, or None."""
+"""A check of a node: describes the attribute that the lowering does not support, or returns None."""
 
 FLOATS = frozenset(dtypes.FLOATS)
 INTEGERS = frozenset(dtypes.INTEGERS)
@@ -32,20 +32,20 @@ BYTES = frozenset({"int8", "uint8"})
 SHORT = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
-class Mask(NamedTuple):
-    """Before the node runs, an operand is `fill` past the true size of its dimension `axis`."""
+class PaddingMask(NamedTuple):
+    """A condition for running a node: an operand is `fill` past the true size of its dimension `axis`."""
 
     operand: int
     axis: int
     fill: str
 
 
-class Lowering(Record, eq=False):
+class XlaLowering(Record, eq=False):
     """The lowering of one operator from an opset version on.
 
-    `types` has the element types of each operand, the last one standing for those that follow. The contents of operands
-    in `contents` must be known while tracing. A `host` lowering uses `op.xp` alone, so that it computes known contents
-    too. `along` says whether the node may run on longer, padded dimensions (see `padding`).
+    `types` has the element types of each operand; the last one stands for those that follow. The contents of operands in
+    `contents` must be known while tracing. A `host` lowering uses only `op.xp`, so that it can compute known contents too.
+    `along` is the rule by which the node may run on padded dimensions (see `padding`).
     """
 
     op_type: str
@@ -59,12 +59,12 @@ class Lowering(Record, eq=False):
     along: Any
 
     def types_of(self, index: int) -> frozenset[str]:
-        """Return the element types of an operand."""
+        """Return the element types of operand `index`."""
         return self.types[min(index, len(self.types) - 1)]
 
 
-TABLE: dict[tuple[str, str], list[Lowering]] = {}
-"""Newest version first. Filled when the modules of `ort_lite_xla.operators` are imported."""
+TABLE: dict[tuple[str, str], list[XlaLowering]] = {}
+"""The lowerings of each operator, newest version first. Filled when the modules of `ort_lite_xla.operators` are imported."""
 
 
 def lowering(
@@ -77,12 +77,12 @@ def lowering(
     check: Check | None = None,
     along: Any = None,
 ) -> Callable[[Function], Function]:
-    """Registers the decorated function as the lowering of the operators from opset `since` on."""
+    """Register the decorated function as the lowering of the operators from opset `since` on."""
     allowed = (types,) if isinstance(types, frozenset) else tuple(types)
 
     def register(function: Function) -> Function:
         for op_type in op_types:
-            made = Lowering(op_type, since, domain, function, allowed, tuple(contents), host, check, along)
+            made = XlaLowering(op_type, since, domain, function, allowed, tuple(contents), host, check, along)
             TABLE.setdefault((domain, op_type), []).append(made)
             TABLE[domain, op_type].sort(key=lambda found: -found.since)
         return function
@@ -90,13 +90,13 @@ def lowering(
     return register
 
 
-def find(node: Node) -> Lowering | None:
-    """The newest lowering that is not newer than the node."""
+def find(node: Node) -> XlaLowering | None:
+    """Return the newest lowering that is not newer than the node, or None."""
     return next((found for found in TABLE.get((node.domain, node.op_type), ()) if found.since <= node.version), None)
 
 
-class Op:
-    """A node while it is lowered. `xp` is NumPy where all operands are known, `jax.numpy` otherwise."""
+class XlaOp:
+    """A node while it is lowered. `xp` is NumPy if all operands are known, `jax.numpy` otherwise."""
 
     __slots__ = ("_known", "node", "xp")
 
@@ -109,15 +109,15 @@ class Op:
         return self.node.version
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Return the value of an attribute, or `default`."""
+        """Return an attribute of the node, or the default."""
         return self.node.attr(name, default)
 
     def wants(self, index: int) -> bool:
-        """Return True if somebody may read output `index`."""
+        """Return True if output `index` may be read."""
         return index < len(self.node.outputs) and self.node.outputs[index] is not None
 
-    def known(self, index: int) -> Any:
-        """The contents of an operand that the lowering lists in `contents`; None where it is left out."""
+    def contents(self, index: int) -> Any:
+        """Return the contents of an operand that the lowering lists in `contents`; None if it is omitted."""
         return self._known.get(index)
 
     def numbers(self, index: int) -> list[int] | None:
@@ -126,7 +126,7 @@ class Op:
         return None if found is None else [int(x) for x in np.ravel(found)]
 
     def dtype(self, index: int = 0) -> np.dtype[Any]:
-        """The element type of output `index`, as inferred."""
+        """Return the inferred element type of output `index`."""
         value = self.node.outputs[index]
         assert value is not None and value.dtype is not None, "get_capability declines outputs of unknown type"
         return dtypes.to_numpy(value.dtype)

@@ -1,4 +1,4 @@
-"""Runs the lowerings of a partition's nodes, on tracers of JAX, and on NumPy arrays where contents must be known."""
+"""Tracing: runs the lowerings of a partition's nodes, on JAX tracers, or on NumPy arrays where contents must be known."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,13 +8,13 @@ import numpy as np
 
 from ort_lite.errors import RuntimeException
 from ort_lite.graph import Node, Value
-from ort_lite_xla.registry import Array, Lowering, Op, find
+from ort_lite_xla.registry import Array, XlaLowering, XlaOp, find
 
 Known = dict[Value, np.ndarray[Any, Any]]
 
 
 class Guard(NamedTuple):
-    """A Mask, with the symbol whose true size it needs."""
+    """A PaddingMask, with the symbol whose true size it needs."""
 
     operand: int
     axis: int
@@ -22,14 +22,14 @@ class Guard(NamedTuple):
     symbol: str
 
 
-class Values:
+class TracedValues:
     """The values computed so far. `known` has contents, `data` tracers; a value may have both."""
 
     def __init__(self, known: Known, data: dict[Value, Array], sizes: Mapping[str, Array]) -> None:
         self.known, self.data, self.sizes = known, data, sizes
 
     def contents(self, value: Value) -> np.ndarray[Any, Any]:
-        """Return the contents of a value. Raises an error if they are not known."""
+        """Return the contents of a value, which must be known."""
         found = self.known.get(value)
         if found is None:
             assert value.constant is not None, "get_capability declines operands that cannot be known"
@@ -37,7 +37,7 @@ class Values:
         return found
 
     def tracer(self, value: Value) -> Array:
-        """Return the tracer of a value."""
+        """Return the tracer of a value, created from its contents if need be."""
         found = self.data.get(value)
         if found is None:
             found = self.data[value] = jnp.asarray(self.contents(value))
@@ -45,9 +45,9 @@ class Values:
 
 
 def trace(
-    nodes: Sequence[Node], values: Values, needed: frozenset[Value], guards: Mapping[Node, Sequence[Guard]], who: str
+    nodes: Sequence[Node], values: TracedValues, needed: frozenset[Value], guards: Mapping[Node, Sequence[Guard]], who: str
 ) -> None:
-    """Computes all outputs of the nodes. Raises RuntimeException naming the node whose operands do not fit."""
+    """Compute all outputs of the nodes. Raises RuntimeException naming the node whose operands do not fit."""
     for node in nodes:
         lowering = find(node)
         assert lowering is not None, "get_capability declines what has no lowering"
@@ -66,7 +66,7 @@ def trace(
 
 
 def _results(
-    node: Node, lowering: Lowering, values: Values, needed: frozenset[Value], guards: Sequence[Guard]
+    node: Node, lowering: XlaLowering, values: TracedValues, needed: frozenset[Value], guards: Sequence[Guard]
 ) -> tuple[Array, ...]:
     known = {
         k: values.contents(value) for k in lowering.contents if k < len(node.inputs) and (value := node.inputs[k]) is not None
@@ -81,13 +81,13 @@ def _results(
         else:
             operands.append(known[k] if k in known else values.tracer(value))
     for guard in guards:
-        operands[guard.operand] = guarded(operands[guard.operand], guard, values.sizes)
-    results = lowering.function(Op(node, known, np if on_host else jnp), *operands)
+        operands[guard.operand] = apply_guard(operands[guard.operand], guard, values.sizes)
+    results = lowering.function(XlaOp(node, known, np if on_host else jnp), *operands)
     return results if isinstance(results, tuple) else (results,) if not isinstance(results, list) else tuple(results)
 
 
-def guarded(x: Array, guard: Guard, sizes: Mapping[str, Array]) -> Array:
-    """x with `fill` past the true size along the axis; or indices below 0 counted from the true end."""
+def apply_guard(x: Array, guard: Guard, sizes: Mapping[str, Array]) -> Array:
+    """Return x with `fill` past the true size along the axis, or indices below 0 counted from the true end."""
     size = sizes[guard.symbol]
     if guard.fill == "from end":
         return jnp.where(x < 0, x + size.astype(x.dtype), x)
@@ -99,7 +99,7 @@ def guarded(x: Array, guard: Guard, sizes: Mapping[str, Array]) -> Array:
 
 
 def _fill(name: str, dtype: Any) -> Array:
-    """The neutral element: of sums, of products, of the largest, of the smallest."""
+    """Return the neutral element of sums (zero), products (one), maxima (lowest) or minima (highest)."""
     if name in ("zero", "one") or dtype == np.bool_:
         return np.array(name in ("one", "highest")).astype(dtype)
     if jnp.issubdtype(dtype, jnp.floating):
@@ -108,7 +108,7 @@ def _fill(name: str, dtype: Any) -> Array:
     return np.array(limits.min if name == "lowest" else limits.max, dtype)
 
 
-def _shape(values: Values, value: Value) -> str:
+def _shape(values: TracedValues, value: Value) -> str:
     found = values.data.get(value)
     if found is None:
         found = values.known.get(value, value.constant)

@@ -1,4 +1,4 @@
-"""Constants on the device, in the order of dimensions in which XLA's kernels want them."""
+"""Constants on the device, with their dimensions in the order that XLA's kernels expect."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from ort_lite.provider import Partition
 from ort_lite_xla.borders import inside
 
 EMBEDDED = 256
-"""Bytes of a constant that becomes part of the programs; larger ones are operands of them, on the device once."""
+"""The most bytes of a constant that is embedded in programs. Larger ones are operands, copied to the device once."""
 CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 
 
 class Weights:
-    """The large constants of a partition. `arrays` are operands of every program; `restored` gives them their shapes again."""
+    """The large constants of a partition. `arrays` are operands of every program; `restored` gives them their own shapes again."""
 
     def __init__(self, partition: Partition, device: jax.Device) -> None:
         self.values = [v for v in partition.constants if v.constant is not None and v.constant.nbytes > EMBEDDED]
@@ -28,11 +28,11 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all weights."""
+        """The size in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
-    def restored(self, arrays: Sequence[Any]) -> list[Any]:
-        """Tracers of the constants from tracers of `arrays`. XLA drops this transposition together with its own."""
+    def restore(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return tracers of the constants from tracers of `arrays`. XLA cancels this transposition against its own."""
         return [
             array if order is None else jnp.transpose(array, np.argsort(order))
             for array, order in zip(arrays, self._orders, strict=True)
@@ -40,7 +40,7 @@ class Weights:
 
 
 def _order(value: Value) -> tuple[int, ...] | None:
-    """(kernel, in, out) for what is only the weight of convolutions: XLA on the CPU turns others in every run."""
+    """Return (kernel, in, out) for a constant that only convolutions use as weight: XLA on the CPU transposes others in every run."""
     rank = len(value.shape or ())
     if rank > 2 and all(node.op_type in CONVOLUTIONS and index == 1 for node, index in value.uses):
         return (*range(2, rank), 1, 0)

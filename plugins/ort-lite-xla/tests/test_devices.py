@@ -15,7 +15,7 @@ import pytest
 from ort_lite_xla import XLAExecutionProvider
 from ort_lite_xla.borders import SMALL, outside
 from ort_lite_xla.provider import PREALLOCATE
-from ort_lite_xla.registry import Op, find
+from ort_lite_xla.registry import XlaOp, find
 
 import ort_lite
 from ort_lite.dtypes import Array
@@ -106,7 +106,7 @@ def test_gpus_get_no_products_of_integers(text: str, operation: str) -> None:
     lowering = find(node)
     assert lowering is not None
     with jax.enable_x64(True):
-        traced = jax.jit(partial(lowering.function, Op(node, {}, jnp))).trace(*shapes)
+        traced = jax.jit(partial(lowering.function, XlaOp(node, {}, jnp))).trace(*shapes)
         lowered = traced.lower(lowering_platforms=("cuda",)).as_text()
     assert re.findall(rf"stablehlo\.{operation}.*-> tensor<\S*x(\w+)>", lowered) == ["f64"]
 

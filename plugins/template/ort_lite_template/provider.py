@@ -1,4 +1,4 @@
-"""TemplateExecutionProvider: a function for each operator, and ort-lite does the rest."""
+"""TemplateExecutionProvider: one function per operator; ort-lite does the rest."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ operators.add("Relu", lambda x: np.maximum(x, 0), since=6, types=FLOAT)
 
 @operators.kernel("LeakyRelu", since=6, types=FLOAT)
 def leaky_relu(node: Node) -> Kernel:
-    """The kernel of one node: it knows its attributes. Spec: ONNX LeakyRelu-16."""
+    """Return the kernel of one node, with its attributes bound. Spec: ONNX LeakyRelu-16."""
     alpha = np.float32(node.attr("alpha", 0.01))
     return lambda x: np.where(x < 0, alpha * x, x)
 

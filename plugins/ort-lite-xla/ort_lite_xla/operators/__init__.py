@@ -1,4 +1,4 @@
-"""The lowerings, one family of operators a module. Importing this package fills `ort_lite_xla.registry.TABLE`."""
+"""The lowerings, one family of operators per module. Importing this package fills `ort_lite_xla.registry.TABLE`."""
 
 from ort_lite_xla.operators import (
     activations,

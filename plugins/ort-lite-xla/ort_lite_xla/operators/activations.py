@@ -5,15 +5,15 @@ import jax.numpy as jnp
 
 from ort_lite_xla.along import except_axis, pointwise
 from ort_lite_xla.operators.widening import in_float32
-from ort_lite_xla.registry import FLOATS, NUMBERS, Array, Op, lowering
+from ort_lite_xla.registry import FLOATS, NUMBERS, Array, XlaOp, lowering
 
 MICROSOFT = "com.microsoft"
 
 
 def activate(name: str, x: Array, *given: float) -> Array:
-    """The activation `name`, as FusedConv, LSTM and their like name it, with its parameters; defaults stand for missing ones.
+    """Apply the activation that FusedConv, LSTM and similar operators call `name`. Missing parameters have their defaults.
 
-    Raises KeyError for other names.
+    Raises KeyError for an unknown name.
     """
     defaults = PARAMETERS[name]
     return ACTIVATIONS[name](x, *(*given, *defaults[len(given) :])[: len(defaults)])
@@ -64,8 +64,8 @@ ACTIVATIONS = {
 
 
 @in_float32
-def _attributes(op: Op, x: Array) -> Array:
-    """An operator whose parameters are its attributes alpha, beta or gamma. Spec: the operator's own page."""
+def _attributes(op: XlaOp, x: Array) -> Array:
+    """Return the lowering of an operator whose parameters are its attributes alpha, beta or gamma. Spec: the operator's own page."""
     defaults = PARAMETERS[op.node.op_type]
     names = ("alpha", "gamma") if op.node.op_type == "Selu" else ("alpha", "beta")
     return activate(op.node.op_type, x, *(op.attr(name, value) for name, value in zip(names, defaults, strict=False)))
@@ -87,21 +87,21 @@ lowering("QuickGelu", domain=MICROSOFT, types=FLOATS, along=pointwise)(_attribut
 
 
 @lowering("Relu", since=6, types=NUMBERS, along=pointwise)
-def relu(op: Op, x: Array) -> Array:
+def relu(op: XlaOp, x: Array) -> Array:
     """max(x, 0). Spec: ONNX Relu-14."""
     return jnp.maximum(x, 0)
 
 
 @lowering("PRelu", since=7, types=NUMBERS, along=pointwise)
-def prelu(op: Op, x: Array, slope: Array) -> Array:
-    """slope * x below 0. Spec: ONNX PRelu-16."""
+def prelu(op: XlaOp, x: Array, slope: Array) -> Array:
+    """Return x, multiplied by slope below 0. Spec: ONNX PRelu-16."""
     return jnp.where(x < 0, slope * x, x)
 
 
 @lowering("Gelu", since=20, types=FLOATS, along=pointwise)
 @lowering("Gelu", domain=MICROSOFT, types=FLOATS, along=pointwise)
 @in_float32
-def gelu(op: Op, x: Array) -> Array:
+def gelu(op: XlaOp, x: Array) -> Array:
     """x * (1 + erf(x / sqrt 2)) / 2, or the formula with tanh. Spec: ONNX Gelu-20."""
     return jax.nn.gelu(x, approximate=op.attr("approximate", "none") == "tanh")
 
@@ -109,22 +109,22 @@ def gelu(op: Op, x: Array) -> Array:
 @lowering("FastGelu", domain=MICROSOFT, types=FLOATS, along=pointwise)
 @lowering("BiasGelu", domain=MICROSOFT, types=FLOATS, along=pointwise)
 @in_float32
-def gelu_of_sum(op: Op, x: Array, bias: Array = None) -> Array:
+def gelu_of_sum(op: XlaOp, x: Array, bias: Array = None) -> Array:
     """Gelu(x + bias); FastGelu is the formula with tanh. Spec: onnxruntime com.microsoft BiasGelu-1, FastGelu-1."""
     return jax.nn.gelu(x if bias is None else x + bias, approximate=op.node.op_type == "FastGelu")
 
 
 @lowering("Shrink", since=9, types=NUMBERS, along=pointwise)
-def shrink(op: Op, x: Array) -> Array:
-    """x moved by bias towards 0 where it is beyond lambd, else 0. Spec: ONNX Shrink-9."""
+def shrink(op: XlaOp, x: Array) -> Array:
+    """Move x by bias towards 0 if it is beyond lambd, else return 0. Spec: ONNX Shrink-9."""
     bias, edge = op.attr("bias", 0.0), op.attr("lambd", 0.5)
     wide = x.astype(jnp.result_type(x, jnp.float32))
     moved = jnp.where(wide < -edge, wide + bias, jnp.where(wide > edge, wide - bias, 0))
     return moved.astype(x.dtype)
 
 
-def _normalize(op: Op, x: Array, function: object) -> Array:
-    """`function` along `axis`; before opset 13 over all dimensions from `axis` on as one."""
+def _normalize(op: XlaOp, x: Array, function: object) -> Array:
+    """Apply `function` along `axis`; before opset 13, over all dimensions from `axis` on as one."""
     assert callable(function)
     if x.ndim == 0:
         return function(x.reshape(1), axis=0).reshape(())
@@ -136,19 +136,19 @@ def _normalize(op: Op, x: Array, function: object) -> Array:
 
 
 @lowering("Softmax", since=1, types=FLOATS, along=except_axis(-1, "lowest", before=13))
-def softmax(op: Op, x: Array) -> Array:
+def softmax(op: XlaOp, x: Array) -> Array:
     """exp(x) / sum(exp(x)). Spec: ONNX Softmax-13."""
     return _normalize(op, x, jax.nn.softmax)
 
 
 @lowering("LogSoftmax", since=1, types=FLOATS, along=except_axis(-1, "lowest", before=13))
-def log_softmax(op: Op, x: Array) -> Array:
+def log_softmax(op: XlaOp, x: Array) -> Array:
     """log(softmax(x)). Spec: ONNX LogSoftmax-13."""
     return _normalize(op, x, jax.nn.log_softmax)
 
 
 @lowering("Hardmax", since=1, types=FLOATS, along=except_axis(-1, "lowest", before=13))
-def hardmax(op: Op, x: Array) -> Array:
+def hardmax(op: XlaOp, x: Array) -> Array:
     """1 at the first largest element, else 0. Spec: ONNX Hardmax-13."""
     if not x.size:
         return x

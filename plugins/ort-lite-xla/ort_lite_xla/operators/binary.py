@@ -1,4 +1,4 @@
-"""Operators of several operands that work element by element and broadcast as NumPy does."""
+"""Elementwise operators of several operands, which broadcast as in NumPy."""
 
 from functools import reduce
 
@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from ort_lite_xla.along import pointwise
-from ort_lite_xla.registry import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, Array, Function, Op, lowering
+from ort_lite_xla.registry import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, Array, Function, XlaOp, lowering
 
 PLAIN: dict[str, tuple[int, frozenset[str], str]] = {
     "Add": (7, NUMBERS, "add"),
@@ -25,21 +25,21 @@ PLAIN: dict[str, tuple[int, frozenset[str], str]] = {
     "BitwiseOr": (18, INTEGERS, "bitwise_or"),
     "BitwiseXor": (18, INTEGERS, "bitwise_xor"),
 }
-"""Operator: since, element types, and what NumPy and JAX call it."""
+"""Operator -> first opset version, element types, and the name in NumPy and JAX."""
 
 
-def _named(name: str) -> Function:
+def _by_name(name: str) -> Function:
     return lambda op, a, b: getattr(op.xp, name)(a, b)
 
 
 for _op_type, (_since, _types, _name) in PLAIN.items():
-    lowering(_op_type, since=_since, types=_types, host=True, along=pointwise)(_named(_name))
+    lowering(_op_type, since=_since, types=_types, host=True, along=pointwise)(_by_name(_name))
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """a / b of floats that broadcast, as IEEE 754 rounds it.
+    """Return a / b of floats that broadcast, rounded as in IEEE 754.
 
-    XLA would make a * (1 / b) of it where b is known: 49 / 49 below 1, inf / 3e38 NaN. On GPUs its own division of float32 is off
+    XLA would compute a * (1 / b) if b is known: 49 / 49 below 1, inf / 3e38 NaN. On GPUs its own division of float32 is off
     by up to two units in the last place.
     """
     a, b = jnp.broadcast_arrays(a, b)
@@ -50,16 +50,16 @@ def quotient(a: Array, b: Array) -> Array:
 
 
 def _by_float64(a: Array, b: Array) -> Array:
-    """The quotient of float32: float64 has more than twice its bits, so rounding twice is rounding once.
+    """Return the quotient of float32, computed in float64: it has more than twice the bits, so rounding twice equals rounding once.
 
-    The first rounding is one of bits, because LLVM would make a division of float32 of a mere conversion.
+    The first rounding works on bits, because LLVM would turn a mere conversion back into a division of float32.
     """
     return lax.reduce_precision(lax.div(a.astype(np.float64), b.astype(np.float64)), 8, 23).astype(np.float32)
 
 
 @lowering("Div", since=7, types=NUMBERS, host=True, along=pointwise)
-def div(op: Op, a: Array, b: Array) -> Array:
-    """a / b, of integers towards zero. Spec: ONNX Div-14."""
+def div(op: XlaOp, a: Array, b: Array) -> Array:
+    """Return a / b, rounded towards zero for integers. Spec: ONNX Div-14."""
     if op.xp is np:
         if a.dtype.kind == "f":
             return np.divide(a, b)
@@ -69,14 +69,14 @@ def div(op: Op, a: Array, b: Array) -> Array:
 
 
 @lowering("Mod", since=10, types=NUMBERS, host=True, along=pointwise)
-def mod(op: Op, a: Array, b: Array) -> Array:
-    """The remainder with the sign of b, or of a with `fmod`. Spec: ONNX Mod-13."""
+def mod(op: XlaOp, a: Array, b: Array) -> Array:
+    """Return the remainder with the sign of b, or of a with `fmod`. Spec: ONNX Mod-13."""
     return op.xp.fmod(a, b) if op.attr("fmod", 0) else op.xp.mod(a, b)
 
 
 @lowering("Pow", since=7, types=(FLOATS | {"int32", "int64"}, NUMBERS), host=True, along=pointwise)
-def power(op: Op, a: Array, b: Array) -> Array:
-    """a to the power b, in the element type of a. Spec: ONNX Pow-15."""
+def power(op: XlaOp, a: Array, b: Array) -> Array:
+    """Return a to the power b, in the element type of a. Spec: ONNX Pow-15."""
     if op.xp is np or (a.dtype.kind in "iu" and b.dtype.kind in "iu"):
         return op.xp.power(a, b).astype(a.dtype)
     if jnp.issubdtype(a.dtype, jnp.integer):
@@ -85,8 +85,8 @@ def power(op: Op, a: Array, b: Array) -> Array:
 
 
 @lowering("BitShift", since=11, types=INTEGERS, along=pointwise)
-def bit_shift(op: Op, a: Array, b: Array) -> Array:
-    """The bits of a moved by b places; to the right, copies of the sign come in. Spec: ONNX BitShift-28."""
+def bit_shift(op: XlaOp, a: Array, b: Array) -> Array:
+    """Shift the bits of a by b positions. A shift to the right copies the sign. Spec: ONNX BitShift-28."""
     a, b = jnp.broadcast_arrays(a, b)
     if op.attr("direction") == "LEFT":
         return lax.shift_left(a, b)
@@ -94,44 +94,44 @@ def bit_shift(op: Op, a: Array, b: Array) -> Array:
 
 
 @lowering("Max", since=8, types=NUMBERS, host=True, along=pointwise)
-def maximum(op: Op, *operands: Array) -> Array:
+def maximum(op: XlaOp, *operands: Array) -> Array:
     """The largest, or NaN. Spec: ONNX Max-13."""
     return reduce(op.xp.maximum, operands)
 
 
 @lowering("Min", since=8, types=NUMBERS, host=True, along=pointwise)
-def minimum(op: Op, *operands: Array) -> Array:
+def minimum(op: XlaOp, *operands: Array) -> Array:
     """The smallest, or NaN. Spec: ONNX Min-13."""
     return reduce(op.xp.minimum, operands)
 
 
 @lowering("Sum", since=8, types=FLOATS, along=pointwise)
-def total(op: Op, *operands: Array) -> Array:
+def total(op: XlaOp, *operands: Array) -> Array:
     """The sum. Spec: ONNX Sum-13."""
     return reduce(jnp.add, operands)
 
 
 @lowering("Mean", since=8, types=FLOATS, along=pointwise)
-def mean(op: Op, *operands: Array) -> Array:
+def mean(op: XlaOp, *operands: Array) -> Array:
     """The mean. Spec: ONNX Mean-13."""
     return reduce(jnp.add, operands) / len(operands)
 
 
 @lowering("Where", since=9, types=(BOOL, ALL), host=True, along=pointwise)
-def where(op: Op, condition: Array, a: Array, b: Array) -> Array:
-    """a where the condition holds, else b. Spec: ONNX Where-16."""
+def where(op: XlaOp, condition: Array, a: Array, b: Array) -> Array:
+    """Return a where the condition holds, else b. Spec: ONNX Where-16."""
     return op.xp.where(condition, a, b)
 
 
 @lowering("Clip", since=11, types=NUMBERS, host=True, along=pointwise)
-def clip(op: Op, x: Array, low: Array = None, high: Array = None) -> Array:
+def clip(op: XlaOp, x: Array, low: Array = None, high: Array = None) -> Array:
     """min(max(x, low), high). Spec: ONNX Clip-13."""
     raised = x if low is None else op.xp.maximum(x, low)
     return raised if high is None else op.xp.minimum(raised, high)
 
 
 @lowering("Clip", since=6, types=FLOATS, along=pointwise)
-def clip_by_attributes(op: Op, x: Array) -> Array:
-    """Clip with the limits as attributes. Spec: ONNX Clip-6."""
+def clip_by_attributes(op: XlaOp, x: Array) -> Array:
+    """Clip to limits that are attributes. Spec: ONNX Clip-6."""
     limit = float(np.finfo(np.float32).max)
     return jnp.clip(x, op.attr("min", -limit), op.attr("max", limit))

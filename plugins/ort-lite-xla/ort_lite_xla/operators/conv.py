@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Dims, only_first
+from ort_lite_xla.along import PaddedDims, only_first
 from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
-from ort_lite_xla.operators.integers import centred, of_integers, per_filter
+from ort_lite_xla.operators.integers import of_integers, per_filter, subtract_zero_point
 from ort_lite_xla.operators.widening import in_float32
 from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, strides_of
-from ort_lite_xla.registry import FLOATS, Array, Mask, Op, lowering
+from ort_lite_xla.registry import FLOATS, Array, PaddingMask, XlaOp, lowering
 
 LETTERS = "DHW"
 
@@ -23,8 +23,8 @@ def numbers(rank: int) -> tuple[str, str, str]:
     return "NC" + spatial, "OI" + spatial, "NC" + spatial
 
 
-def convolved(op: Op, x: Array, w: Array) -> Array:
-    """Conv without its bias, in the element type of the operands."""
+def convolve(op: XlaOp, x: Array, w: Array) -> Array:
+    """Return Conv without its bias, in the element type of the operands."""
     sizes, kernel = x.shape[2:], w.shape[2:]
     rank = len(sizes)
     plain = partial(
@@ -43,38 +43,38 @@ def _add_bias(y: Array, b: Array) -> Array:
 
 
 @lowering("Conv", since=1, types=FLOATS, along=only_first())
-def conv(op: Op, x: Array, w: Array, b: Array = None) -> Array:
-    """x (N, C, spatial), w (M, C / group, kernel), b (M,). Spec: ONNX Conv-22."""
-    return _add_bias(convolved(op, x, w), b)
+def conv(op: XlaOp, x: Array, w: Array, b: Array = None) -> Array:
+    """Convolve x (N, C, spatial) with w (M, C / group, kernel), and add b (M,). Spec: ONNX Conv-22."""
+    return _add_bias(convolve(op, x, w), b)
 
 
-def _known_activation(node: Node) -> str | None:
+def _check_activation(node: Node) -> str | None:
     name = node.attr("activation", "")
     return None if not name or name in PARAMETERS else f"activation {name!r}"
 
 
-def _first_and_sum(dims: Dims) -> list[Mask]:
-    """The sum Z has the result's shape: its first dimension is independent too."""
+def _first_and_sum(dims: PaddedDims) -> list[PaddingMask]:
+    """Apply `only_first`, but z may be padded too: it has the result's shape, whose first dimension is independent."""
     return only_first()(dims._replace(operands=dims.operands[:3]))
 
 
-@lowering("FusedConv", domain=MICROSOFT, types=FLOATS, check=_known_activation, along=_first_and_sum)
+@lowering("FusedConv", domain=MICROSOFT, types=FLOATS, check=_check_activation, along=_first_and_sum)
 @in_float32
-def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
-    """An activation of Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
-    y = _add_bias(convolved(op, x, w), b)
+def fused_conv(op: XlaOp, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
+    """Apply an activation to Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
+    y = _add_bias(convolve(op, x, w), b)
     y = y if z is None else y + z
     name = op.attr("activation", "")
     return activate(name, y, *(op.attr("activation_params") or ())) if name else y
 
 
 @lowering("ConvTranspose", since=1, types=FLOATS, along=only_first())
-def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
-    """The gradient of Conv: x (N, C, spatial), w (C, M / group, kernel). Spec: ONNX ConvTranspose-22."""
+def conv_transpose(op: XlaOp, x: Array, w: Array, b: Array = None) -> Array:
+    """Compute the gradient of Conv for x (N, C, spatial) and w (C, M / group, kernel). Spec: ONNX ConvTranspose-22."""
     sizes, kernel, group = x.shape[2:], w.shape[2:], op.attr("group", 1)
     rank = len(sizes)
     dilations, more = dilations_of(op, rank), list(op.attr("output_padding") or [0] * rank)
-    pads = _transposed_pads(op, sizes, kernel, more)
+    pads = _pads_of_transpose(op, sizes, kernel, more)
     flipped = jnp.flip(w, range(2, w.ndim)).reshape(group, w.shape[0] // group, *w.shape[1:])
     turned = jnp.swapaxes(flipped, 1, 2).reshape(group * w.shape[1], w.shape[0] // group, *kernel)
     widths = [
@@ -94,7 +94,7 @@ def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
     return _add_bias(y, b)
 
 
-def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:
+def _pads_of_transpose(op: XlaOp, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:
     """Return the pads from `pads`, or from the requested output shape."""
     rank = len(sizes)
     strides, dilations = strides_of(op, rank), dilations_of(op, rank)
@@ -107,7 +107,7 @@ def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: 
     found = []
     for size, stride, k, dilation, extra, out in zip(sizes, strides, kernel, dilations, more, wanted[-rank:], strict=True):
         total = stride * (size - 1) + extra + (k - 1) * dilation + 1 - out
-        beyond = max(-total, 0) if asked else 0  # zeros that the result has behind what the kernel reaches
+        beyond = max(-total, 0) if asked else 0  # zeros at the end of the result that the kernel does not reach
         small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
         before, after = (small, large) if auto == "SAME_UPPER" else (large, small)
         found.append((before, after - beyond))
@@ -115,6 +115,8 @@ def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: 
 
 
 @lowering("ConvInteger", since=10, types=frozenset({"int8", "uint8"}))
-def conv_integer(op: Op, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
-    """Conv of x - x_zero and w - w_zero in int32. Spec: ONNX ConvInteger-10."""
-    return convolved(op, centred(x, x_zero), centred(w, None if w_zero is None else per_filter(w_zero, w)))
+def conv_integer(op: XlaOp, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
+    """Convolve x - x_zero with w - w_zero in int32. Spec: ONNX ConvInteger-10."""
+    return convolve(
+        op, subtract_zero_point(x, x_zero), subtract_zero_point(w, None if w_zero is None else per_filter(w_zero, w))
+    )

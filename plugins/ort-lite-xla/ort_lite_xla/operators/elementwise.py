@@ -1,4 +1,4 @@
-"""Operators of one operand that work element by element."""
+"""Elementwise operators of one operand."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 
 from ort_lite_xla.along import pointwise
-from ort_lite_xla.registry import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, Array, Function, Op, lowering
+from ort_lite_xla.registry import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, Array, Function, XlaOp, lowering
 
 SIGNED_NUMBERS = FLOATS | {"int8", "int16", "int32", "int64"}
 FUNCTIONS: dict[str, tuple[int, Function]] = {
@@ -30,7 +30,7 @@ FUNCTIONS: dict[str, tuple[int, Function]] = {
     "Tan": (7, jnp.tan),
     "Tanh": (6, jnp.tanh),
 }
-"""Floating-point functions that JAX has as ONNX means them."""
+"""Floating-point functions that JAX defines as ONNX does: operator -> first opset version, function."""
 
 
 def _plain(function: Function) -> Function:
@@ -42,73 +42,73 @@ for _name, (_since, _function) in FUNCTIONS.items():
 
 
 @lowering("Abs", since=6, types=NUMBERS, host=True, along=pointwise)
-def absolute(op: Op, x: Array) -> Array:
-    """|x|. Spec: ONNX Abs-13."""
+def absolute(op: XlaOp, x: Array) -> Array:
+    """Return |x|. Spec: ONNX Abs-13."""
     return op.xp.abs(x)
 
 
 @lowering("Neg", since=6, types=SIGNED_NUMBERS, host=True, along=pointwise)
-def negative(op: Op, x: Array) -> Array:
-    """-x. Spec: ONNX Neg-13."""
+def negative(op: XlaOp, x: Array) -> Array:
+    """Return -x. Spec: ONNX Neg-13."""
     return op.xp.negative(x)
 
 
 @lowering("Ceil", since=6, types=FLOATS, host=True, along=pointwise)
-def ceil(op: Op, x: Array) -> Array:
-    """The next integer above. Spec: ONNX Ceil-13."""
+def ceil(op: XlaOp, x: Array) -> Array:
+    """Round up to an integer. Spec: ONNX Ceil-13."""
     return op.xp.ceil(x)
 
 
 @lowering("Floor", since=6, types=FLOATS, host=True, along=pointwise)
-def floor(op: Op, x: Array) -> Array:
-    """The next integer below. Spec: ONNX Floor-13."""
+def floor(op: XlaOp, x: Array) -> Array:
+    """Round down to an integer. Spec: ONNX Floor-13."""
     return op.xp.floor(x)
 
 
 @lowering("Sqrt", since=6, types=FLOATS, host=True, along=pointwise)
-def sqrt(op: Op, x: Array) -> Array:
-    """The square root, NaN below 0. Spec: ONNX Sqrt-13."""
+def sqrt(op: XlaOp, x: Array) -> Array:
+    """Return the square root, NaN below 0. Spec: ONNX Sqrt-13."""
     return op.xp.sqrt(x)
 
 
 @lowering("Reciprocal", since=6, types=FLOATS, host=True, along=pointwise)
-def reciprocal(op: Op, x: Array) -> Array:
-    """1 / x. Spec: ONNX Reciprocal-13."""
+def reciprocal(op: XlaOp, x: Array) -> Array:
+    """Return 1 / x. Spec: ONNX Reciprocal-13."""
     return op.xp.reciprocal(x)
 
 
 @lowering("Sign", since=9, types=NUMBERS, host=True, along=pointwise)
-def sign(op: Op, x: Array) -> Array:
-    """-1, 0 or 1. Spec: ONNX Sign-13."""
+def sign(op: XlaOp, x: Array) -> Array:
+    """Return -1, 0 or 1. Spec: ONNX Sign-13."""
     return op.xp.sign(x)
 
 
 @lowering("Not", since=1, types=BOOL, host=True, along=pointwise)
-def logical_not(op: Op, x: Array) -> Array:
-    """Not x. Spec: ONNX Not-1."""
+def logical_not(op: XlaOp, x: Array) -> Array:
+    """Negate x. Spec: ONNX Not-1."""
     return op.xp.logical_not(x)
 
 
 @lowering("BitwiseNot", since=18, types=INTEGERS, host=True, along=pointwise)
-def bitwise_not(op: Op, x: Array) -> Array:
-    """All bits the other way round. Spec: ONNX BitwiseNot-18."""
+def bitwise_not(op: XlaOp, x: Array) -> Array:
+    """Invert all bits. Spec: ONNX BitwiseNot-18."""
     return op.xp.invert(x)
 
 
 @lowering("Identity", since=1, types=ALL, host=True, along=pointwise)
-def identity(op: Op, x: Array) -> Array:
-    """x. Spec: ONNX Identity-24."""
+def identity(op: XlaOp, x: Array) -> Array:
+    """Return x. Spec: ONNX Identity-24."""
     return x
 
 
 @lowering("IsNaN", since=9, types=FLOATS, along=pointwise)
-def is_nan(op: Op, x: Array) -> Array:
+def is_nan(op: XlaOp, x: Array) -> Array:
     """Test for NaN. Spec: ONNX IsNaN-20."""
     return jnp.isnan(x)
 
 
 @lowering("IsInf", since=10, types=FLOATS, along=pointwise)
-def is_inf(op: Op, x: Array) -> Array:
+def is_inf(op: XlaOp, x: Array) -> Array:
     """Test for infinities of the signs that the attributes ask for. Spec: ONNX IsInf-20."""
     up = jnp.isposinf(x) if op.attr("detect_positive", 1) else jnp.zeros(x.shape, bool)
     return up | jnp.isneginf(x) if op.attr("detect_negative", 1) else up
@@ -116,8 +116,8 @@ def is_inf(op: Op, x: Array) -> Array:
 
 @lowering("Cast", since=6, types=ALL, host=True, along=pointwise)
 @lowering("CastLike", since=15, types=ALL, host=True, along=pointwise)
-def cast(op: Op, x: Array, like: Array = None) -> Array:
-    """x in the element type of the output; floats become integers towards zero. Spec: ONNX Cast-25."""
+def cast(op: XlaOp, x: Array, like: Array = None) -> Array:
+    """Convert x to the element type of the output. Floats are rounded towards zero to integers. Spec: ONNX Cast-25."""
     target = op.dtype()
     if op.xp is np:
         return x.astype(target)

@@ -1,20 +1,20 @@
-"""Operators that pick elements by index, or put them there. An index outside of its dimension counts as the nearest inside."""
+"""Operators that read or write elements by index. An index out of bounds is clamped."""
 
 import jax.numpy as jnp
 import numpy as np
 
-from ort_lite_xla.along import except_axis, gathered, gathered_rows
-from ort_lite_xla.registry import ALL, INDICES, NUMBERS, Array, Op, lowering
+from ort_lite_xla.along import except_axis, gather_nd_rule, gather_rule
+from ort_lite_xla.registry import ALL, INDICES, NUMBERS, Array, XlaOp, lowering
 
 
 def from_end(index: Array, size: int) -> Array:
-    """Indices below 0 count from the end."""
+    """Make indices below 0 count from the end."""
     return jnp.where(index < 0, index + size, index)
 
 
-@lowering("Gather", since=1, types=(ALL, INDICES), host=True, along=gathered)
-def gather(op: Op, x: Array, index: Array) -> Array:
-    """x[..., index, ...] along `axis`. Spec: ONNX Gather-13."""
+@lowering("Gather", since=1, types=(ALL, INDICES), host=True, along=gather_rule)
+def gather(op: XlaOp, x: Array, index: Array) -> Array:
+    """Return x[..., index, ...] along `axis`. Spec: ONNX Gather-13."""
     axis = op.attr("axis", 0)
     if op.xp is np:
         return np.take(x, index, axis)
@@ -22,15 +22,15 @@ def gather(op: Op, x: Array, index: Array) -> Array:
 
 
 @lowering("GatherElements", since=11, types=(ALL, INDICES), along=except_axis(0))
-def gather_elements(op: Op, x: Array, index: Array) -> Array:
-    """y[i, j] = x[index[i, j], j] for axis 0. Spec: ONNX GatherElements-13."""
+def gather_elements(op: XlaOp, x: Array, index: Array) -> Array:
+    """Return x[index[i, j], j] for axis 0, and likewise for others. Spec: ONNX GatherElements-13."""
     axis = op.attr("axis", 0) % x.ndim
     return x.at[_places(from_end(index, x.shape[axis]), axis)].get(mode="clip")
 
 
-@lowering("GatherND", since=11, types=(ALL, frozenset({"int64"})), along=gathered_rows)
-def gather_nd(op: Op, x: Array, index: Array) -> Array:
-    """x[index[i]] for each row i of the indices. Spec: ONNX GatherND-13."""
+@lowering("GatherND", since=11, types=(ALL, frozenset({"int64"})), along=gather_nd_rule)
+def gather_nd(op: XlaOp, x: Array, index: Array) -> Array:
+    """Return x[index[i]] for each row i of the indices. Spec: ONNX GatherND-13."""
     batch = op.attr("batch_dims", 0)
     columns = [from_end(index[..., k], x.shape[batch + k]) for k in range(index.shape[-1])]
     first = [
@@ -41,13 +41,13 @@ def gather_nd(op: Op, x: Array, index: Array) -> Array:
 
 
 def _places(index: Array, axis: int) -> tuple[Array, ...]:
-    """Return, for each element of `index`, its place in the operand: its own place, but `index` along the axis."""
+    """Return, for each element of `index`, its position in the operand: its own position, but `index` along the axis."""
     own = np.indices(index.shape, sparse=True)
     return tuple(index if k == axis else place for k, place in enumerate(own))
 
 
-def _update(op: Op, place: Array, updates: Array) -> Array:
-    """The operand with the updates combined as the attribute `reduction` says."""
+def _update(op: XlaOp, place: Array, updates: Array) -> Array:
+    """Combine the operand with the updates as the attribute `reduction` says."""
     match op.attr("reduction", "none"):
         case "add":
             return place.add(updates, mode="clip")
@@ -62,24 +62,24 @@ def _update(op: Op, place: Array, updates: Array) -> Array:
 
 @lowering("Scatter", since=9, types=(ALL, INDICES, ALL))
 @lowering("ScatterElements", since=11, types=(ALL, INDICES, ALL))
-def scatter_elements(op: Op, x: Array, index: Array, updates: Array) -> Array:
-    """y = x, then y[index[i, j], j] = updates[i, j] for axis 0. Spec: ONNX ScatterElements-18."""
+def scatter_elements(op: XlaOp, x: Array, index: Array, updates: Array) -> Array:
+    """Copy x, then set y[index[i, j], j] = updates[i, j] for axis 0. Spec: ONNX ScatterElements-18."""
     axis = op.attr("axis", 0) % x.ndim
     x = jnp.asarray(x)
     return _update(op, x.at[_places(from_end(index, x.shape[axis]), axis)], updates)
 
 
 @lowering("ScatterND", since=11, types=(ALL, frozenset({"int64"}), ALL))
-def scatter_nd(op: Op, x: Array, index: Array, updates: Array) -> Array:
-    """y = x, then y[index[i]] = updates[i] for each row i of the indices. Spec: ONNX ScatterND-18."""
+def scatter_nd(op: XlaOp, x: Array, index: Array, updates: Array) -> Array:
+    """Copy x, then set y[index[i]] = updates[i] for each row i of the indices. Spec: ONNX ScatterND-18."""
     x = jnp.asarray(x)
     columns = tuple(from_end(index[..., k], x.shape[k]) for k in range(index.shape[-1]))
     return _update(op, x.at[columns], updates)
 
 
 @lowering("OneHot", since=9, types=(NUMBERS, NUMBERS, ALL), contents=(1,))
-def one_hot(op: Op, index: Array, depth: Array, values: Array) -> Array:
-    """values[1] where the new dimension `axis` has the index, else values[0]. Spec: ONNX OneHot-11."""
+def one_hot(op: XlaOp, index: Array, depth: Array, values: Array) -> Array:
+    """Return values[1] where the new dimension `axis` has the index, else values[0]. Spec: ONNX OneHot-11."""
     (size,) = op.numbers(1) or (0,)
     axis = op.attr("axis", -1)
     wanted = jnp.expand_dims(from_end(jnp.asarray(index).astype(np.int64), size), axis)

@@ -1,4 +1,4 @@
-"""Products of quantised integers: their operands, and how devices multiply them."""
+"""Products of quantized integers: their operands, and how devices multiply them."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,22 +7,22 @@ from jax import lax
 from ort_lite_xla.registry import Array, Function
 
 
-def centred(x: Array, zero: Array) -> Array:
-    """x - zero as int32."""
+def subtract_zero_point(x: Array, zero: Array) -> Array:
+    """Return x - zero as int32."""
     wide = x.astype(np.int32)
     return wide if zero is None else wide - zero.astype(np.int32)
 
 
 def per_filter(x: Array, w: Array) -> Array:
-    """A scalar, or a value for each filter of w, so that it broadcasts with w."""
+    """Reshape a scalar, or one value per filter of w, so that it broadcasts with w."""
     return x.reshape(-1, *[1] * (w.ndim - 1)) if x.size != 1 else x.reshape(())
 
 
 def of_integers(function: Function, x: Array, w: Array) -> Array:
-    """Sums of products of int32 that `centred` gave, by a function of two operands.
+    """Compute sums of products of the int32 that `centred` returns, by a function of two operands.
 
-    GPUs have no convolution of int32, and multiply matrices of int32 hundreds of times slower than others. Products of such numbers
-    have 18 bits, so that sums of them are exact in float64.
+    GPUs have no convolution of int32, and multiply matrices of int32 hundreds of times more slowly than others. The products
+    have 18 bits, so sums of them are exact in float64.
     """
 
     def in_float64(x: Array, w: Array) -> Array:

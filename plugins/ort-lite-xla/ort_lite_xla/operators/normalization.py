@@ -1,4 +1,4 @@
-"""Normalisation by means and deviations. Statistics of 16-bit values are computed in float32."""
+"""Normalization by means and deviations. Statistics of 16-bit values are computed in float32."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ import numpy as np
 from jax import lax
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Dims, from_axis, only_first, pointwise
+from ort_lite_xla.along import PaddedDims, from_axis, only_first, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
 from ort_lite_xla.operators.widening import in_float32
-from ort_lite_xla.registry import BOOL, FLOATS, Array, Mask, Op, lowering
+from ort_lite_xla.registry import BOOL, FLOATS, Array, PaddingMask, XlaOp, lowering
 
 
 def _wide(x: Array) -> Array:
@@ -18,7 +18,7 @@ def _wide(x: Array) -> Array:
 
 
 def _standard(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Array, Array]:
-    """(x - mean) / deviation, mean, 1 / deviation, along the axes."""
+    """Return (x - mean) / deviation, the mean and 1 / deviation, along the axes."""
     mean = jnp.mean(x, tuple(axes), keepdims=True)
     centred = x - mean
     inverse = lax.rsqrt(jnp.mean(centred * centred, tuple(axes), keepdims=True) + epsilon)
@@ -26,7 +26,7 @@ def _standard(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Arr
 
 
 def _channels(x: Array, like: Array) -> Array:
-    """(C,) as (C, 1, ...), to go with (N, C, ...)."""
+    """Reshape (C,) to (C, 1, ...), which broadcasts with (N, C, ...)."""
     return x.reshape(-1, *[1] * (like.ndim - 2))
 
 
@@ -37,8 +37,8 @@ def _inference(node: Node) -> str | None:
 
 
 @lowering("BatchNormalization", since=7, types=FLOATS, check=_inference, along=only_first())
-def batch_normalization(op: Op, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, by channel. Spec: ONNX BatchNormalization-15."""
+def batch_normalization(op: XlaOp, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
+    """Return (x - mean) / sqrt(variance + epsilon) * scale + bias, by channel. Spec: ONNX BatchNormalization-15."""
     if x.ndim < 2:
         return (x - mean) * lax.rsqrt(variance + op.attr("epsilon", 1e-5)) * scale + bias
     factor = scale * lax.rsqrt(variance + np.array(op.attr("epsilon", 1e-5)).astype(variance.dtype))
@@ -46,15 +46,18 @@ def batch_normalization(op: Op, x: Array, scale: Array, bias: Array, mean: Array
 
 
 @lowering("InstanceNormalization", since=6, types=FLOATS, along=only_first())
-def instance_normalization(op: Op, x: Array, scale: Array, bias: Array) -> Array:
-    """Each image standardised. Spec: ONNX InstanceNormalization-22."""
+def instance_normalization(op: XlaOp, x: Array, scale: Array, bias: Array) -> Array:
+    """Standardize each channel of each image. Spec: ONNX InstanceNormalization-22."""
     y, _, _ = _standard(_wide(x), range(2, x.ndim), op.attr("epsilon", 1e-5))
     return (y * _channels(scale, x) + _channels(bias, x)).astype(x.dtype)
 
 
 @lowering("GroupNormalization", since=18, types=FLOATS, along=only_first())
-def group_normalization(op: Op, x: Array, scale: Array, bias: Array) -> Array:
-    """Each group of channels standardised; scale and bias by channel, before opset 21 by group. Spec: ONNX GroupNormalization-21."""
+def group_normalization(op: XlaOp, x: Array, scale: Array, bias: Array) -> Array:
+    """Standardize each group of channels. Scale and bias are per channel, before opset 21 per group.
+
+    Spec: ONNX GroupNormalization-21.
+    """
     groups = op.attr("num_groups")
     shape = (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     y, _, _ = _standard(_wide(x).reshape(shape), range(2, len(shape)), op.attr("epsilon", 1e-5))
@@ -64,8 +67,8 @@ def group_normalization(op: Op, x: Array, scale: Array, bias: Array) -> Array:
 
 
 @lowering("LayerNormalization", since=1, types=FLOATS, along=from_axis(-1))
-def layer_normalization(op: Op, x: Array, scale: Array, bias: Array = None) -> tuple[Array, Array, Array]:
-    """Standardised over the dimensions from `axis` on; mean and 1 / deviation besides. Spec: ONNX LayerNormalization-17."""
+def layer_normalization(op: XlaOp, x: Array, scale: Array, bias: Array = None) -> tuple[Array, Array, Array]:
+    """Standardize over the dimensions from `axis` on. Also returns mean and 1 / deviation. Spec: ONNX LayerNormalization-17."""
     axes = range(op.attr("axis", -1) % x.ndim, x.ndim)
     y, mean, inverse = _standard(_wide(x), axes, op.attr("epsilon", 1e-5))
     scaled = y.astype(x.dtype) * scale
@@ -74,23 +77,23 @@ def layer_normalization(op: Op, x: Array, scale: Array, bias: Array = None) -> t
 
 @lowering("RMSNormalization", since=23, types=FLOATS, along=from_axis(-1))
 @lowering("SimplifiedLayerNormalization", since=1, types=FLOATS, along=from_axis(-1))
-def rms_normalization(op: Op, x: Array, scale: Array) -> Array:
-    """x / sqrt(mean of squares) over the dimensions from `axis` on. Spec: ONNX RMSNormalization-23."""
+def rms_normalization(op: XlaOp, x: Array, scale: Array) -> Array:
+    """Divide x by the root of its mean square over the dimensions from `axis` on. Spec: ONNX RMSNormalization-23."""
     wide, axes = _wide(x), tuple(range(op.attr("axis", -1) % x.ndim, x.ndim))
     inverse = lax.rsqrt(jnp.mean(wide * wide, axes, keepdims=True) + op.attr("epsilon", 1e-5))
     return (wide * inverse).astype(x.dtype) * scale
 
 
-def _sum(dims: Dims) -> list[Mask]:
+def _sum(dims: PaddedDims) -> list[PaddingMask]:
     return from_axis(-1)(dims) or pointwise(dims)
 
 
 @lowering("SkipLayerNormalization", domain=MICROSOFT, types=FLOATS, along=_sum)
 @in_float32
 def skip_layer_normalization(
-    op: Op, x: Array, skip: Array, scale: Array, shift: Array = None, bias: Array = None
+    op: XlaOp, x: Array, skip: Array, scale: Array, shift: Array = None, bias: Array = None
 ) -> tuple[Array, Array, Array, Array]:
-    """LayerNormalization of x + skip + bias, and that sum. Spec: onnxruntime com.microsoft SkipLayerNormalization-1."""
+    """Apply LayerNormalization to x + skip + bias. Also returns that sum. Spec: onnxruntime com.microsoft SkipLayerNormalization-1."""
     total = x + skip if bias is None else x + skip + bias
     y, mean, inverse = _standard(_wide(total), (x.ndim - 1,), op.attr("epsilon", 1e-12))
     scaled = y.astype(x.dtype) * scale
@@ -99,16 +102,16 @@ def skip_layer_normalization(
 
 
 @lowering("LpNormalization", since=1, types=FLOATS)
-def lp_normalization(op: Op, x: Array) -> Array:
-    """x divided by its norm along `axis`, 0 where that is 0. Spec: ONNX LpNormalization-22."""
+def lp_normalization(op: XlaOp, x: Array) -> Array:
+    """Divide x by its norm along `axis`; 0 where the norm is 0. Spec: ONNX LpNormalization-22."""
     axis = op.attr("axis", -1)
     norm = jnp.sum(jnp.abs(x), axis, keepdims=True) if op.attr("p", 2) == 1 else jnp.sqrt(jnp.sum(x * x, axis, keepdims=True))
     return jnp.where(norm == 0, 0, x / norm)
 
 
 @lowering("MeanVarianceNormalization", since=9, types=FLOATS)
-def mean_variance_normalization(op: Op, x: Array) -> Array:
-    """x standardised over `axes`. Spec: ONNX MeanVarianceNormalization-13."""
+def mean_variance_normalization(op: XlaOp, x: Array) -> Array:
+    """Standardize x over `axes`. Spec: ONNX MeanVarianceNormalization-13."""
     axes = tuple(op.attr("axes") or (0, 2, 3))
     wide = _wide(x)
     centred = wide - jnp.mean(wide, axes, keepdims=True)
@@ -116,8 +119,8 @@ def mean_variance_normalization(op: Op, x: Array) -> Array:
 
 
 @lowering("LRN", since=1, types=FLOATS, along=only_first())
-def lrn(op: Op, x: Array) -> Array:
-    """x / (bias + alpha / size * sum of squares over `size` channels) ** beta. Spec: ONNX LRN-13."""
+def lrn(op: XlaOp, x: Array) -> Array:
+    """Return x / (bias + alpha / size * sum of squares over `size` channels) ** beta. Spec: ONNX LRN-13."""
     size = op.attr("size")
     before = (size - 1) // 2
     pads = [(0, 0), (before, size - 1 - before), *[(0, 0)] * (x.ndim - 2)]
@@ -132,6 +135,6 @@ def _no_training(node: Node) -> str | None:
 
 
 @lowering("Dropout", since=7, types=(FLOATS, FLOATS, BOOL), check=_no_training, along=pointwise)
-def dropout(op: Op, x: Array, ratio: Array = None, training: Array = None) -> tuple[Array, Array]:
-    """x, and a mask of which all elements are kept. Spec: ONNX Dropout-22."""
+def dropout(op: XlaOp, x: Array, ratio: Array = None, training: Array = None) -> tuple[Array, Array]:
+    """Return x and a mask that keeps all elements. Spec: ONNX Dropout-22."""
     return x, jnp.ones(x.shape, op.dtype(1)) if op.wants(1) else None

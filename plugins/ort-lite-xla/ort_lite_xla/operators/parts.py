@@ -1,31 +1,31 @@
-"""Operators that put tensors together, cut them, or pad them."""
+"""Operators that join, split or pad tensors."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Dims, Mixed, except_axis, moved, sliced
-from ort_lite_xla.registry import ALL, FLOATS, INDICES, NUMBERS, Array, Mask, Op, lowering
+from ort_lite_xla.along import Mixed, PaddedDims, except_axis, move_rule, slice_rule
+from ort_lite_xla.registry import ALL, FLOATS, INDICES, NUMBERS, Array, PaddingMask, XlaOp, lowering
 
 
-def _other_axes(dims: Dims) -> list[Mask]:
-    """Any operand may be padded, but not along the axis."""
+def _other_axes(dims: PaddedDims) -> list[PaddingMask]:
+    """Allow padding of any operand, but not along the axis."""
     axis = int(dims.node.attr("axis", 1))
     if any(isinstance(sizes[axis], str) for sizes in (*dims.operands, *dims.results) if sizes):
         raise Mixed("it joins tensors along a padded dimension")
-    return moved(dims)
+    return move_rule(dims)
 
 
 @lowering("Concat", since=4, host=True, along=_other_axes)
-def concat(op: Op, *operands: Array) -> Array:
-    """The operands one behind the other along `axis`. Spec: ONNX Concat-13."""
+def concat(op: XlaOp, *operands: Array) -> Array:
+    """Join the operands along `axis`. Spec: ONNX Concat-13."""
     return op.xp.concatenate(operands, op.attr("axis", 1))
 
 
 @lowering("Split", since=2, types=(ALL, INDICES), contents=(1,), host=True, along=except_axis(0))
-def split(op: Op, x: Array, sizes: Array = None) -> tuple[Array, ...]:
-    """Pieces along `axis` of given or of equal sizes, the last one possibly smaller. Spec: ONNX Split-18."""
+def split(op: XlaOp, x: Array, sizes: Array = None) -> tuple[Array, ...]:
+    """Split along `axis` into given or equal sizes; the last one may be smaller. Spec: ONNX Split-18."""
     axis, parts = op.attr("axis", 0), len(op.node.outputs)
     given = op.attr("split") if sizes is None else op.numbers(1)
     if given is None:
@@ -37,16 +37,16 @@ def split(op: Op, x: Array, sizes: Array = None) -> tuple[Array, ...]:
     return tuple(op.xp.split(x, [int(min(end, x.shape[axis])) for end in ends], axis))
 
 
-@lowering("Slice", since=10, types=(ALL, INDICES), contents=(1, 2, 3, 4), host=True, along=sliced)
-def slice_(op: Op, x: Array, *operands: Array) -> Array:
-    """x[start:end:step] along each of the axes. Spec: ONNX Slice-13."""
+@lowering("Slice", since=10, types=(ALL, INDICES), contents=(1, 2, 3, 4), host=True, along=slice_rule)
+def slice_(op: XlaOp, x: Array, *operands: Array) -> Array:
+    """Return x[start:end:step] along each of the axes. Spec: ONNX Slice-13."""
     starts, ends = op.numbers(1) or [], op.numbers(2) or []
     return _slice(x, starts, ends, op.numbers(3), op.numbers(4))
 
 
 @lowering("Slice", since=1, host=True)
-def slice_by_attributes(op: Op, x: Array) -> Array:
-    """Slice without steps. Spec: ONNX Slice-1."""
+def slice_by_attributes(op: XlaOp, x: Array) -> Array:
+    """Slice without steps, by attributes. Spec: ONNX Slice-1."""
     return _slice(x, op.attr("starts"), op.attr("ends"), op.attr("axes"), None)
 
 
@@ -64,7 +64,7 @@ def _slice(x: Array, starts: list[int], ends: list[int], axes: list[int] | None,
 
 
 def _no_negative_copies(node: Node) -> str | None:
-    """Decline negative pads with copies: the specification does not say if a part that is cut off returns at the other end."""
+    """Reject negative pads in modes that copy: the specification does not say if a part that is cut off returns at the other end."""
     mode = node.attr("mode", "constant")
     pads = node.inputs[1] if len(node.inputs) > 1 else None
     plain = pads is not None and pads.constant is not None and bool((pads.constant >= 0).all())
@@ -72,18 +72,18 @@ def _no_negative_copies(node: Node) -> str | None:
 
 
 @lowering("Pad", since=11, types=(ALL, INDICES, ALL, INDICES), contents=(1, 3), check=_no_negative_copies)
-def pad(op: Op, x: Array, pads: Array, value: Array = None, axes: Array = None) -> Array:
-    """Elements before and behind each of the axes, fewer ones where a pad is negative. Spec: ONNX Pad-25."""
+def pad(op: XlaOp, x: Array, pads: Array, value: Array = None, axes: Array = None) -> Array:
+    """Add elements before and after each of the axes; negative pads remove some. Spec: ONNX Pad-25."""
     return _pad(op, x, op.numbers(1) or [], value, op.numbers(3))
 
 
 @lowering("Pad", since=2, types=FLOATS)
-def pad_by_attributes(op: Op, x: Array) -> Array:
+def pad_by_attributes(op: XlaOp, x: Array) -> Array:
     """Pad by attributes. Spec: ONNX Pad-2."""
     return _pad(op, x, op.attr("pads"), np.array(op.attr("value", 0.0)).astype(x.dtype), None)
 
 
-def _pad(op: Op, x: Array, pads: list[int], value: Array, axes: list[int] | None) -> Array:
+def _pad(op: XlaOp, x: Array, pads: list[int], value: Array, axes: list[int] | None) -> Array:
     chosen = range(x.ndim) if axes is None else [axis % x.ndim for axis in axes]
     widths = [(0, 0)] * x.ndim
     for k, axis in enumerate(chosen):
@@ -97,15 +97,15 @@ def _pad(op: Op, x: Array, pads: list[int], value: Array, axes: list[int] | None
 
 
 @lowering("Trilu", since=14, types=(ALL, frozenset({"int64"})), contents=(1,))
-def trilu(op: Op, x: Array, k: Array = None) -> Array:
-    """The upper or the lower triangle of the last two dimensions, the rest 0. Spec: ONNX Trilu-14."""
+def trilu(op: XlaOp, x: Array, k: Array = None) -> Array:
+    """Keep the upper or the lower triangle of the last two dimensions; the rest becomes 0. Spec: ONNX Trilu-14."""
     (diagonal,) = op.numbers(1) or (0,)
     return jnp.triu(x, diagonal) if op.attr("upper", 1) else jnp.tril(x, diagonal)
 
 
 @lowering("ReverseSequence", since=10, types=(ALL, frozenset({"int64"})))
-def reverse_sequence(op: Op, x: Array, lengths: Array) -> Array:
-    """The first lengths[b] elements along the time axis in reverse, for each batch entry b. Spec: ONNX ReverseSequence-10."""
+def reverse_sequence(op: XlaOp, x: Array, lengths: Array) -> Array:
+    """Reverse the first lengths[b] elements along the time axis, for each batch entry b. Spec: ONNX ReverseSequence-10."""
     time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)
     moved_x = jnp.moveaxis(x, (batch, time), (0, 1))
     steps = jnp.arange(moved_x.shape[1])[None, :]
@@ -114,13 +114,13 @@ def reverse_sequence(op: Op, x: Array, lengths: Array) -> Array:
     return jnp.moveaxis(found, (0, 1), (batch, time))
 
 
-def _sorted_floats(node: Node) -> str | None:
+def _check_order(node: Node) -> str | None:
     return None if node.attr("sorted", 1) else "sorted = 0 leaves the order open"
 
 
-@lowering("TopK", since=10, types=(NUMBERS, frozenset({"int64"})), contents=(1,), check=_sorted_floats, along=except_axis(-1))
-def top_k(op: Op, x: Array, k: Array) -> tuple[Array, Array]:
-    """The k largest or smallest elements along `axis`, the first of equal ones first, and where they were. Spec: ONNX TopK-24."""
+@lowering("TopK", since=10, types=(NUMBERS, frozenset({"int64"})), contents=(1,), check=_check_order, along=except_axis(-1))
+def top_k(op: XlaOp, x: Array, k: Array) -> tuple[Array, Array]:
+    """Return the k largest or smallest elements along `axis`, the first of equal ones first, and their indices. Spec: ONNX TopK-24."""
     (count,) = op.numbers(1) or (0,)
     axis = op.attr("axis", -1)
     order = jnp.argsort(x, axis=axis, descending=bool(op.attr("largest", 1)), stable=True)

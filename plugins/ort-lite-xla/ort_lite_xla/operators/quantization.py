@@ -1,4 +1,4 @@
-"""Quantised values: scale * (q - zero point)."""
+"""Quantized values: scale * (q - zero point)."""
 
 from typing import Any
 
@@ -6,40 +6,40 @@ import jax.numpy as jnp
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite_xla.along import Dims, by_axes, except_axis, pointwise
+from ort_lite_xla.along import PaddedDims, by_axes, except_axis, pointwise
 from ort_lite_xla.operators.activations import MICROSOFT
 from ort_lite_xla.operators.binary import quotient
-from ort_lite_xla.operators.conv import convolved
-from ort_lite_xla.operators.integers import centred, of_integers, per_filter
-from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, Mask, Op, lowering
+from ort_lite_xla.operators.conv import convolve
+from ort_lite_xla.operators.integers import of_integers, per_filter, subtract_zero_point
+from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, PaddingMask, XlaOp, lowering
 
 
 def _no_blocks(node: Node) -> str | None:
     return "block_size is not supported" if node.attr("block_size", 0) else None
 
 
-def _along(dims: Dims) -> list[Mask]:
+def _along(dims: PaddedDims) -> list[PaddingMask]:
     """Spread a scale: by element if there is one, else along all dimensions but one."""
     scale = dims.operand(1)
     return except_axis(1)(dims) if scale and scale != (1,) else pointwise(dims)
 
 
 def _spread(parameter: Array, x: Array, axis: int) -> Array:
-    """A scale or zero point so that it broadcasts with x: one for all, or one for each element of a dimension."""
+    """Reshape a scale or zero point to broadcast with x: one for all, or one per element of a dimension."""
     if parameter.ndim == 0 or parameter.size == 1:
         return parameter.reshape(())
     return parameter.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
 
 
 def _saturate(x: Array, dtype: np.dtype[Any]) -> Array:
-    """x, rounded to even, within the range of the integer type."""
+    """Round x to even and saturate it to the integer type."""
     limits = np.iinfo(dtype)
     return jnp.clip(jnp.round(x), limits.min, limits.max).astype(dtype)
 
 
 @lowering("QuantizeLinear", since=10, types=(FLOATS | {"int32"}, FLOATS, SHORT), check=_no_blocks, along=_along)
-def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array:
-    """round(x / scale) + zero, saturated. Spec: ONNX QuantizeLinear-25."""
+def quantize_linear(op: XlaOp, x: Array, scale: Array, zero: Array = None) -> Array:
+    """Return round(x / scale) + zero, saturated. Spec: ONNX QuantizeLinear-25."""
     axis, target = op.attr("axis", 1), op.dtype()
     wide = jnp.promote_types(scale.dtype, np.float32)
     levels = jnp.round(quotient(x.astype(wide), _spread(scale, x, axis).astype(wide)))
@@ -47,23 +47,23 @@ def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array
 
 
 @lowering("DequantizeLinear", since=10, types=(SHORT | {"int32"}, FLOATS, SHORT | {"int32"}), check=_no_blocks, along=_along)
-def dequantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array:
-    """(x - zero) * scale. Spec: ONNX DequantizeLinear-25."""
+def dequantize_linear(op: XlaOp, x: Array, scale: Array, zero: Array = None) -> Array:
+    """Return (x - zero) * scale. Spec: ONNX DequantizeLinear-25."""
     axis = op.attr("axis", 1)
-    levels = centred(x, None if zero is None else _spread(zero, x, axis))
+    levels = subtract_zero_point(x, None if zero is None else _spread(zero, x, axis))
     return (levels.astype(np.float32) * _spread(scale, x, axis).astype(np.float32)).astype(op.dtype())
 
 
-def _all_zero(dims: Dims) -> list[Mask]:
-    """The range of values always has 0 in it."""
+def _all_zero(dims: PaddedDims) -> list[PaddingMask]:
+    """PaddingMask all padded dimensions with 0, which the range of values always contains."""
     return by_axes(dims, range(len(dims.operand(0))), "zero")
 
 
 @lowering("DynamicQuantizeLinear", since=11, types=frozenset({"float32"}), along=_all_zero)
-def dynamic_quantize_linear(op: Op, x: Array) -> tuple[Array, Array, Array]:
-    """x as uint8 over the range of its values, with the scale and the zero point. Spec: ONNX DynamicQuantizeLinear-11.
+def dynamic_quantize_linear(op: XlaOp, x: Array) -> tuple[Array, Array, Array]:
+    """Quantize x to uint8 over the range of its values. Also returns scale and zero point. Spec: ONNX DynamicQuantizeLinear-11.
 
-    The scale of zeros alone is 1.
+    The scale is 1 if all values are 0.
     """
     low, high = jnp.min(x, initial=0), jnp.max(x, initial=0)
     scale = jnp.where(high == low, np.float32(1), (high - low) / np.float32(255))
@@ -73,7 +73,7 @@ def dynamic_quantize_linear(op: Op, x: Array) -> tuple[Array, Array, Array]:
 
 
 def _row_zero(zero: Array, a: Array) -> Array:
-    """A zero point for each row of A, or one."""
+    """Return the zero point of A as a scalar or a column, one per row."""
     if zero is None or zero.size == 1:
         return None if zero is None else zero.reshape(())
     return zero[:, None] if zero.ndim == 1 else zero
@@ -84,17 +84,19 @@ def _column_zero(zero: Array) -> Array:
 
 
 @lowering("MatMulInteger", since=10, types=BYTES)
-def matmul_integer(op: Op, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
-    """(A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
-    return of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+def matmul_integer(op: XlaOp, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
+    """Return (A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
+    return of_integers(jnp.matmul, subtract_zero_point(a, _row_zero(a_zero, a)), subtract_zero_point(b, _column_zero(b_zero)))
 
 
 @lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
 def qlinear_matmul(
-    op: Op, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
+    op: XlaOp, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
 ) -> Array:
-    """The quantised product of two quantised matrices. Spec: ONNX QLinearMatMul-21."""
-    product = of_integers(jnp.matmul, centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+    """Multiply two quantized matrices. Spec: ONNX QLinearMatMul-21."""
+    product = of_integers(
+        jnp.matmul, subtract_zero_point(a, _row_zero(a_zero, a)), subtract_zero_point(b, _column_zero(b_zero))
+    )
     left = _row_zero(a_scale, a).astype(np.float32)
     factor = left * _column_zero(b_scale).astype(np.float32) / y_scale.astype(np.float32)
     return _saturate(jnp.round(product.astype(np.float32) * factor) + y_zero.astype(np.float32), y_zero.dtype)
@@ -102,7 +104,7 @@ def qlinear_matmul(
 
 @lowering("QLinearConv", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES, frozenset({"int32"})))
 def qlinear_conv(
-    op: Op,
+    op: XlaOp,
     x: Array,
     x_scale: Array,
     x_zero: Array,
@@ -113,8 +115,8 @@ def qlinear_conv(
     y_zero: Array,
     b: Array = None,
 ) -> Array:
-    """The quantised convolution of quantised tensors. Spec: ONNX QLinearConv-10."""
-    y = convolved(op, centred(x, x_zero.reshape(())), centred(w, per_filter(w_zero, w)))
+    """Convolve quantized tensors. Spec: ONNX QLinearConv-10."""
+    y = convolve(op, subtract_zero_point(x, x_zero.reshape(())), subtract_zero_point(w, per_filter(w_zero, w)))
     trailing = [1] * (y.ndim - 2)
     y = y if b is None else y + b.reshape(-1, *trailing)
     scale = w_scale.reshape(()) if w_scale.size == 1 else w_scale.reshape(-1, *trailing)
@@ -124,7 +126,7 @@ def qlinear_conv(
 
 @lowering("QLinearAdd", "QLinearMul", domain=MICROSOFT, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
 def qlinear_binary(
-    op: Op,
+    op: XlaOp,
     a: Array,
     a_scale: Array,
     a_zero: Array,
@@ -134,9 +136,10 @@ def qlinear_binary(
     y_scale: Array,
     y_zero: Array = None,
 ) -> Array:
-    """The quantised sum or product of quantised tensors. Spec: onnxruntime com.microsoft QLinearAdd-1, QLinearMul-1."""
+    """Add or multiply quantized tensors. Spec: onnxruntime com.microsoft QLinearAdd-1, QLinearMul-1."""
     left, right = (
-        centred(x, zero).astype(np.float32) * scale for x, zero, scale in ((a, a_zero, a_scale), (b, b_zero, b_scale))
+        subtract_zero_point(x, zero).astype(np.float32) * scale
+        for x, zero, scale in ((a, a_zero, a_scale), (b, b_zero, b_scale))
     )
     y = left + right if op.node.op_type == "QLinearAdd" else left * right
     levels = jnp.round(quotient(y, y_scale))

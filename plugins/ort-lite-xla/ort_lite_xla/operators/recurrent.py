@@ -1,4 +1,4 @@
-"""Recurrent networks: one step of lax.scan for each element of the sequence."""
+"""Recurrent networks: one step of lax.scan per element of the sequence."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from jax import lax
 from ort_lite.graph import Node
 from ort_lite_xla.operators.activations import PARAMETERS, activate
 from ort_lite_xla.operators.widening import in_float32
-from ort_lite_xla.registry import FLOATS, Array, Op, lowering
+from ort_lite_xla.registry import FLOATS, Array, XlaOp, lowering
 
 State = tuple[Array, ...]
 Cell = Callable[[Array, State], State]
@@ -29,22 +29,22 @@ def _function(name: str) -> Callable[[Array], Array]:
     return lambda x: activate(name, x)
 
 
-def _activations(op: Op, direction: int) -> list[Callable[[Array], Array]]:
+def _activations(op: XlaOp, direction: int) -> list[Callable[[Array], Array]]:
     defaults = DEFAULTS[op.node.op_type]
     names = op.attr("activations") or ()
     chosen = names[direction * len(defaults) : (direction + 1) * len(defaults)] or defaults
     return [_function(name) for name in chosen]
 
 
-def _clipped(op: Op, x: Array) -> Array:
+def _clip(op: XlaOp, x: Array) -> Array:
     limit = op.attr("clip")
     return x if limit is None else jnp.clip(x, -limit, limit)
 
 
 def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> tuple[Array, State]:
-    """All hidden states (T, N, H), 0 past the end of a sequence, and the last states.
+    """Return all hidden states (T, N, H), 0 past the end of a sequence, and the last states.
 
-    A reversed sequence keeps the initial state until its last element comes.
+    A reversed sequence keeps the initial state until its last element.
     """
     steps = jnp.arange(x.shape[0])
 
@@ -62,9 +62,9 @@ def _scan(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> 
 
 
 def _recurrent(
-    op: Op, x: Array, lengths: Array, hidden: int, states: Sequence[Array], make: Callable[[int], Cell], parts: Any
+    op: XlaOp, x: Array, lengths: Array, hidden: int, states: Sequence[Array], make: Callable[[int], Cell], parts: Any
 ) -> tuple[Array, ...]:
-    """Y and the last states, of one or two directions, in the layout that the attribute says."""
+    """Return Y and the last states, of one or two directions, in the layout of the attribute."""
     batch_first = bool(op.attr("layout", 0))
     x = jnp.swapaxes(x, 0, 1) if batch_first else x
     direction = op.attr("direction", "forward")
@@ -83,7 +83,7 @@ def _recurrent(
     return y, *ends
 
 
-def _weighted(w: Array, b: Array, hidden: int, gates: int) -> Callable[[Array, int], Array]:
+def _multiply_input(w: Array, b: Array, hidden: int, gates: int) -> Callable[[Array, int], Array]:
     """Return the contribution of the input to all gates, for the whole sequence at once: (T, N, gates * hidden)."""
 
     def parts(x: Array, way: int) -> Array:
@@ -99,25 +99,25 @@ def _recurrent_bias(b: Array, way: int, gates: int, hidden: int) -> Array:
 
 @lowering("RNN", since=7, types=TYPES, check=_plain_activations)
 @in_float32
-def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
-    """h = f(x W + h R + b). Spec: ONNX RNN-22."""
+def rnn(op: XlaOp, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
+    """Compute h = f(x W + h R + b). Spec: ONNX RNN-22."""
     hidden = r.shape[-1]
 
     def make(way: int) -> Cell:
         (f,) = _activations(op, way)
 
         def cell(part: Array, state: State) -> State:
-            return (f(_clipped(op, part + state[0] @ r[way].T + _recurrent_bias(b, way, 1, hidden))),)
+            return (f(_clip(op, part + state[0] @ r[way].T + _recurrent_bias(b, way, 1, hidden))),)
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h], make, _weighted(w, b, hidden, 1))
+    return _recurrent(op, x, lengths, hidden, [h], make, _multiply_input(w, b, hidden, 1))
 
 
 @lowering("GRU", since=7, types=TYPES, check=_plain_activations)
 @in_float32
-def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
-    """Gates z, r, h in this order; the reset gate before or after the product with R. Spec: ONNX GRU-22."""
+def gru(op: XlaOp, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
+    """Compute a GRU with gates z, r, h in this order, the reset gate before or after the product with R. Spec: ONNX GRU-22."""
     hidden = r.shape[-1]
 
     def make(way: int) -> Cell:
@@ -127,24 +127,24 @@ def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
 
         def cell(part: Array, state: State) -> State:
             (before,) = state
-            gates = f(_clipped(op, part[:, : 2 * hidden] + before @ r[way, : 2 * hidden].T + split[0]))
+            gates = f(_clip(op, part[:, : 2 * hidden] + before @ r[way, : 2 * hidden].T + split[0]))
             update, reset = gates[:, :hidden], gates[:, hidden:]
             if op.attr("linear_before_reset", 0):
                 recurrent = reset * (before @ r[way, 2 * hidden :].T + split[1])
             else:
                 recurrent = (reset * before) @ r[way, 2 * hidden :].T + split[1]
-            new = g(_clipped(op, part[:, 2 * hidden :] + recurrent))
+            new = g(_clip(op, part[:, 2 * hidden :] + recurrent))
             return ((1 - update) * new + update * before,)
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h], make, _weighted(w, b, hidden, 3))
+    return _recurrent(op, x, lengths, hidden, [h], make, _multiply_input(w, b, hidden, 3))
 
 
 @lowering("LSTM", since=7, types=TYPES, check=_plain_activations)
 @in_float32
 def lstm(
-    op: Op,
+    op: XlaOp,
     x: Array,
     w: Array,
     r: Array,
@@ -154,7 +154,7 @@ def lstm(
     c: Array = None,
     peepholes: Array = None,
 ) -> tuple[Array, ...]:
-    """Gates i, o, f, c in this order. Spec: ONNX LSTM-22."""
+    """Compute an LSTM with gates i, o, f, c in this order. Spec: ONNX LSTM-22."""
     hidden = r.shape[-1]
 
     def make(way: int) -> Cell:
@@ -165,12 +165,12 @@ def lstm(
         def cell(part: Array, state: State) -> State:
             before, memory = state
             i, o, forget, new = jnp.split(part + before @ r[way].T + bias, 4, axis=-1)
-            i = f(_clipped(op, i + p_i * memory))
-            forget = 1 - i if op.attr("input_forget", 0) else f(_clipped(op, forget + p_f * memory))
-            kept = forget * memory + i * g(_clipped(op, new))
-            o = f(_clipped(op, o + p_o * kept))
+            i = f(_clip(op, i + p_i * memory))
+            forget = 1 - i if op.attr("input_forget", 0) else f(_clip(op, forget + p_f * memory))
+            kept = forget * memory + i * g(_clip(op, new))
+            o = f(_clip(op, o + p_o * kept))
             return o * out(kept), kept
 
         return cell
 
-    return _recurrent(op, x, lengths, hidden, [h, c], make, _weighted(w, b, hidden, 4))
+    return _recurrent(op, x, lengths, hidden, [h, c], make, _multiply_input(w, b, hidden, 4))

@@ -1,4 +1,4 @@
-"""Reductions, running sums, and the places of extremes."""
+"""Reductions, running sums, and positions of extremes."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ort_lite_xla.along import Dims, Rule, by_axes, except_axis
-from ort_lite_xla.registry import FLOATS, INDICES, NUMBERS, Array, Function, Mask, Op, lowering
+from ort_lite_xla.along import PaddedDims, Rule, by_axes, except_axis
+from ort_lite_xla.registry import FLOATS, INDICES, NUMBERS, Array, Function, PaddingMask, XlaOp, lowering
 
 WIDE = FLOATS | {"int32", "int64", "uint32", "uint64"}
 
@@ -19,7 +19,7 @@ def _mean(xp: Array, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return jax.lax.div(xp.sum(x, axis=axes, keepdims=keepdims).astype(x.dtype), np.array(count, x.dtype))
 
 
-# name: element types, what is neutral, whether NumPy computes it too, (xp, x, axes, keepdims) -> result
+# name: element types, the neutral element, True if NumPy can compute it too, (xp, x, axes, keepdims) -> result
 REDUCTIONS: dict[str, tuple[frozenset[str], str | None, bool, Function]] = {
     "ReduceL1": (WIDE, "zero", False, lambda xp, x, a, k: xp.sum(xp.abs(x), axis=a, keepdims=k)),
     "ReduceL2": (WIDE, "zero", False, lambda xp, x, a, k: xp.sqrt(xp.sum(x * x, axis=a, keepdims=k))),
@@ -35,7 +35,7 @@ REDUCTIONS: dict[str, tuple[frozenset[str], str | None, bool, Function]] = {
 
 
 def _extreme(xp: Array, name: str, x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Reduce to the extreme; of nothing, to the neutral element."""
+    """Reduce to the extreme; an empty tensor, to the neutral element."""
     kind = x.dtype
     if kind == np.bool_:
         return getattr(xp, "any" if name == "max" else "all")(x, axis=axes, keepdims=keepdims)
@@ -47,14 +47,14 @@ def _extreme(xp: Array, name: str, x: Array, axes: tuple[int, ...], keepdims: bo
 
 
 def _axes(given: Sequence[int] | None, noop: bool, rank: int) -> tuple[int, ...]:
-    """The dimensions to reduce: all of them where none are given, unless the attribute says none."""
+    """Return the dimensions to reduce: all of them if none are given, unless the attribute says none."""
     if given is None or not len(given):
         return () if noop else tuple(range(rank))
     return tuple(axis % rank for axis in given)
 
 
 def _along(fill: str | None) -> Rule:
-    def rule(dims: Dims) -> list[Mask]:
+    def rule(dims: PaddedDims) -> list[PaddingMask]:
         operand = dims.node.inputs[1] if len(dims.node.inputs) > 1 else None
         given = dims.node.attr("axes")
         if operand is not None:
@@ -68,12 +68,12 @@ def _along(fill: str | None) -> Rule:
 
 
 def _reduction(function: Function) -> Function:
-    def reduced(op: Op, x: Array, axes: Array = None) -> Array:
+    def reduce(op: XlaOp, x: Array, axes: Array = None) -> Array:
         given = op.attr("axes") if axes is None else op.numbers(1)
         found = _axes(given, bool(op.attr("noop_with_empty_axes", 0)), x.ndim)
         return function(op.xp, x, found, bool(op.attr("keepdims", 1))).astype(x.dtype)
 
-    return reduced
+    return reduce
 
 
 for _name, (_types, _fill, _host, _function) in REDUCTIONS.items():
@@ -82,8 +82,8 @@ for _name, (_types, _fill, _host, _function) in REDUCTIONS.items():
 
 @lowering("ArgMax", types=NUMBERS, along=except_axis(0, "lowest"))
 @lowering("ArgMin", types=NUMBERS, along=except_axis(0))
-def arg_extreme(op: Op, x: Array) -> Array:
-    """Return the position of the largest or smallest element, the first or the last of equal ones. Spec: ONNX ArgMax-13."""
+def arg_extreme(op: XlaOp, x: Array) -> Array:
+    """Return the index of the largest or smallest element, the first or the last of equal ones. Spec: ONNX ArgMax-13."""
     if x.ndim == 0:
         return jnp.zeros((), np.int64)
     axis, keep = op.attr("axis", 0), bool(op.attr("keepdims", 1))
@@ -94,7 +94,7 @@ def arg_extreme(op: Op, x: Array) -> Array:
 
 
 def _running(function: Function) -> Function:
-    def running(op: Op, x: Array, axis: Array) -> Array:
+    def running(op: XlaOp, x: Array, axis: Array) -> Array:
         (where,) = op.numbers(1) or (0,)
         turned = jnp.flip(x, where) if op.attr("reverse", 0) else x
         sums = function(turned, axis=where, dtype=x.dtype)
@@ -106,15 +106,15 @@ def _running(function: Function) -> Function:
 
 
 def _delay(x: Array, axis: int, first: int) -> Array:
-    """Each element one place later along the axis, `first` in front."""
+    """Move each element one position along the axis, with `first` in front."""
     if not x.shape[axis]:
         return x
     front = jnp.full_like(jax.lax.slice_in_dim(x, 0, 1, axis=axis), first)
     return jnp.concatenate([front, jax.lax.slice_in_dim(x, 0, x.shape[axis] - 1, axis=axis)], axis)
 
 
-def _prefix(dims: Dims) -> list[Mask]:
-    """Running sums from the front do not see what is behind them."""
+def _prefix(dims: PaddedDims) -> list[PaddingMask]:
+    """Accept running sums from the front: they do not depend on later elements."""
     return by_axes(dims, range(len(dims.operand(0))) if dims.node.attr("reverse", 0) else (), None)
 
 

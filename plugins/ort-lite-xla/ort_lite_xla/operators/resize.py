@@ -1,4 +1,4 @@
-"""Resizing images: each dimension is a weighted sum of a few of its elements, whose places are known while tracing."""
+"""Resizing of images. Each element is a weighted sum of a few others, whose positions are known while tracing."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,16 +8,16 @@ import numpy as np
 
 from ort_lite.graph import Node
 from ort_lite_xla.along import only_first
-from ort_lite_xla.registry import ALL, BYTES, FLOATS, INDICES, Array, Op, lowering
+from ort_lite_xla.registry import ALL, BYTES, FLOATS, INDICES, Array, XlaOp, lowering
 
 Numbers = np.ndarray[Any, np.dtype[np.floating[Any]]]
 NUMERIC = FLOATS | BYTES | {"int32"}
 TIE = 1e-6
-"""Places that are so near to the middle between two elements are in the middle."""
+"""The distance from the middle between two elements within which a position counts as the middle."""
 
 
-class Line(NamedTuple):
-    """One dimension: its size before and after, by how much it grows, and the part that is looked at (for crops)."""
+class ResizedAxis(NamedTuple):
+    """One dimension: its size before and after, its scale, and the range that a crop selects."""
 
     size: int
     out: int
@@ -26,19 +26,19 @@ class Line(NamedTuple):
     end: float = 1.0
 
 
-def _places(op: Op, line: Line, mode: str) -> Numbers:
-    """Return, for each element of the result, its place among those of the operand.
+def _places(op: XlaOp, line: ResizedAxis, mode: str) -> Numbers:
+    """Return, for each element of the result, its position among those of the operand.
 
-    In float32 for the nearest, with corners at the size that there is, as in ort_lite's CPU provider (decision 0076).
+    Computed in float32 for nearest, with corners at the actual size, as in ort_lite's CPU provider (decision 0076).
     """
     real: Any = np.float32 if mode == "nearest" else np.float64
     k: Any = np.arange(line.out, dtype=real)
     scale, half, last = real(line.scale), real(0.5), real(line.size - 1)
-    return np.asarray(_moved(op, line, k, scale, half, last), real)
+    return np.asarray(_map_positions(op, line, k, scale, half, last), real)
 
 
-def _moved(op: Op, line: Line, k: Any, scale: Any, half: Any, last: Any) -> Any:
-    """The places of `k`, in the precision of the numbers that come. Spec: ONNX Resize-19, coordinate_transformation_mode."""
+def _map_positions(op: XlaOp, line: ResizedAxis, k: Any, scale: Any, half: Any, last: Any) -> Any:
+    """Return the positions of `k`, in its precision. Spec: ONNX Resize-19, coordinate_transformation_mode."""
     real = type(scale)
     match op.attr("coordinate_transformation_mode", "half_pixel"):
         case "asymmetric":
@@ -57,7 +57,7 @@ def _moved(op: Op, line: Line, k: Any, scale: Any, half: Any, last: Any) -> Any:
     return (k + half) / scale - half
 
 
-def _nearest(op: Op, places: Numbers) -> Numbers:
+def _nearest(op: XlaOp, places: Numbers) -> Numbers:
     match op.attr("nearest_mode", "round_prefer_floor"):
         case "floor":
             return np.floor(places)
@@ -68,8 +68,8 @@ def _nearest(op: Op, places: Numbers) -> Numbers:
     return np.floor(places) + (places - np.floor(places) > 0.5 + TIE)
 
 
-def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
-    """The elements that count for each place, and their weights: (out, taps) each."""
+def _taps(op: XlaOp, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the indices of the elements that contribute to each position, and their weights: (out, taps) each."""
     if mode == "nearest":
         return _nearest(op, places)[:, None], np.ones((len(places), 1))
     floor = np.floor(places)
@@ -84,8 +84,8 @@ def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
     return floor[:, None] + np.arange(-1, 3), np.stack([outer[0], inner[0], inner[1], outer[1]], 1)
 
 
-def _resized(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
-    """x with one dimension resized."""
+def _resize_axis(op: XlaOp, x: Array, axis: int, line: ResizedAxis, mode: str) -> Array:
+    """Resize one dimension of x."""
     places = _places(op, line, mode)
     taps, weights = _taps(op, mode, places)
     if op.attr("exclude_outside", 0):
@@ -106,8 +106,8 @@ def _resized(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
     return result
 
 
-def _lines(op: Op, x: Array, roi: Any, scales: Any, sizes: Sequence[int] | None) -> dict[int, Line]:
-    """The dimensions that change, or are cropped."""
+def _lines(op: XlaOp, x: Array, roi: Any, scales: Any, sizes: Sequence[int] | None) -> dict[int, ResizedAxis]:
+    """Return the dimensions that are resized or cropped."""
     axes = [axis % x.ndim for axis in op.attr("axes") or range(x.ndim)]
     if sizes is not None:
         factors = [size / x.shape[axis] for size, axis in zip(sizes, axes, strict=True)]
@@ -123,7 +123,7 @@ def _lines(op: Op, x: Array, roi: Any, scales: Any, sizes: Sequence[int] | None)
     for k, axis in enumerate(axes):
         part = (float(roi[k]), float(roi[k + len(axes)])) if crops else (0.0, 1.0)
         if factors[k] != 1 or part != (0.0, 1.0):
-            found[axis] = Line(x.shape[axis], sizes[k], factors[k], *part)
+            found[axis] = ResizedAxis(x.shape[axis], sizes[k], factors[k], *part)
     return found
 
 
@@ -134,17 +134,17 @@ def _no_antialias(node: Node) -> str | None:
 @lowering(
     "Resize", since=11, types=(NUMERIC, FLOATS, FLOATS, INDICES), contents=(1, 2, 3), check=_no_antialias, along=only_first()
 )
-def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Array = None) -> Array:
-    """Nearest, linear or cubic, one dimension after the other. Spec: ONNX Resize-19."""
-    factors, wanted = op.known(2), op.numbers(3)
-    lines = _lines(op, x, op.known(1), factors, wanted or None)
+def resize(op: XlaOp, x: Array, roi: Array = None, scales: Array = None, sizes: Array = None) -> Array:
+    """Resize by nearest, linear or cubic interpolation, one dimension after the other. Spec: ONNX Resize-19."""
+    factors, wanted = op.contents(2), op.numbers(3)
+    lines = _lines(op, x, op.contents(1), factors, wanted or None)
     mode = op.attr("mode", "nearest")
     crops = op.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize"
     if mode != "cubic" and not crops and all(line.out == line.size for line in lines.values()):
         return x  # whatever the scales are
     wide = x if mode == "nearest" else x.astype(jnp.promote_types(x.dtype, np.float32))
     for axis, line in lines.items():
-        wide = _resized(op, wide, axis, line, mode)
+        wide = _resize_axis(op, wide, axis, line, mode)
     if not jnp.issubdtype(x.dtype, jnp.floating) and mode != "nearest":
         wide = jnp.clip(jnp.trunc(wide), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
     return wide.astype(x.dtype)
@@ -152,9 +152,9 @@ def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Arr
 
 @lowering("Resize", since=10, types=(ALL, FLOATS), contents=(1,), along=only_first())
 @lowering("Upsample", since=9, types=(ALL, FLOATS), contents=(1,), along=only_first())
-def upsample(op: Op, x: Array, scales: Array) -> Array:
-    """Places are k / scale; nearest takes the element before. Spec: ONNX Resize-10, Upsample-9."""
-    for axis, scale in enumerate(np.ravel(op.known(1))):
+def upsample(op: XlaOp, x: Array, scales: Array) -> Array:
+    """Resize with positions k / scale; nearest rounds them down. Spec: ONNX Resize-10, Upsample-9."""
+    for axis, scale in enumerate(np.ravel(op.contents(1))):
         size = x.shape[axis]
         if scale != 1:
             places = np.arange(int(np.floor(size * scale)), dtype=np.float64) / float(scale)

@@ -1,4 +1,4 @@
-"""16-bit floats in operators of several steps, each of which would round."""
+"""Computation of 16-bit floats in float32, for operators of several steps, each of which would round."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,14 +6,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ort_lite_xla.registry import Array, Op
+from ort_lite_xla.registry import Array, XlaOp
 
 
 def in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute 16-bit floats in float32, and round each result once, to the type that it is inferred to have."""
+    """Compute 16-bit floats in float32, and round each result once, to its inferred type."""
 
     @wraps(compute)
-    def widened(op: Op, *operands: Array) -> Any:
+    def compute_wide(op: XlaOp, *operands: Array) -> Any:
         if not any(_is_narrow(x) for x in operands):
             return compute(op, *operands)
         results = compute(op, *(x.astype(jnp.float32) if _is_narrow(x) else x for x in operands))
@@ -21,7 +21,7 @@ def in_float32(compute: Callable[..., Any]) -> Callable[..., Any]:
             return results.astype(op.dtype())
         return tuple(result.astype(op.dtype(k)) if op.wants(k) else result for k, result in enumerate(results))
 
-    return widened
+    return compute_wide
 
 
 def _is_narrow(x: Array) -> bool:

@@ -1,24 +1,24 @@
-"""Windows over the spatial dimensions: how wide, how far apart, how much padding. For convolutions and pooling."""
+"""Windows of convolutions and pooling over the spatial dimensions: their strides, dilations and pads."""
 
 from collections.abc import Sequence
 
-from ort_lite_xla.registry import Op
+from ort_lite_xla.registry import XlaOp
 
 Pads = list[tuple[int, int]]
 
 
-def strides_of(op: Op, rank: int) -> list[int]:
+def strides_of(op: XlaOp, rank: int) -> list[int]:
     """Return the strides, 1 by default."""
     return list(op.attr("strides") or [1] * rank)
 
 
-def dilations_of(op: Op, rank: int) -> list[int]:
+def dilations_of(op: XlaOp, rank: int) -> list[int]:
     """Return the dilations, 1 by default."""
     return list(op.attr("dilations") or [1] * rank)
 
 
-def pads_of(op: Op, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
-    """(before, after) for each spatial dimension, from `auto_pad` or `pads`."""
+def pads_of(op: XlaOp, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
+    """Return (before, after) for each spatial dimension, from `auto_pad` or `pads`."""
     rank = len(sizes)
     auto = op.attr("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
@@ -34,8 +34,11 @@ def pads_of(op: Op, sizes: Sequence[int], kernel: Sequence[int]) -> Pads:
     return found
 
 
-def rounded_up(op: Op, sizes: Sequence[int], kernel: Sequence[int], pads: Pads) -> list[int]:
-    """Return what `ceil_mode` adds behind each spatial dimension. A window that begins there or in the padding is dropped."""
+def ceil_mode_pads(op: XlaOp, sizes: Sequence[int], kernel: Sequence[int], pads: Pads) -> list[int]:
+    """Return the elements that `ceil_mode` adds at the end of each spatial dimension.
+
+    A window that begins there or in the padding is dropped.
+    """
     rank = len(sizes)
     if not op.attr("ceil_mode", 0) or op.attr("auto_pad", "NOTSET").startswith("SAME"):
         return [0] * rank
