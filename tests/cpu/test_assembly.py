@@ -66,7 +66,7 @@ def channels(taps: int, stride: int, target: Target) -> Spec:
 
 def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
     signature = "void(*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64)"
-    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": plane_rows.held(target, taps * taps)}
+    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": plane_rows.weights_fit(target, taps * taps)}
     statics = {"lines": taps, "taps": taps, "down": stride, "across": stride, **zeros}
     return Spec.plain(plane_rows.band_of_rows, signature, {**statics, "lanes": tile_for("f32", target).lanes})
 

@@ -53,7 +53,7 @@ class Failure:
         self._instruction, self._descriptor, self._memory = instruction, descriptor, memory
         self._code, self.at = status & 255, status >> 8
 
-    def given(self, operand: int) -> bool:
+    def has_operand(self, operand: int) -> bool:
         """Return True if the operand is more than a null pointer."""
         return self._instruction.operands[operand] is not None
 

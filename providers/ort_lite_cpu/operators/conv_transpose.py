@@ -18,7 +18,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import transposed
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv import by_pixels, emit_conv, require_equal, sizes_of
 from ort_lite_cpu.operators.conv_pixels import FEW_OUTPUTS, emit_pixels
@@ -124,8 +124,8 @@ def _emit_bias(op: NodeLowering, y: Tensor) -> None:
     if bias is None:
         emit_fill(op, y, 0)
         return
-    axes, dims = y.perm or tuple(range(len(y.shape))), y.stored_shape
-    emit_strided(op, bias, y, dims, [1 if axis == 1 else 0 for axis in axes], contiguous(dims))
+    axes, dims = y.perm or tuple(range(len(y.shape))), y.storage_shape
+    emit_strided_copy(op, bias, y, dims, [1 if axis == 1 else 0 for axis in axes], contiguous(dims))
 
 
 def _sizes(op: NodeLowering, phases: Sequence[Phase], shape: Shape, groups: int) -> Geometry:
@@ -142,7 +142,7 @@ def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
     array, taps = op.constant(1), [phase.taps for phase in phases]
     if array is not None:
         form = f"transposed {groups} {taps}"
-        made = op.packed(array, form, lambda: _select(array, groups, taps))
+        made = op.pack(array, form, lambda: _select(array, groups, taps))
         assert made.buffer is not None and made.buffer.constant is not None
         return Weight(made.buffer.constant, None, array, form)
     w = op.input(1)
@@ -155,7 +155,7 @@ def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
     for own, step in zip(taps, steps[3:], strict=True):
         start = start + own[0] * step
     dims = (groups, outputs, channels, *counts)
-    emit_strided(op, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
+    emit_strided_copy(op, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
     return Weight(tensor=made)
 
 
@@ -171,15 +171,15 @@ def _select(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
 
 def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: Sequence[int]) -> None:
     """Copies one phase to its places in y."""
-    steps, axes = contiguous(y.stored_shape), y.perm or tuple(range(len(y.shape)))
+    steps, axes = contiguous(y.storage_shape), y.perm or tuple(range(len(y.shape)))
     start: Dim = 0
     targets = list(steps)
     for place, axis in enumerate(axes):
         if axis > 1:
             start = start + phases[axis - 2].first * steps[place]
             targets[place] = steps[place] * strides[axis - 2]
-    dims = part.stored_shape
-    emit_strided(op, part, y, dims, contiguous(dims), targets, 0, start)
+    dims = part.storage_shape
+    emit_strided_copy(op, part, y, dims, contiguous(dims), targets, 0, start)
 
 
 # --- Sizes

@@ -45,7 +45,7 @@ class Geometry(Record):
     groups: int
 
     @property
-    def named(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """The sizes, keyed by the fields of the kernels' `convolution.Sizes`. Pixels of the result are adjacent."""
         triples = (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations)
         along = zip(_AXES, (number for triple in triples for number in triple), strict=True)
@@ -95,7 +95,7 @@ class Geometry(Record):
         return 1 if self.kernel[1] == 1 else 2
 
     @property
-    def turned(self) -> Geometry:
+    def column_as_line(self) -> Geometry:
         """A column of pixels as a line, the same in memory."""
         names = ("size", "result", "kernel", "strides", "dilations", "pads")
         triples: list[Triple] = [getattr(self, name) for name in names]
@@ -154,11 +154,11 @@ class Weight(Record):
     source: Array | None = None
     form: str = ""
 
-    def packed(self, op: NodeLowering, form: str, make: Callable[[Array], Array]) -> Tensor:
+    def pack(self, op: NodeLowering, form: str, make: Callable[[Array], Array]) -> Tensor:
         """Return the constant weight, converted by `make` and cached under `form`."""
         array, source = self.array, self.source
         assert array is not None and source is not None
-        return op.packed(source, f"{form} {self.form}", lambda: make(array))
+        return op.pack(source, f"{form} {self.form}", lambda: make(array))
 
 
 class Epilogue(Record):

@@ -5,7 +5,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.broadcast import broadcast_step, broadcasts
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
 
@@ -107,7 +107,7 @@ def expand(op: NodeLowering) -> None:
     for axis, dim in enumerate(target, len(y.shape) - len(target)):
         op.require(1 - less(dim, 0), "dimension {0} of the wanted shape is below zero", dim)
         _require_one_or(op, dim, y.shape[axis])
-    emit_strided(op, x, y, y.shape, strides, contiguous(y.shape))
+    emit_strided_copy(op, x, y, y.shape, strides, contiguous(y.shape))
 
 
 def _require_one_or(op: NodeLowering, dim: Dim, wanted: Dim) -> None:
@@ -130,4 +130,4 @@ def tile(op: NodeLowering) -> None:
     dims = tuple(d for pair in zip(repeats, x.shape, strict=True) for d in pair)
     x_strides = [s for stride in own for s in (0, stride)]
     y_strides = [s for stride, dim in zip(out, x.shape, strict=True) for s in (stride * dim, stride)]
-    emit_strided(op, x, y, dims, x_strides, y_strides)
+    emit_strided_copy(op, x, y, dims, x_strides, y_strides)

@@ -9,7 +9,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, quads, sum_less, take_off, turned
+from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, quads, sum_less, take_off, flip_bytes
 from ort_lite_cpu.kernels.gemm.convolution import Sizes
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point  # noqa: F401  in extents
@@ -162,7 +162,7 @@ def pad_image(
         row, target = line % h - ph, shift(out, line * pitch)
         if 0 <= row < ih:
             _fill(target, 0, left, blank)
-            turned(shift(x, (line // h * ih + row) * iw * c), shift(target, left), right - left, flip ^ middle)
+            flip_bytes(shift(x, (line // h * ih + row) * iw * c), shift(target, left), right - left, flip ^ middle)
             _fill(target, right, pitch, blank)
         else:
             _fill(target, 0, pitch, blank)
@@ -281,7 +281,7 @@ def _line(x: Ptr, out: Ptr, g: Sizes, w: int, inside: bool, away: int, flip: int
 @native
 def _take(x: Ptr, out: Ptr, count: int, away: int, flip: int, narrow: Static) -> None:
     if narrow:
-        turned(x, out, count, flip)
+        flip_bytes(x, out, count, flip)
     else:
         widen(x, out, count, away, flip)
 

@@ -72,7 +72,7 @@ def _largest(settings: Settings, row: Array, count: int) -> Array:
     return places[np.argsort(-row[places], kind="stable")[:count]]
 
 
-def advanced(settings: Settings, found: list[Hypotheses], sequences: Array, candidates: tuple[Array, Array, Array]) -> Step:
+def advance(settings: Settings, found: list[Hypotheses], sequences: Array, candidates: tuple[Array, Array, Array]) -> Step:
     """Ends what has come to its end, and goes on with the best others. sequences: (rows, length)."""
     beams, batch = settings.beams, len(found)
     step = Step(np.zeros(batch * beams, np.float32), np.zeros(batch * beams, np.int32), np.zeros(batch * beams, np.int64))
