@@ -20,7 +20,7 @@ from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
-from ort_lite_cpu.kernels.gemm.winograd import transform_filters, filter_panels
+from ort_lite_cpu.kernels.gemm.winograd import filter_panels, transform_filters
 from ort_lite_cpu.run.kernels import Kernels
 from tests.native.calls import COMPILED, TARGETS, call
 from tests.native.compiled import object_code

@@ -179,7 +179,10 @@ def multiply(work: Ptr, a: int, b: int, count: int) -> int:
 
 
 def bluestein(work: Ptr, n: int, m: int, signal: int, spare: int, roots: int, chirp: int, spectrum: int) -> int:
-    """As `transform_factors` for any n: a convolution with the chirp, by transforms of m points. `signal` and `spare` have room for m."""
+    """As `transform_factors` for any n: a convolution with the chirp, by transforms of m points.
+
+    `signal` and `spare` have room for m.
+    """
     multiply(work, signal, chirp, n)
     for k in range(2 * n, 2 * m):
         work[signal + k] = 0.0

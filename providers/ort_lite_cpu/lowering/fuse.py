@@ -62,7 +62,9 @@ def fuse(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out
     spec = _spec(source, [*stored, out])
     whole = product(loops.dims)
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
-    touched = {f"x{k}": whole if aligned[k] else _reach_of(loops.dims, own) for k, own in enumerate(loops.strides)} | {"y": whole}
+    touched = {f"x{k}": whole if aligned[k] else _reach_of(loops.dims, own) for k, own in enumerate(loops.strides)} | {
+        "y": whole
+    }
     work = _work(whole, text.cost)
     return Fused(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
 

@@ -135,7 +135,7 @@ class NodeLowering:
         return contents[0]
 
     def numbers(self, index: int) -> list[int]:
-        """Return the contents as numbers; otherwise like `known`."""
+        """Return the contents as numbers; otherwise like `read_array`."""
         value = self.node.inputs[index]
         assert value is not None
         contents = self.values.inference.of(value).contents

@@ -28,7 +28,7 @@ def by_parts(op: NodeLowering) -> None:
         return
     given = {value: op.raw(k) for k, value in enumerate(node.inputs) if value is not None}
     inputs = [value for value, tensor in given.items() if tensor.dtype in COMPLEX]
-    whole = {value: op.stored(values.tensor(value)) for value in inputs}
+    whole = {value: op.store(values.tensor(value)) for value in inputs}
     infos = {value: values.inference.of(value) for value in inputs}
     parts: list[list[Tensor | None]] = []
     try:
@@ -38,7 +38,7 @@ def by_parts(op: NodeLowering) -> None:
                 values.inference.infos[value] = _as_part(infos[value])
             lower = _Imaginary if part else NodeLowering
             native.lower(lower(values, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
-            parts.append([None if value is None else values.builder.stored(values.tensors[value]) for value in node.outputs])
+            parts.append([None if value is None else values.builder.store(values.tensors[value]) for value in node.outputs])
     finally:
         values.tensors.update(whole)
         values.inference.infos.update(infos)

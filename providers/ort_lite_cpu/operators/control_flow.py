@@ -168,7 +168,10 @@ def scan(op: NodeLowering) -> None:
             wholes = [stack(op.node, parts, 0) for parts in turned]
         else:
             wholes = rowless([*map(info_of, state, kinds), *map(_slice_info, rolled)], arrays[given:])
-        return [*state, *(contiguous(op.node, _move_first_axis(whole, axis)) for whole, axis in zip(wholes, out_axes, strict=True))]
+        return [
+            *state,
+            *(contiguous(op.node, _move_first_axis(whole, axis)) for whole, axis in zip(wholes, out_axes, strict=True)),
+        ]
 
     op.values.host(op.node, step, python=False, captures=captures, shared=range(states))
 

@@ -23,7 +23,7 @@ from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
 from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weight
-from ort_lite_cpu.operators.joined import output_in_concat, locate
+from ort_lite_cpu.operators.joined import locate, output_in_concat
 from ort_lite_cpu.operators.rounded import rounding_behind
 from ort_lite_cpu.registry import REAL, operator
 

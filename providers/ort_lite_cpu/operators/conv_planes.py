@@ -142,7 +142,9 @@ def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue:
         "pixels": product(sizes.size),
         "ones": ones,
     }
-    op.emit(planes.pointwise, operands, **given, **epilogue.activation.arguments, **tile.statics, work=sizes.work, result=whole(y))
+    op.emit(
+        planes.pointwise, operands, **given, **epilogue.activation.arguments, **tile.statics, work=sizes.work, result=whole(y)
+    )
 
 
 def _with_bias(op: NodeLowering, weight: Weight) -> tuple[Tensor, int]:
@@ -177,12 +179,12 @@ class Depthwise(Record, eq=False):
     @property
     def arguments(self) -> dict[str, Any]:
         """The sizes, keyed by the kernels' parameter names, except for those that depend on how many rows are computed at once."""
-        return {name: self.sizes.named[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
+        return {name: self.sizes.arguments[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
 
     @property
     def weights(self) -> Tensor:
         """The filter weights, packed as planes if they are constant."""
-        return self.weight.tensor or self.weight.packed(self.op, "planes", lambda array: array)
+        return self.weight.tensor or self.weight.pack(self.op, "planes", lambda array: array)
 
     def emit(self, y: Tensor) -> None:
         """Emit the depthwise convolution into `y`."""

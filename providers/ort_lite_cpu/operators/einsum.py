@@ -50,8 +50,8 @@ def einsum(op: NodeLowering) -> None:
         other = terms.pop(0)
         wanted = {*right, *(label for term in terms for label in term.strides)}
         total = contraction.join(total, other, wanted)
-    total = contraction.summed(total, right)
-    op.alias(op.cast(contraction.arranged(total, right), dtype))
+    total = contraction.sum_out(total, right)
+    op.alias(op.cast(contraction.arrange(total, right), dtype))
 
 
 def _labels(op: NodeLowering) -> tuple[list[list[str]], list[str]]:

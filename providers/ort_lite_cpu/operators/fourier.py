@@ -9,7 +9,15 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, like, native, null, span
 from ort_lite.shapes import equal, less, maximum, product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.fourier import PAIRS, bluestein, transform_factors, convolution_size, prepare_chirp, prepare_roots, smooth
+from ort_lite_cpu.kernels.fourier import (
+    PAIRS,
+    bluestein,
+    convolution_size,
+    prepare_chirp,
+    prepare_roots,
+    smooth,
+    transform_factors,
+)
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator

@@ -72,7 +72,9 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         taps = centred.reshape(sizes.groups, -1).T
         factors = op.pack(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
         lanes, signed = integer.integer_tile(op.target).lanes, x.dtype == "int8"
-        op.emit(integer_depthwise, [x, zero, factors, total], **sizes.arguments, lanes=lanes, signed=signed, work=sizes.work * 2)
+        op.emit(
+            integer_depthwise, [x, zero, factors, total], **sizes.arguments, lanes=lanes, signed=signed, work=sizes.work * 2
+        )
         return total
     if _has_lines(op, sizes, centred):
         assert source is not None and centred is not None

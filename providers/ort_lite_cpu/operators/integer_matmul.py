@@ -107,7 +107,7 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
     """a is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
     a = op.input(0)
     scale, zero = emit_dynamic(op, a)
-    total = integer_product(op, op.stored(quantize(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
+    total = integer_product(op, op.store(quantize(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
     _scale(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
 
 
@@ -258,9 +258,7 @@ def pack_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: 
         return Packed(panels, op.pack(source, f"{form} zeros", lambda: zeros))
     panels = op.pack(source, form, lambda: byte_dots.quads(whole, width))
     sums = op.pack(source, f"{form} sums", lambda: byte_dots.per_column(whole.sum(-2, dtype=np.int32), width))
-    return Packed(
-        panels, None if fits else op.pack(source, f"{form} zeros", lambda: byte_dots.per_column(zeros, width)), sums
-    )
+    return Packed(panels, None if fits else op.pack(source, f"{form} zeros", lambda: byte_dots.per_column(zeros, width)), sums)
 
 
 def _center(b: Array, zero: Array) -> Array:

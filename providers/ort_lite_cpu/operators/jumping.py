@@ -17,7 +17,7 @@ from ort_lite.shapes import maximum, minimum, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import jumps, primitives
 from ort_lite_cpu.lowering.builder import Builder
-from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, pass_outer, inline_body, jump, splice
+from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, inline_body, jump, pass_outer, splice
 from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape

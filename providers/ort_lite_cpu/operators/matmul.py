@@ -220,7 +220,9 @@ def emit_dynamic_gemm(
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     operands = [a, b, spec.bias, spec.residual, y, scratch]
     given = {**spec.sizes, "lda": lda, "ldb": ldb, **_loop_arguments(loops), "scale": spec.scale, "transposed": spec.transposed}
-    op.emit(kernels.matmul, operands, **given, **spec.activation.arguments, **tile.statics, work=spec.work * batch, result=whole(y))
+    op.emit(
+        kernels.matmul, operands, **given, **spec.activation.arguments, **tile.statics, work=spec.work * batch, result=whole(y)
+    )
 
 
 def _loop_arguments(loops: Sequence[Dim]) -> dict[str, Any]:

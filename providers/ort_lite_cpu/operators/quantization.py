@@ -238,7 +238,7 @@ def emit_dynamic(op: NodeLowering, x: Tensor) -> tuple[Tensor, Tensor]:
 def dynamic_quantize_linear(op: NodeLowering) -> None:
     """A constant 0 has the scale 1, as in onnxruntime. Spec: ONNX DynamicQuantizeLinear-11."""
     raw = op.raw(0)
-    x = op.stored(raw, storage_order(raw))
+    x = op.store(raw, storage_order(raw))
     scale, zero = emit_dynamic(op, x)
     op.set(1, scale)
     op.set(2, zero)

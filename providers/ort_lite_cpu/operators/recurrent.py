@@ -280,7 +280,14 @@ def _gru(layer: Layer, d: int) -> None:
     xw = layer.product(d, layer.vector(3, d, (0, 3), 3))
     reset = op.temporary(h.dtype, (layer.batch, layer.padded))
     operands = [xw, layer.recurrence(d, 0, 2), layer.recurrence(d, 2, 1), op.optional(4), h, layer.y, reset]
-    op.emit(gru, operands, **layer.arguments(d), **layer.block_arguments(2), across=layer.unit // layer.lanes, rounds=2 * layer.steps)
+    op.emit(
+        gru,
+        operands,
+        **layer.arguments(d),
+        **layer.block_arguments(2),
+        across=layer.unit // layer.lanes,
+        rounds=2 * layer.steps,
+    )
     layer.finish(1, d, h)
 
 
@@ -302,5 +309,5 @@ def lower_rnn(op: NodeLowering) -> None:
         h = layer.start(5, d, 2)
         xw = layer.product(d, layer.vector(3, d, (0, 1), 1))
         operands = [xw, layer.recurrence(d, 0, 1), op.optional(4), h, layer.y]
-        op.emit(rnn, operands, **layer.named(d), **layer.blocked(1), rounds=layer.steps)
+        op.emit(rnn, operands, **layer.arguments(d), **layer.block_arguments(1), rounds=layer.steps)
         layer.finish(1, d, h, layer.steps % 2)

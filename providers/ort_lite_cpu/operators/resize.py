@@ -214,7 +214,7 @@ def resize(op: NodeLowering) -> None:
         n, dims[axis] = dims[axis], shape[axis]
         op.require(n + equal(shape[axis], 0), f"axis {axis} has no elements to resize")
         y = op.builder.new(x.dtype, tuple(dims), order)
-        stored, at = y.stored_shape, order.index(axis)
+        stored, at = y.storage_shape, order.index(axis)
         if legacy:  # the example of Resize-10 has the last element of two thirds: onnxruntime rounds up where it makes smaller
             rules["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
         sizes: dict[str, Any] = {"outer": product(stored[:at]), "n": n, "m": shape[axis], "inner": product(stored[at + 1 :])}

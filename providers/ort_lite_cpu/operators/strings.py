@@ -74,7 +74,7 @@ def move(op: NodeLowering) -> None:
 
     def pick(*arrays: Array | None) -> list[Array | None]:
         pool = _pool(pace, [array.reshape(-1) for array in arrays[count:] if array is not None])
-        return [None if positions is None else pace.picked(pool, positions) for positions in arrays[:count]]
+        return [None if positions is None else pace.pick(pool, positions) for positions in arrays[:count]]
 
     moved = [None if value is None else values.tensors[value] for value in node.outputs]
     op.python(pick, [*moved, *strings.values()])
@@ -143,7 +143,7 @@ def non_zero(op: NodeLowering) -> None:
 
     def step(x: Array) -> list[Array]:
         x = np.atleast_1d(x)
-        return [np.array(np.nonzero(pace.mapped(lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
+        return [np.array(np.nonzero(pace.map(lambda texts: list(map(bool, texts)), x, bool)), np.int64)]
 
     op.python(step)
 
@@ -166,7 +166,7 @@ def unique(op: NodeLowering) -> None:
             found, first, counts = np.take(found, order, axis or 0), first[order], counts[order]
             inverse = rank[inverse]
         told = (inverse, counts) if older else (first, inverse, counts)
-        return [pace.picked(values, found), *(a.astype(np.int64) for a in told)]
+        return [pace.pick(values, found), *(a.astype(np.int64) for a in told)]
 
     op.python(step)
 

@@ -77,7 +77,7 @@ def _count(op: NodeLowering, x: Tensor, pool: Sequence[int]) -> None:
     work = rows * (items * (1 + skips) * 4 + grams.width)
     operands = [x, *grams.operands, op.output(0)]
     op.emit(
-        count_ngrams, operands, rows=rows, items=items, skips=skips, **grams.named, work=work, touched={"columns": grams.count}
+        count_ngrams, operands, rows=rows, items=items, skips=skips, **grams.arguments, work=work, touched={"columns": grams.count}
     )
 
 
@@ -96,7 +96,7 @@ def _count_words(op: NodeLowering, stream: Tensor, least: int, numbers: dict[str
         least=least,
         rows=rows,
         skips=skips,
-        **grams.named,
+        **grams.arguments,
         work=work,
         touched={"columns": grams.count},
     )
@@ -128,7 +128,7 @@ class _Grams:
         ngrams = _ngrams(op, pool, shortest, longest)
         table = ngram_table(ngrams)
         self.operands = [op.array(table), op.array(columns), op.array(scale)]
-        self.named = {
+        self.arguments = {
             "width": self.width,
             "mask": len(table) - 1,
             "shortest": shortest,

@@ -67,7 +67,7 @@ class SegmentRun:
         return tuple(found)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
-        """Keeps what `bound` makes."""
+        """Keeps what `bind_values` returns."""
         bound = self.bind_values(values)
         bound.brief = bound.cost_us < NEVER_BRIEF_US
         return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
@@ -82,7 +82,7 @@ class SegmentRun:
             raise
 
     def lease(self, pool: ScratchPool[RunContext], bound: Bound, places: list[Any]) -> RunContext:
-        """The memory of a run: arrays of its own, and scratch. Raises OutOfMemory; Unforeseen as `bound` does."""
+        """The memory of a run: arrays of its own, and scratch. Raises OutOfMemory; Unforeseen as `bind_values` does."""
         try:
             allocate(self, bound, places)
             return pool.lease(bound.scratch)

@@ -1,8 +1,8 @@
 """Leaving a kernel in its middle: a signal makes a thread look at the halt word of its run, and jump out of the kernel if it is set.
 
 A kernel computes on the memory of its run. It holds no lock, allocates nothing and calls nothing but the C library's mathematics, so
-that it may be left between any two instructions, and costs nothing for it. `guard_call` notes where to return to; the signal carries the
-address of the frame in which that stands, and means nothing to a thread that is in no kernel.
+that it may be left between any two instructions, and costs nothing for it. `guard_call` notes where to return to; the signal carries
+the address of the frame in which that stands, and means nothing to a thread that is in no kernel.
 
 Linux on x86-64 and AArch64 only. Elsewhere runs end between two kernels.
 """

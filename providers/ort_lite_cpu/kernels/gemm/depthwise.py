@@ -233,7 +233,9 @@ def _tile(
             used = [(p, j) for p, j in _meeting(column, pixels, stride, dilation) if 0 <= j < taps]
             own = [p * vectors + v for p, _ in used for v in range(vectors)]
 
-            def add_column(sums: Sequence[Any], column: int = column, used: Sequence[tuple[int, int]] = tuple(used)) -> list[Any]:
+            def add_column(
+                sums: Sequence[Any], column: int = column, used: Sequence[tuple[int, int]] = tuple(used)
+            ) -> list[Any]:
                 place = emit.move(source, places[column])
                 values = [emit.load(place, v * lanes) for v in range(vectors)]
                 own = [weight for _, j in used for weight in (weights[j] if held else load_weights(factors, j))]

@@ -9,7 +9,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, quads, sum_less, take_off, flip_bytes
+from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, flip_bytes, quads, sum_less, take_off
 from ort_lite_cpu.kernels.gemm.convolution import Sizes
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point  # noqa: F401  in extents

@@ -78,7 +78,7 @@ def qlinear_leaky_relu(op: NodeLowering) -> None:
 @operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
 def qlinear_softmax(op: NodeLowering) -> None:
     """Attribute `opset` says whether rows are an axis, as since 13, or all that lies from it on."""
-    x = op.stored(_input(op, 0))
+    x = op.store(_input(op, 0))
     y = op.temporary("float32", x.shape)
     by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, partial(emit_softmax, op))
     _finish(op, y, 3)
@@ -87,7 +87,7 @@ def qlinear_softmax(op: NodeLowering) -> None:
 @operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_global_average_pool(op: NodeLowering) -> None:
     """Means of the integers, which are exact, then scale and zero point."""
-    x = op.stored(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
+    x = op.store(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
     y = op.builder.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
     emit_global(op, x, y, "average")
     _finish(op, dequantize(_own_order(op, y), _one(op, 1), _zero(op, 2)).tensor(), 3)
@@ -97,7 +97,7 @@ def qlinear_global_average_pool(op: NodeLowering) -> None:
 def qlinear_average_pool(op: NodeLowering) -> None:
     """Compute AveragePool of quantized values. Spec: onnxruntime QLinearAveragePool-1."""
     x = dequantize(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
-    x = op.stored(x, channels_last(len(x.shape)))
+    x = op.store(x, channels_last(len(x.shape)))
     shape = op.info().shape
     assert shape is not None
     if op.attr("channels_last", 0):
@@ -133,6 +133,6 @@ def qlinear_concat(op: NodeLowering) -> None:
         if isinstance(scale, float) and own == (_dtype(op), scale, zero):
             tensors.append(op.input(index))
         else:
-            tensors.append(op.stored(quantize(op, _input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
+            tensors.append(op.store(quantize(op, _input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
     y = op.output(0)
     emit_concat(op, tensors, y, op.attr("axis") % len(y.shape))

@@ -113,4 +113,4 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
     for key, value in zip(keys, values, strict=True):
         mapping.setdefault(key, value)
     pace = op.pace
-    op.python(lambda x: [pace.mapped(lambda keys: list(map(mapping.get, keys, repeat(default))), x, dtype)])
+    op.python(lambda x: [pace.map(lambda keys: list(map(mapping.get, keys, repeat(default))), x, dtype)])
