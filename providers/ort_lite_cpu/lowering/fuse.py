@@ -20,7 +20,7 @@ from ort_lite_cpu.lowering.tensor import Tensor, leaves_of, same_shape, scalar_c
 from ort_lite_cpu.types import HALVES, value_type
 
 
-class Fused(Record, frozen=False):
+class FusedLoop(Record, frozen=False):
     """The call of a loop: see `Builder.emit`."""
 
     spec: Spec
@@ -53,7 +53,7 @@ def leaves_in_memory(tensor: Tensor) -> list[Tensor]:
     return [leaf for leaf in leaves_of(tensor) if scalar_constant(leaf) is None]
 
 
-def fuse(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out: Tensor) -> Fused:
+def fuse(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out: Tensor) -> FusedLoop:
     """The loop that computes a pending tensor into `out`. `stored` are its `leaves_in_memory`, as they lie there."""
     text = _Text(list(leaves))
     root = _write(text, tensor)
@@ -66,7 +66,7 @@ def fuse(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out
         "y": whole
     }
     work = _work(whole, text.cost)
-    return Fused(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
+    return FusedLoop(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
 
 
 # --- One operator alone, whatever is broadcast
@@ -85,7 +85,7 @@ def generic_specs(tensor: Tensor) -> list[Spec]:
     return [*inner, generic_spec(tensor)]
 
 
-def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> Fused:
+def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> FusedLoop:
     """The call of `generic_spec` for its operands `stored`, each of one element or spread, one after the other as in `out`."""
     spec, text = _generic(tensor)
     size = out.size
@@ -94,7 +94,7 @@ def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> Fused:
     touched["y"] = size
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and k not in alone), None)
     scalars = [size, *text.scalars]
-    return Fused(spec, scalars, _work(size, text.cost), touched, None if inplace is None else (len(stored), inplace))
+    return FusedLoop(spec, scalars, _work(size, text.cost), touched, None if inplace is None else (len(stored), inplace))
 
 
 def _generic(tensor: Tensor) -> tuple[Spec, _Text]:

@@ -18,7 +18,7 @@ from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.lowered import Kernel, Message, Region, SymbolSource
+from ort_lite_cpu.lowering.lowered import Kernel, Message, ResultRegion, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.run.kernels import Kernels
 from ort_lite_cpu.run.pace import Pace
@@ -233,7 +233,7 @@ class NodeLowering:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
-        result: Region | None = None,
+        result: ResultRegion | None = None,
         **named: Any,
     ) -> None:
         """Adds an instruction: a call of the kernel with the operands, and with its other parameters by their names.
@@ -266,7 +266,7 @@ class NodeLowering:
             activate(self, result, named)
 
     def _activates_apart(
-        self, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
+        self, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: ResultRegion
     ) -> bool:
         """Return True if an activation is an instruction of its own, since the kernel that has it in its epilogue is missing."""
         if self.builder.all_come:

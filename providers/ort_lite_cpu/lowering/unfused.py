@@ -16,8 +16,8 @@ from ort_lite.native.spec import Spec
 from ort_lite.shapes.dims import Shape
 from ort_lite_cpu.kernels.gemm.activation import activate_rows
 from ort_lite_cpu.lowering.emitter import Emitter
-from ort_lite_cpu.lowering.fuse import Fused, fuse, generic, generic_specs, leaves_in_memory, read_before, spread_strides
-from ort_lite_cpu.lowering.lowered import Kernel, Lowered, Region
+from ort_lite_cpu.lowering.fuse import FusedLoop, fuse, generic, generic_specs, leaves_in_memory, read_before, spread_strides
+from ort_lite_cpu.lowering.lowered import Kernel, Lowered, ResultRegion
 from ort_lite_cpu.lowering.operand_check import native_types
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Tensor, same_shape
@@ -48,8 +48,8 @@ class Computing(Protocol):
 
 # --- Loops
 def unfuse(
-    builder: Computing, node: Node, tensor: Tensor, loop: Fused, stored: list[Tensor], out: Tensor
-) -> tuple[Fused, list[Tensor]]:
+    builder: Computing, node: Node, tensor: Tensor, loop: FusedLoop, stored: list[Tensor], out: Tensor
+) -> tuple[FusedLoop, list[Tensor]]:
     """The loop of the last operation of a pending tensor, and its operands, in the place of `loop`, whose kernel is missing.
 
     What it reads is computed first, operation by operation. `loop` and `stored` as they are where that would need missing ones too.
@@ -91,7 +91,7 @@ def _spread(builder: Computing, node: Node, tensor: Tensor, out: Tensor) -> Tens
 
 # --- Epilogues
 def activates_apart(
-    builder: Computing, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
+    builder: Computing, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: ResultRegion
 ) -> bool:
     """Return True if a kernel with an activation is missing, but the one without and the activation alone are available."""
     statics = contract(kernel).arrange(named)[1]
@@ -106,7 +106,7 @@ def activates_apart(
     return True
 
 
-def activate(op: Emitter, result: Region, named: Mapping[str, Any]) -> None:
+def activate(op: Emitter, result: ResultRegion, named: Mapping[str, Any]) -> None:
     """The activation, in place."""
     given: dict[str, Any] = {"rows": result.rows, "columns": result.columns, "at": result.at, "ld": result.ld}
     given |= {name: named[name] for name in ("alpha", "beta", "kind")}

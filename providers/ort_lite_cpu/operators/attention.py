@@ -96,7 +96,7 @@ def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
     return Mask(tensor, steps, shape[3])
 
 
-class Rules(Record):
+class AttentionOptions(Record):
     """The options of attention, apart from its operands. Fields are parameters of the kernel `gemm.attention.attend`."""
 
     scale: float = 0.0
@@ -125,7 +125,7 @@ class Rules(Record):
 
 
 def emit_attention(
-    op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: Rules, scores: Tensor | None = None
+    op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: AttentionOptions, scores: Tensor | None = None
 ) -> None:
     """y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
 
@@ -182,7 +182,7 @@ def agree(op: NodeLowering, q: Heads, k: Heads, v: Heads) -> None:
         op.require(equal(groups * k.shape[1], q.shape[1]), "{0} query heads cannot share {1}", q.shape[1], k.shape[1])
 
 
-def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: Rules, scores: Tensor | None) -> None:
+def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: AttentionOptions, scores: Tensor | None) -> None:
     """Require that lengths, sinks and scores match the batch, the heads and the score matrix."""
     batch, heads, rows, _ = q.shape
     if rules.lengths is not None:
@@ -269,9 +269,9 @@ def _lengths(op: NodeLowering, batch: Dim, total: Dim) -> Tensor | None:
     return op.input(6)
 
 
-def _rules(op: NodeLowering, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> Rules:
+def _rules(op: NodeLowering, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> AttentionOptions:
     """Return the node's options. If `half` is set, queries and keys are already scaled."""
-    return Rules(
+    return AttentionOptions(
         scale=1.0 if half else float(op.attr("scale", 0.0)),
         softcap=float(op.attr("softcap", 0.0)),
         left=op.attr("left_window_size", -1),

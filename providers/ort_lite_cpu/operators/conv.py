@@ -16,7 +16,7 @@ from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation, p
 from ort_lite_cpu.kernels.gemm.gemm import depth_of
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
-from ort_lite_cpu.lowering.lowered import Region, whole
+from ort_lite_cpu.lowering.lowered import ResultRegion, whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
@@ -97,9 +97,9 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         _emit_general(op, sizes, x, weight, y, epilogue)
 
 
-def _result(sizes: Geometry, y: Tensor, lies: Mapping[str, Dim]) -> Region:
+def _result(sizes: Geometry, y: Tensor, lies: Mapping[str, Dim]) -> ResultRegion:
     """Return the result as rows of pixels, at the offset and stride that `locate` returned."""
-    return Region(y, sizes.pixels, sizes.outputs, lies["at"], lies["ldy"])
+    return ResultRegion(y, sizes.pixels, sizes.outputs, lies["at"], lies["ldy"])
 
 
 def _is_product(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:

@@ -33,7 +33,7 @@ MOST_PHASES, MOST_TAPS = 4096, 1 << 16
 Emit = Callable[[NodeLowering, Geometry, Tensor, Weight, Tensor, Epilogue], None]
 
 
-class Phase(Record):
+class OutputPhase(Record):
     """One phase of one axis: output positions first, first + stride, ..., `count` of them, by the taps in order of input."""
 
     taps: tuple[int, ...]
@@ -82,7 +82,7 @@ def conv_transpose(op: NodeLowering) -> None:
             _scatter(op, part, y, phases, strides)
 
 
-def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list[Phase]:
+def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list[OutputPhase]:
     """The phases of an axis that have outputs."""
     found = []
     common = gcd(stride, dilation)
@@ -96,7 +96,7 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
         if same(count, 0):
             continue
         front = (taps[0] * dilation - rest) // stride - first if taps else 0
-        found.append(Phase(taps, dilation // common, front, first * stride + rest - pad, count))
+        found.append(OutputPhase(taps, dilation // common, front, first * stride + rest - pad, count))
     return found
 
 
@@ -109,11 +109,11 @@ def _by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
     return few and 0 not in sizes.kernel and by_pixels(op, sizes)
 
 
-def _taps(phase: Phase) -> int:
+def _taps(phase: OutputPhase) -> int:
     return len(phase.taps)
 
 
-def _emit_phase(op: NodeLowering, emit: Emit, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
+def _emit_phase(op: NodeLowering, emit: Emit, x: Tensor, y: Tensor, phases: Sequence[OutputPhase], groups: int) -> None:
     """Compute y, one phase of the output that taps meet, from x."""
     emit(op, _sizes(op, phases, y.shape, groups), x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
 
@@ -128,7 +128,7 @@ def _emit_bias(op: NodeLowering, y: Tensor) -> None:
     emit_strided_copy(op, bias, y, dims, [1 if axis == 1 else 0 for axis in axes], contiguous(dims))
 
 
-def _sizes(op: NodeLowering, phases: Sequence[Phase], shape: Shape, groups: int) -> Geometry:
+def _sizes(op: NodeLowering, phases: Sequence[OutputPhase], shape: Shape, groups: int) -> Geometry:
     """The convolution that one phase is; `shape` has the batch and the channels of the output in front."""
     kernel = [len(phase.taps) for phase in phases]
     pads, dilations = [phase.pad for phase in phases], [phase.dilation for phase in phases]
@@ -137,7 +137,7 @@ def _sizes(op: NodeLowering, phases: Sequence[Phase], shape: Shape, groups: int)
     return sizes_of(image, (*shape[:2], *counts), kernel, [1] * len(phases), pads, dilations, groups)
 
 
-def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
+def _weight(op: NodeLowering, phases: Sequence[OutputPhase], groups: int) -> Weight:
     """(C, O / groups, *kernel) as a convolution's (O, C / groups, *taps)."""
     array, taps = op.constant(1), [phase.taps for phase in phases]
     if array is not None:
@@ -169,7 +169,7 @@ def _select(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
     return turned
 
 
-def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: Sequence[int]) -> None:
+def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[OutputPhase], strides: Sequence[int]) -> None:
     """Copies one phase to its places in y."""
     steps, axes = contiguous(y.storage_shape), y.perm or tuple(range(len(y.shape)))
     start: Dim = 0

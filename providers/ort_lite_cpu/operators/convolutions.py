@@ -27,7 +27,7 @@ MANY_FILTERS = 128 * 128
 """Above it transformed filters, of 64 or 144 bytes each, are not in a cache any more when a model runs again."""
 
 _AXES = ("id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
-"""Fields of the kernels' `Sizes`: numbers of a `Geometry` along three axes."""
+"""Fields of the kernels' `ConvolutionSizes`: numbers of a `Geometry` along three axes."""
 
 
 class Geometry(Record):
@@ -46,7 +46,7 @@ class Geometry(Record):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The sizes, keyed by the fields of the kernels' `convolution.Sizes`. Pixels of the result are adjacent."""
+        """The sizes, keyed by the fields of the kernels' `convolution.ConvolutionSizes`. Pixels of the result are adjacent."""
         triples = (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations)
         along = zip(_AXES, (number for triple in triples for number in triple), strict=True)
         each = {"channels": self.channels // self.groups, "outputs": self.outputs // self.groups}

@@ -10,7 +10,7 @@ from ort_lite.shapes import floordiv, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import Mask, Rules, agree, emit_attention, heads_of
+from ort_lite_cpu.operators.attention import AttentionOptions, Mask, agree, emit_attention, heads_of
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm
 from ort_lite_cpu.operators.softmax import emit_softmax
@@ -38,7 +38,7 @@ def flex_attention(op: NodeLowering) -> None:
     heads = [heads_of(op, x, 0) for x in (q, k, v)]
     score_mod, prob_mod = op.attr("score_mod"), op.attr("prob_mod")
     if score_mod is None and prob_mod is None:
-        emit_attention(op, heads[0], heads[1], heads[2], heads_of(op, y, 0), Mask(), Rules(scale))
+        emit_attention(op, heads[0], heads[1], heads[2], heads_of(op, y, 0), Mask(), AttentionOptions(scale))
     else:
         agree(op, heads[0], heads[1], heads[2])
         scores = op.temporary(dtype, (*q.shape[:3], k.shape[2]))

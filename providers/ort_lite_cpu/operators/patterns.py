@@ -24,7 +24,7 @@ Span = tuple[int, int]
 """Where a match begins and ends."""
 
 
-class Pattern:
+class TextPattern:
     """A compiled pattern. Texts are bytes of UTF-8, and so are positions."""
 
     __slots__ = ("_compiled", "_match", "_size")
@@ -102,7 +102,7 @@ def decode(data: bytes) -> str:
     return data.decode(*_CODEC)
 
 
-def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) -> list[Pattern]:
+def compile_patterns(node: Node, texts: Sequence[str], longest: bool = False) -> list[TextPattern]:
     """The patterns of a node; `longest`: the longest of the matches that begin first counts, else the first alternative.
 
     Raises NotImplemented for what RE2 rejects, and for too long or too many patterns.
@@ -129,9 +129,9 @@ def _source(node: Node, text: str) -> bytes:
         raise _rejection(node, f"the pattern {text!r} is not UTF-8") from None
 
 
-def _compile(node: Node, re2: Any, source: bytes, options: Any) -> Pattern:
+def _compile(node: Node, re2: Any, source: bytes, options: Any) -> TextPattern:
     try:
-        return Pattern(re2.compile(source, options))
+        return TextPattern(re2.compile(source, options))
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

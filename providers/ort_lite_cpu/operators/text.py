@@ -8,7 +8,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.patterns import Pattern, compile_patterns, encode
+from ort_lite_cpu.operators.patterns import TextPattern, compile_patterns, encode
 from ort_lite_cpu.operators.splitting import fill_table, join_texts, split
 from ort_lite_cpu.operators.text_steps import Dims, emit_texts
 from ort_lite_cpu.registry import STRING, operator
@@ -21,7 +21,7 @@ def string_concat(op: NodeLowering) -> None:
     op.python(lambda a, b: [join_texts(pace, a, b)])
 
 
-def _pattern(node: Node) -> Pattern:
+def _pattern(node: Node) -> TextPattern:
     return compile_patterns(node, [node.attr("pattern", "")])[0]
 
 

@@ -77,7 +77,14 @@ def _count(op: NodeLowering, x: Tensor, pool: Sequence[int]) -> None:
     work = rows * (items * (1 + skips) * 4 + grams.width)
     operands = [x, *grams.operands, op.output(0)]
     op.emit(
-        count_ngrams, operands, rows=rows, items=items, skips=skips, **grams.arguments, work=work, touched={"columns": grams.count}
+        count_ngrams,
+        operands,
+        rows=rows,
+        items=items,
+        skips=skips,
+        **grams.arguments,
+        work=work,
+        touched={"columns": grams.count},
     )
 
 

@@ -35,7 +35,7 @@ RAW, CAPPED, MASKED, SOFTMAX, SEEN, NOTHING = range(6)
 """What becomes of the scores beside the result: ONNX's qk_matmul_output_mode; as MASKED with 0 for what is not seen; nothing."""
 
 
-class Sizes(NamedTuple):
+class AttentionSizes(NamedTuple):
     """Sizes of an attention, and the steps of queries q, results y and masks m through memory."""
 
     batch: int
@@ -75,7 +75,7 @@ class Keys(NamedTuple):
     """Factor of the scores; 0: 1 / sqrt(size)."""
 
 
-class Rules(NamedTuple):
+class KeyVisibility(NamedTuple):
     """Which keys a query sees."""
 
     extra: int
@@ -91,7 +91,7 @@ class Rules(NamedTuple):
 
 
 @native
-def visible(i: int, offset: int, rules: Rules, count: int) -> tuple[int, int]:
+def visible(i: int, offset: int, rules: KeyVisibility, count: int) -> tuple[int, int]:
     """First key that query i sees, and the one after the last; -1 for `left` or `right` is no limit on that side.
 
     Neither falls from one query to the next: scores are stored from the first key of the first query on. That holds because `frame`
@@ -102,7 +102,7 @@ def visible(i: int, offset: int, rules: Rules, count: int) -> tuple[int, int]:
 
 
 @native
-def frame(b: int, g: Sizes, lengths: Ptr, rules: Rules) -> tuple[int, int]:
+def frame(b: int, g: AttentionSizes, lengths: Ptr, rules: KeyVisibility) -> tuple[int, int]:
     """(valid keys of batch b, how many of them come before its first query), whatever number lengths[b] is."""
     if null(lengths):
         return min(g.length, g.columns), rules.past
@@ -282,8 +282,8 @@ def attend(
     y: Ptr,
     qk: Ptr,
     scratch: Ptr,
-    g: Sizes,
-    rules: Rules,
+    g: AttentionSizes,
+    rules: KeyVisibility,
     room: int,
     masked: Static,
     output: Static,
@@ -365,8 +365,8 @@ def attend_few(
     y: Ptr,
     qk: Ptr,
     scratch: Ptr,
-    g: Sizes,
-    rules: Rules,
+    g: AttentionSizes,
+    rules: KeyVisibility,
     room: int,
     kv: Keys,
     masked: Static,

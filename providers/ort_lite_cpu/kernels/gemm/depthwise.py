@@ -12,7 +12,7 @@ from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.convolution import Sizes
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_second
@@ -59,7 +59,7 @@ def depthwise(
     bias: Ptr,
     residual: Ptr,
     y: Ptr,
-    g: Sizes,
+    g: ConvolutionSizes,
     act: ActivationParameters,
     kind: Static,
     taps: Static,
@@ -74,7 +74,7 @@ def depthwise(
 ) -> int:
     """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
 
-    Names as in `convolution.Sizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
+    Names as in `convolution.ConvolutionSizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
     clips = act.low > -math.inf or act.high < math.inf

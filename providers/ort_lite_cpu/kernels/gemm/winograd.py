@@ -29,7 +29,7 @@ from ort_lite.memory.arenas import allocate_array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
-from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
+from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes, copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel
 from ort_lite_cpu.kernels.gemm.pack import in_panels
@@ -258,7 +258,7 @@ def winograd(
     residual: Ptr,
     y: Ptr,
     scratch: Ptr,
-    g: Sizes,
+    g: ConvolutionSizes,
     block: int,
     columns: int,
     size: int,
@@ -382,7 +382,7 @@ def _transform_inputs(
     count: int,
     down: int,
     across: int,
-    g: Sizes,
+    g: ConvolutionSizes,
     plane: int,
     edge: Static,
     taps: Static,
@@ -511,7 +511,7 @@ def _transform_outputs(
     down: int,
     across: int,
     some: int,
-    g: Sizes,
+    g: ConvolutionSizes,
     line: int,
     plane: int,
     mode: int,

@@ -14,7 +14,17 @@ from ort_lite_cpu.lowering.broadcast import joint_dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_strided_copy
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
-from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, join_past, mask_of
+from ort_lite_cpu.operators.attention import (
+    AttentionOptions,
+    Heads,
+    Mask,
+    columns_of,
+    emit_attention,
+    heads_of,
+    join,
+    join_past,
+    mask_of,
+)
 from ort_lite_cpu.operators.matmul import Product, emit_dynamic_gemm, emit_gemm
 from ort_lite_cpu.operators.rotary import HeadSteps
 from ort_lite_cpu.registry import REAL, operator
@@ -65,7 +75,7 @@ def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: i
         k, v = _join_both(op, earlier, k, v)
     masked = _mask(op, mask, bias, (batch, heads, rows), before + rows)
     right = 0 if op.attr("unidirectional", 0) else -1
-    rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before)
+    rules = AttentionOptions(float(op.attr("scale", 0.0)), right=right, past=before)
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), masked, rules)
 
 
@@ -91,7 +101,7 @@ def _join_both(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tup
     return Heads(present, shape[1:], steps), Heads(present, shape[1:], steps, half)
 
 
-class Places(NamedTuple):
+class InputNumbers(NamedTuple):
     """Numbers of the inputs that MultiHeadAttention and its form for decoders have in different places."""
 
     bias: int
@@ -108,7 +118,7 @@ class Places(NamedTuple):
 @operator("MultiHeadAttention", domain="com.microsoft", types=REAL)
 def multi_head_attention(op: NodeLowering) -> None:
     """Queries (B, S, H), keys and values apart, packed together or from another attention's past. Spec: MultiHeadAttention-1."""
-    _attend_heads(op, Places(bias=3, mask=4, added=5, past=6, used=8))
+    _attend_heads(op, InputNumbers(bias=3, mask=4, added=5, past=6, used=8))
 
 
 @operator("DecoderMaskedMultiHeadAttention", domain="com.microsoft", types=REAL)
@@ -121,10 +131,10 @@ def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
         raise op.reject("a past without past_present_share_buffer and past_sequence_length")
     rows = op.raw(0).shape[1]
     op.require(equal(rows, 1), "{0} queries a sequence, expected one", rows)
-    _attend_heads(op, Places(bias=10, mask=3, added=4, past=5, used=7, width=8))
+    _attend_heads(op, InputNumbers(bias=10, mask=3, added=4, past=5, used=7, width=8))
 
 
-def _attend_heads(op: NodeLowering, at: Places) -> None:
+def _attend_heads(op: NodeLowering, at: InputNumbers) -> None:
     heads = op.attr("num_heads")
     q, k, v = _operands(op, heads)
     if op.has(at.bias):
@@ -148,7 +158,7 @@ def _attend_heads(op: NodeLowering, at: Places) -> None:
     mask = _mask(op, at.mask, at.added, q.shape[:3], k.shape[2])
     right = 0 if op.attr("unidirectional", 0) else -1
     stage = kernels.MASKED if op.wants(3) else kernels.NOTHING
-    rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before, stage=stage)
+    rules = AttentionOptions(float(op.attr("scale", 0.0)), right=right, past=before, stage=stage)
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), mask, rules, op.output(3) if op.wants(3) else None)
 
 

@@ -9,7 +9,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
-from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, mask_of
+from ort_lite_cpu.operators.attention import AttentionOptions, Heads, Mask, columns_of, emit_attention, heads_of, mask_of
 from ort_lite_cpu.operators.microsoft.attention import bias_of
 from ort_lite_cpu.operators.rotary import emit_rotation
 from ort_lite_cpu.registry import REAL, operator
@@ -46,7 +46,7 @@ def group_query_attention(op: NodeLowering) -> None:
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
     if stage is None:
         raise op.reject(f"qk_output {op.attr('qk_output')}")
-    rules = Rules(
+    rules = AttentionOptions(
         scale=float(op.attr("scale", 0.0)),
         softcap=float(op.attr("softcap", 0.0)),
         left=window - 1 if window > 0 else -1,

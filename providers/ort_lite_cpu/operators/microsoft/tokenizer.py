@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from ort_lite.graph import Node
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.operators.patterns import Pattern, after, compile_patterns, decode, encode
+from ort_lite_cpu.operators.patterns import TextPattern, after, compile_patterns, decode, encode
 from ort_lite_cpu.operators.splitting import parts, words
 from ort_lite_cpu.operators.text_steps import Dims, Streamed, emit_texts
 from ort_lite_cpu.operators.words import BETWEEN, can_stream
@@ -18,7 +18,7 @@ Tokenize = Callable[[list[str]], list[list[str]]]
 """From texts to the tokens of each."""
 
 
-def _patterns(node: Node) -> list[Pattern]:
+def _patterns(node: Node) -> list[TextPattern]:
     """Return the patterns of the separators, that of the expression, or none if characters are the tokens."""
     separators, expression = node.attr("separators"), node.attr("tokenexp")
     if separators == [""] or (not separators and expression == "."):
@@ -117,7 +117,7 @@ class _Letters:
 class _Between:
     """The texts between the separators, one kind of separator after the other."""
 
-    def __init__(self, separators: Sequence[str], patterns: Sequence[Pattern], least: int, pace: Pace) -> None:
+    def __init__(self, separators: Sequence[str], patterns: Sequence[TextPattern], least: int, pace: Pace) -> None:
         """`patterns` are the separators, compiled."""
         self._kinds = [_literal(text) or pattern for text, pattern in zip(separators, patterns, strict=True)]
         self._least, self._pace = least, pace
@@ -129,13 +129,13 @@ class _Between:
             tokens = [piece for token in tokens for piece in self._pieces(token, kind) if len(piece) >= least]
         return tokens
 
-    def _pieces(self, text: str, kind: str | Pattern) -> list[str]:
+    def _pieces(self, text: str, kind: str | TextPattern) -> list[str]:
         if isinstance(kind, str):
             return parts(self._pace, text, kind)
         data = encode(text)
         return self._pace.beside(self._split_by, data, kind) if kind.is_costly(data) else self._split_by(data, kind)
 
-    def _split_by(self, data: bytes, pattern: Pattern) -> list[str]:
+    def _split_by(self, data: bytes, pattern: TextPattern) -> list[str]:
         pieces, start = [], 0
         for begin, end in pattern.find_all(data, self._pace):
             pieces.append(decode(data[start:begin]))
@@ -154,7 +154,7 @@ def _literal(pattern: str) -> str:
 class _Found:
     """The matches in a text; behind one that is too short the search goes on at its second character."""
 
-    def __init__(self, pattern: Pattern, least: int, pace: Pace) -> None:
+    def __init__(self, pattern: TextPattern, least: int, pace: Pace) -> None:
         self._pattern, self._least, self._pace = pattern, least, pace
 
     def __call__(self, text: str) -> list[str]:

@@ -38,7 +38,7 @@ def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[
     def form(settings: Settings, prompt: Array, mask: Array | None, captured: Sequence[Any]) -> Run:
         if settings.start < 0:
             raise settings.error("decoder_start_token_id is missing; a search with an encoder begins with that token")
-        return _Run(settings, bind_bodies((encoder, decoder), captured), layout, prompt, mask)
+        return _EncoderDecoderRun(settings, bind_bodies((encoder, decoder), captured), layout, prompt, mask)
 
     return form
 
@@ -69,7 +69,7 @@ def _layout(op: NodeLowering, decoder: Graph, encoder: Graph) -> _Layout:
     return _Layout(first_past, layers, whole, joined, cache_of(node, decoder, first_past, 4))
 
 
-class _Run:
+class _EncoderDecoderRun:
     """One search. `_fixed` goes into every call of the decoder, between the tokens and what attention to itself remembers."""
 
     def __init__(self, settings: Settings, bodies: Sequence[Body], layout: _Layout, prompt: Array, mask: Array | None) -> None:

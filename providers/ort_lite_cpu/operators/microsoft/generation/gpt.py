@@ -27,7 +27,7 @@ def gpt(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -
     decoder, first = bodies[0], bodies[-1]
 
     def form(settings: Settings, prompt: Array, mask: Array | None, captured: Sequence[Any]) -> Run:
-        return _Run(settings, bind_bodies((first, decoder), captured), cache, layers, prompt, mask)
+        return _GPTRun(settings, bind_bodies((first, decoder), captured), cache, layers, prompt, mask)
 
     return form
 
@@ -46,7 +46,7 @@ def _check_body(op: NodeLowering, graph: Graph) -> Cache:
     return cache_of(op.node, graph, FIRST_PAST, 5)
 
 
-class _Run:
+class _GPTRun:
     """One search. Positions count what is not pad, whatever attention_mask says, as in onnxruntime; those of pads are 0."""
 
     def __init__(
