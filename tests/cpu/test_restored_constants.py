@@ -62,7 +62,7 @@ def test_programs_for_other_shapes_are_lowered_from_them() -> None:
     [step] = made._prepared.compiled.executable.steps
     program: Any = step.function
     feeds = [FEED[value.name] for value in program.source.inputs]
-    for one, other in zip(program(feeds), program._specialised(tuple(x.shape for x in feeds))(feeds), strict=True):
+    for one, other in zip(program(feeds), program._specialize(tuple(x.shape for x in feeds))(feeds), strict=True):
         np.testing.assert_array_equal(one, other)
     more = {"x": FEED["x"], "v": np.concatenate([FEED["v"]] * 2)}  # two sizes of one name: a program of their own
     np.testing.assert_array_equal(made.run(["y"], more)[0], made.run(["y"], FEED)[0])

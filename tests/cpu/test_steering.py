@@ -30,7 +30,7 @@ PRIVATE = {
     "one_hot places": TABLE,
     "scatter_elements table": TABLE,
     "scatter_nd table": TABLE,
-    "strided_any table": TABLE,
+    "copy_by_table table": TABLE,
     "suppress heap": SCRATCH,
     "suppress picked": SCRATCH,
     "take turn": "the number of a loop's turn, in memory of the run",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.native.lang import Ptr, emitted, native, shift
-from ort_lite_cpu.run.atomics import declared
+from ort_lite_cpu.run.atomics import call_by_name
 
 SIZE, MIDDLE, LARGE = 4, 8, 16
 """Rows of a square: of elements of four bytes, those that SSE or NEON, AVX and AVX-512 hold."""
@@ -15,7 +15,7 @@ def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
     from llvmlite import ir
 
     numbers = (ir.Constant(ir.IntType(32), number) for number in (0, locality, 1))
-    declared(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *numbers)
+    call_by_name(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *numbers)
 
 
 @emitted("void(*T)")
@@ -86,7 +86,7 @@ def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) 
         moved = builder.gep(builder.gep(pointer, [builder.mul(step, ir.Constant(ir.IntType(64), line))]), [word(column)])
         return builder.bitcast(moved, kind.as_pointer())
 
-    def mixed(a: Any, b: Any, order: Sequence[int]) -> Any:
+    def shuffle(a: Any, b: Any, order: Sequence[int]) -> Any:
         return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, len(order)), list(order)))
 
     def across(order: tuple[int, ...]) -> list[int]:
@@ -97,14 +97,14 @@ def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) 
         """Elements `column` to `column` + SIZE of rows line, line + SIZE, ..."""
         parts = [builder.load(at(x, x_step, line + SIZE * k, column, part), align=nbytes) for k in range(times)]
         while len(parts) > 1:
-            parts = [mixed(a, b, range(2 * a.type.count)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [shuffle(a, b, range(2 * a.type.count)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
 
     low, high, front, back = (across(order) for order in ((0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)))
     for column in range(0, lanes, SIZE):
         a, b, c, d = (row(line, column) for line in range(SIZE))
-        pairs = [(mixed(a, b, order), mixed(c, d, order)) for order in (low, high)]
-        for number, value in enumerate(mixed(*pair, order) for pair in pairs for order in (front, back)):
+        pairs = [(shuffle(a, b, order), shuffle(c, d, order)) for order in (low, high)]
+        for number, value in enumerate(shuffle(*pair, order) for pair in pairs for order in (front, back)):
             builder.store(value, at(y, y_step, column + number, 0, value.type), align=nbytes)
 
 
@@ -125,13 +125,13 @@ def transpose_bytes(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> N
         moved = builder.gep(pointer, [builder.mul(step, ir.Constant(ir.IntType(64), number))])
         return builder.bitcast(moved, kind.as_pointer())
 
-    def interleaved(a: Any, b: Any, first: int) -> Any:
+    def interleave(a: Any, b: Any, first: int) -> Any:
         order = [number for k in range(first, first + size // 2) for number in (k, size + k)]
         return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, size), order))
 
     lines = [builder.load(line(x, x_step, number), align=nbytes) for number in range(size)]
     for _ in range(size.bit_length() - 1):
         halves = zip(lines[: size // 2], lines[size // 2 :], strict=True)
-        lines = [interleaved(a, b, first) for a, b in halves for first in (0, size // 2)]
+        lines = [interleave(a, b, first) for a, b in halves for first in (0, size // 2)]
     for number, column in enumerate(lines):
         builder.store(column, line(y, y_step, number), align=nbytes)

@@ -91,7 +91,7 @@ def lower_gather(op: NodeLowering) -> None:
 def sizes_table(op: NodeLowering, *columns: Sequence[Dim]) -> Tensor:
     """Sizes of any number of axes for a kernel, column after column, as int64."""
     numbers = tuple([number for column in columns for number in column])
-    return op.stored(Tensor("int64", (len(numbers),), contents=numbers))
+    return op.store(Tensor("int64", (len(numbers),), contents=numbers))
 
 
 @native
@@ -193,7 +193,7 @@ def lower_gather_nd(op: NodeLowering) -> None:
 
 
 def _write(y: Ptr, at: int, updates: Ptr, k: int, how: Static) -> None:
-    """y[at] = what `_reduced` makes of it and updates[k]; of pairs of floats, which are complex numbers, as complex_* say."""
+    """y[at] = what `_combine` makes of it and updates[k]; of pairs of floats, which are complex numbers, as complex_* say."""
     if how == "complex_add":
         y[2 * at] += updates[2 * k]
         y[2 * at + 1] += updates[2 * k + 1]
@@ -208,10 +208,10 @@ def _write(y: Ptr, at: int, updates: Ptr, k: int, how: Static) -> None:
             y[2 * at] = c
             y[2 * at + 1] = d
     else:
-        y[at] = _reduced(y[at], updates[k], how)
+        y[at] = _combine(y[at], updates[k], how)
 
 
-def _reduced(old: object, new: object, how: Static) -> object:
+def _combine(old: object, new: object, how: Static) -> object:
     """Combine the old and the new element in their own type."""
     if how == "add":
         return wadd(old, new)

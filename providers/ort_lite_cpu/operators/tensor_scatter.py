@@ -83,6 +83,6 @@ def tensor_scatter(op: NodeLowering) -> None:
 
 
 def _does_not_fit(failure: "Failure") -> str:
-    start = failure.element(1) if failure.given(1) else 0
+    start = failure.element(1) if failure.has_operand(1) else 0
     rows, length = failure.scalar("rows"), failure.scalar("length")
     return f"the {rows} rows of sample {failure.at} do not fit a cache of {length} from row {start} on"

@@ -38,7 +38,7 @@ _TERMS = {
 }
 
 
-def written(op: NodeLowering) -> Tensor:
+def kernel_output(op: NodeLowering) -> Tensor:
     """Return the tensor that the kernel writes for output 0: float32 instead of 16-bit floats."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
@@ -66,7 +66,7 @@ def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, par
 @operator(*_TERMS, since=17, types=INTEGERS)
 def window(op: NodeLowering) -> None:
     """periodic 0: symmetric. Spec: ONNX HannWindow-17 and others."""
-    y = written(op)
+    y = kernel_output(op)
     if len(y.shape) != 1:
         raise op.reject(f"a size of {len(y.shape)} numbers, expected one")
     [n] = y.shape
@@ -116,7 +116,7 @@ def mel_weight_matrix(op: NodeLowering) -> None:
     length, *more = op.contents(1)
     if more:
         raise op.reject(f"a length of {1 + len(more)} numbers, expected one")
-    y = written(op)
+    y = kernel_output(op)
     low, high = (x if x.dtype in REAL else op.cast(x, "float64") for x in (op.input(3), op.input(4)))
     operands = [op.input(2), low, high, y]
     rows, bins = y.shape

@@ -43,7 +43,7 @@ def as_float32(builder: Any, value: Any) -> Any:
     return builder.fpext(builder.fptrunc(value, ir.FloatType()), ir.DoubleType())
 
 
-def saturated(exact: int, near: float) -> int:
+def saturate(exact: int, near: float) -> int:
     """exact, or +-2**62 where `near`, which is about the same, is beyond."""
     if near >= _LIMIT:
         return LIMIT
@@ -61,9 +61,9 @@ def evaluate(code: int, count: int, slots: int) -> None:
         b = load64(slots + 8 * load64(at + 16))
         v = 0
         if op == ADD:
-            v = saturated(wadd(a, b), to_float(a) + to_float(b))
+            v = saturate(wadd(a, b), to_float(a) + to_float(b))
         elif op == MUL:
-            v = saturated(wmul(a, b), to_float(a) * to_float(b))
+            v = saturate(wmul(a, b), to_float(a) * to_float(b))
         elif op == FLOORDIV:
             v = a // b if b != 0 else 0
         elif op == MOD:
@@ -78,7 +78,7 @@ def evaluate(code: int, count: int, slots: int) -> None:
             v = 1 if a < b else 0
         elif op == SCALE:
             scaled = floor(as_float32(to_float(a) * as_float(b)))
-            v = saturated(to_int(fmin(fmax(scaled, -_LIMIT), _LIMIT)), scaled)
+            v = saturate(to_int(fmin(fmax(scaled, -_LIMIT), _LIMIT)), scaled)
         else:
             v = b if a != 0 else load64(slots + 8 * load64(at + 24))
         store64(slots + 8 * load64(at + 32), v)

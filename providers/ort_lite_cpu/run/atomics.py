@@ -17,7 +17,7 @@ def _word(builder: Any, number: Any) -> Any:
     return builder.inttoptr(number, ir.IntType(64).as_pointer())
 
 
-def declared(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
+def call_by_name(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
     """A call of the function of that name: an intrinsic of LLVM's, or a symbol that the loader finds."""
     from llvmlite import ir
 
@@ -68,7 +68,7 @@ def lowest_bit(builder: Any, bits: Any) -> Any:
     """Number of the lowest bit that is set; 64 if none is."""
     from llvmlite import ir
 
-    return declared(builder, "llvm.cttz.i64", ir.IntType(64), bits, ir.Constant(ir.IntType(1), 0))
+    return call_by_name(builder, "llvm.cttz.i64", ir.IntType(64), bits, ir.Constant(ir.IntType(1), 0))
 
 
 def _no_hint() -> None:
@@ -79,7 +79,7 @@ def _no_hint() -> None:
 def _yield_hint(builder: Any) -> None:
     from llvmlite import ir
 
-    declared(builder, "llvm.aarch64.hint", ir.VoidType(), ir.Constant(ir.IntType(32), 1))
+    call_by_name(builder, "llvm.aarch64.hint", ir.VoidType(), ir.Constant(ir.IntType(32), 1))
 
 
 def _pause_elsewhere() -> None:
@@ -91,7 +91,7 @@ def pause(builder: Any) -> None:
     """Tells the core that this is a waiting loop."""
     from llvmlite import ir
 
-    declared(builder, "llvm.x86.sse2.pause", ir.VoidType())
+    call_by_name(builder, "llvm.x86.sse2.pause", ir.VoidType())
 
 
 @emitted(*(f"i64({','.join(['i64'] * count)})" for count in range(1, 9)))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ort_lite.native.lang import emitted
-from ort_lite_cpu.run.atomics import declared
+from ort_lite_cpu.run.atomics import call_by_name
 
 _FLAGS = 0x3F  # of MXCSR: exceptions that have happened, no mode
 
@@ -27,14 +27,14 @@ def _nothing(mode: int) -> None:
 def _fpcr(builder: Any) -> Any:
     from llvmlite import ir
 
-    return declared(builder, "llvm.aarch64.get.fpcr", ir.IntType(64))
+    return call_by_name(builder, "llvm.aarch64.get.fpcr", ir.IntType(64))
 
 
 @emitted("void(i64)", needs="neon", otherwise=_nothing)
 def _set_fpcr(builder: Any, mode: Any) -> None:
     from llvmlite import ir
 
-    declared(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), mode)
+    call_by_name(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), mode)
 
 
 def _mode_elsewhere() -> int:
@@ -52,7 +52,7 @@ def float_mode(builder: Any) -> Any:
     from llvmlite import ir
 
     slot = _slot(builder)
-    declared(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
+    call_by_name(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
     mode = builder.and_(builder.load(slot), ir.Constant(ir.IntType(32), ~_FLAGS))
     return builder.zext(mode, ir.IntType(64))
 
@@ -64,4 +64,4 @@ def set_float_mode(builder: Any, mode: Any) -> None:
 
     slot = _slot(builder)
     builder.store(builder.trunc(mode, ir.IntType(32)), slot)
-    declared(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
+    call_by_name(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))

@@ -69,7 +69,7 @@ _CURRENT = _Current()
 
 
 @contextmanager
-def counted(pool: ScratchPool[Any]) -> Iterator[None]:
+def count_strings(pool: ScratchPool[Any]) -> Iterator[None]:
     """Inside, strings that steps of this thread make count towards the limit of the pool's budget."""
     outer, tally = _CURRENT.tally, Tally(pool)
     _CURRENT.tally = tally
@@ -236,7 +236,7 @@ class Pace:
             y[part] = texts[part]
         return y.reshape(tuple(shape))
 
-    def mapped(self, function: Callable[[list[Any]], Sequence[Any]], x: Array, dtype: Any) -> Array:
+    def map(self, function: Callable[[list[Any]], Sequence[Any]], x: Array, dtype: Any) -> Array:
         """function of the elements, a slice at a time, as an array of x's shape."""
         flat = x.reshape(-1)
         if _CURRENT.tally is not None and np.dtype(dtype).hasobject:
@@ -248,7 +248,7 @@ class Pace:
             y[part] = function(flat[part].tolist())
         return y.reshape(x.shape)
 
-    def picked(self, pool: Array, positions: Array) -> Array:
+    def pick(self, pool: Array, positions: Array) -> Array:
         """pool[positions], of a pool of objects (n,)."""
         y, flat = self.empty((positions.size,)), positions.reshape(-1)
         for part in self.slices(flat.size, CHEAP):

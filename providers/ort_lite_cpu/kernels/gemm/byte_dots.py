@@ -27,7 +27,7 @@ from ort_lite_cpu.kernels.gemm.integer import (
     Unpacked,
     beside,
     block_rows,
-    centred,
+    center,
     zero_point,
 )
 from ort_lite_cpu.kernels.gemm.microkernel import Rows
@@ -180,7 +180,7 @@ def dot_gemm(
         source = shift(a, i * g.a_step + top * g.k)
         whole = count // rows * rows if g.flip == middle and g.k == 4 * depth else 0
         for row in range(whole, count):
-            turned(shift(source, row * g.k), shift(scratch, (row - whole) * 4 * depth), g.k, g.flip ^ middle)
+            flip_bytes(shift(source, row * g.k), shift(scratch, (row - whole) * 4 * depth), g.k, g.flip ^ middle)
         for p in range(left, right):
             at = (i * g.b_step * across + p) * width
             panel, target = shift(b, at * depth * 4), shift(c, (i * g.m + top) * g.n + p * width)
@@ -202,7 +202,7 @@ def dot_gemm(
 
 
 @native
-def turned(x: Ptr, out: Ptr, count: int, turn: int) -> None:
+def flip_bytes(x: Ptr, out: Ptr, count: int, turn: int) -> None:
     """out[i] = x[i], with the highest bit flipped if `turn` is 128; the two do not overlap."""
     if count >= 64:
         _turn_run(x, out, count, turn, 64)
@@ -250,7 +250,7 @@ def sum_less(x: Ptr, n: int, zero: int, flip: int) -> int:
     """The sum of x - zero, for a zero point that is flipped already."""
     total = 0
     for i in range(n):
-        total += centred(x[i], flip, zero)
+        total += center(x[i], flip, zero)
     return total
 
 

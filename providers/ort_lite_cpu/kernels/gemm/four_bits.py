@@ -200,7 +200,7 @@ class Codes(Vectors):
         self.integers = ir.VectorType(ir.IntType(32), lanes)
         self.lookup = lookup
 
-    def packed_at(self, pointer: Any, at: int) -> Any:
+    def load_word(self, pointer: Any, at: int) -> Any:
         address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.integers.as_pointer())
         return self.builder.load(address, align=4)
 
@@ -247,7 +247,7 @@ def _sums(
         """Eight k, which go round the chains."""
         x, codes, sums = values[0], values[1], list(values[2:])
         emit.prefetch(emit.move(codes, emit.integer(AHEAD // 4)))
-        held = [emit.packed_at(codes, j * lanes) for j in range(vectors)]
+        held = [emit.load_word(codes, j * lanes) for j in range(vectors)]
         for number in range(TOGETHER):
             places = [emit.move(x, builder.add(emit.mul(depth, row), emit.integer(number))) for row in range(rows)]
             left = [emit.splat(builder.load(place)) for place in places]
@@ -305,7 +305,7 @@ def _unpack(
         block = emit.mul(builder.sdiv(number, words_), width)
         codes, target = emit.move(b, emit.mul(number, width)), values[0]
         for j in range(vectors):
-            held, factor = emit.packed_at(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
+            held, factor = emit.load_word(codes, j * lanes), emit.load(emit.move(scales, block), j * lanes)
             away = emit.zeros(emit.move(zeros, block), j * lanes) if given else emit.constant(MIDDLE)
             for k in range(TOGETHER):
                 value = builder.fmul(emit.sub(emit.code(held, k), away), factor)

@@ -178,12 +178,12 @@ def tile(
         at = j * lanes
         values = [row[j] for row in sums]
 
-        def loaded(pointers: Sequence[Any]) -> list[Any]:
+        def load_all(pointers: Sequence[Any]) -> list[Any]:
             return [emit.load(pointer, at, mask) for pointer in pointers]
 
-        values = emit.when(emit.bit(mode, ACCUMULATE), values, lambda v: emit.add_all(v, loaded(outputs)))
-        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, loaded([bias]) * rows))
-        values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, loaded(residuals)))
+        values = emit.when(emit.bit(mode, ACCUMULATE), values, lambda v: emit.add_all(v, load_all(outputs)))
+        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, load_all([bias]) * rows))
+        values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, load_all(residuals)))
         values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(x, *limits) for x in v])
         for value, pointer in zip(values, outputs, strict=True):
             emit.store(value, pointer, at, mask)

@@ -236,9 +236,9 @@ def _no_embedding(failure: "Failure") -> str:
     word, step = failure.element(0), failure.at % steps
     if not 0 <= word < words:
         return failure.outside("id", 0, 0, words)
-    if failure.given(1) and not 0 <= failure.element(1) < kinds:
+    if failure.has_operand(1) and not 0 <= failure.element(1) < kinds:
         return failure.outside("segment id", 1, 0, kinds)
-    if failure.given(2):
+    if failure.has_operand(2):
         return failure.outside("position", 2, 0, places, 8, failure.at if rows > 1 else step)
     return f"there are {steps} steps, and {places} positions in {failure.name(3)!r}"
 
