@@ -82,7 +82,7 @@ class Linker:
             self._copies(partition.name)
             self._partition(partition)
         self._copies(OUTPUT)
-        returned = tuple(self._returned(value) for value in self.outputs)
+        returned = tuple(self._result_slot(value) for value in self.outputs)
         steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
         shares = (
             len(set(map(id, self.outputs))) < len(returned)
@@ -193,7 +193,7 @@ class Linker:
     def _shapes_of(self, values: Sequence[Value]) -> list[int]:
         return [self.shapes[value] for value in values]
 
-    def _returned(self, value: Value) -> Any:
+    def _result_slot(self, value: Value) -> Any:
         provider = self.wanted[value]
         return self.slots.get((value, CPU if provider is None else provider.device), value.constant)
 

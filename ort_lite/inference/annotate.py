@@ -11,7 +11,7 @@ def annotate(graph: Graph, rules: ShapeRules) -> Inference:
     Overridable initialisers count as inputs. Returns the Inference, which also knows the contents of small integer tensors.
     Raises ShapeInferenceError.
     """
-    inference = Inference(rules, checked=True)
+    inference = Inference(rules, checks_all=True)
     inference.run(graph, [Info(value.type) for value in graph.inputs])
     for value, info in inference.infos.items():
         if info.type is not None:

@@ -353,11 +353,14 @@ class RunOptions(_Checked):
         self._exceeded = timeout
         self.terminate = True
 
-    def ended(self, where: str) -> RunTerminated:
+    def termination(self, where: str) -> RunTerminated:
         """Return the exception for a run that found `terminate` set: DeadlineExceeded or Cancelled."""
         if self._exceeded:
             return DeadlineExceeded(f"the run took longer than its timeout of {self._exceeded:g} s, and was ended {where}")
         return Cancelled(f"the run was ended by RunOptions.terminate {where}")
+
+    ended = termination
+    """The name in earlier releases."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

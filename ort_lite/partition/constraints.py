@@ -49,10 +49,10 @@ class Constraints:
         self.preferences.apply(graph)
         self.rules.apply(graph)
 
-    def graph_changed(self) -> None:
+    def handle_graph_change(self) -> None:
         """Ask providers again, and put in force again what gave way: nodes that nobody took may find a provider now."""
-        self.rules.graph_changed()
-        self.preferences.graph_changed()
+        self.rules.handle_graph_change()
+        self.preferences.handle_graph_change()
         self.answers.forget()
 
     def release(self, nodes: Sequence[Node]) -> bool:

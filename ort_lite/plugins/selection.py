@@ -371,4 +371,4 @@ def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
     classes: dict[type[ExecutionProvider], None] = dict.fromkeys(map(type, providers))
     own = [rule for cls in classes for rule in ask(cls, "shape_rules")]
     schemas = [schema for cls in classes for schema in ask(cls, "schemas")]
-    return plugins.shape_rules().preceded_by(own, schemas) if own or schemas else plugins.shape_rules()
+    return plugins.shape_rules().prepend(own, schemas) if own or schemas else plugins.shape_rules()

@@ -108,7 +108,7 @@ class Body(Protocol):
 
     `captures` lists the outer values that a call needs besides the inputs, in order and without constants. All values are on
     the CPU. An output may be an input, a capture or a constant. Several threads may call a body at once. A provider that
-    compiled every step itself can execute `steps` without calling the body; `returned` holds each output's number, or the
+    compiled every step itself can execute `steps` without calling the body; `result_slots` holds each output's number, or the
     constant that it is.
     """
 
@@ -121,7 +121,7 @@ class Body(Protocol):
         """The steps in execution order."""
 
     @property
-    def returned(self) -> tuple[int | Any, ...]:
+    def result_slots(self) -> tuple[int | Any, ...]:
         """The results: indices of values, or constants."""
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]: ...

@@ -302,7 +302,7 @@ class Session:
     # Description
 
     @property
-    def _prepared(self) -> Prepared:
+    def _stage_results(self) -> Prepared:
         """The results of the stages, for tools. Raises RuntimeException if the session is closed."""
         prepared = self._state.prepared
         if prepared is None:

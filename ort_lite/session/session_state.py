@@ -12,7 +12,7 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.inference.declared import merged_outputs
+from ort_lite.inference.declared import merge_outputs
 from ort_lite.load.files import words
 from ort_lite.load.source import ModelSource
 from ort_lite.log.events import Span, Stream, no_span
@@ -145,12 +145,12 @@ def make_state(
             with span("save_optimized_model"):
                 save_optimized_model(form_to_save(model, chosen.providers, options), options)
         prepared = prepare(model, chosen, options, given.placement_rules, given.partitioning, span, loaded.writeable)
-        types = merged_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
+        types = merge_outputs(model.graph.inputs, model.graph.outputs, declared, model.unnamed_dims)
         outputs = [node_arg(v.name, type_, model.unnamed_dims) for v, type_ in zip(model.graph.outputs, types, strict=True)]
         if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
             _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-            lifecycle.drop_consumed(prepared.assignment, prepared.compiled)
+            lifecycle.drop_absorbed_constants(prepared.assignment, prepared.compiled)
         lifecycle.finish_initialization(chosen.providers)
         if account.budget.limit is not None:
             from ort_lite.session import footprint

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from ort_lite.tools.verify.report import PartitionReport, Report
 
 import ort_lite
 from ort_lite.compat.datasets import get_example
 from ort_lite.session.metadata import NodeArg, summarize
-from ort_lite.tools.verify.report import PartitionReport, Report
 
 
 def test_a_session_shows_its_model_inputs_outputs_and_providers() -> None:
@@ -69,7 +69,7 @@ def test_explanations_traces_plans_and_reports_fit_on_a_line() -> None:
     options.add_session_config_entry("ort_lite.creation_trace", "1")
     session = ort_lite.InferenceSession(get_example("mul_1.onnx"), options, providers=["CPUExecutionProvider"])
     assert repr(session.explain()) == "Explanation(nodes: CPUExecutionProvider 1; partitions: 1)"
-    assert repr(session._prepared.report).startswith("TransformReport(level all; nodes: 1 -> 1; changes: 0; rounds: ")
+    assert repr(session._stage_results.report).startswith("TransformReport(level all; nodes: 1 -> 1; changes: 0; rounds: ")
     trace = session.creation_trace
     assert trace is not None
     assert repr(trace).startswith("CreationTrace(") and repr(trace).endswith(f" ms; events: {len(trace.events)})")

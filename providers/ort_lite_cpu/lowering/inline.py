@@ -87,7 +87,7 @@ def inlined(values: Values, graph: Graph, inputs: Sequence[Known]) -> Inlined | 
         if outputs is None:
             return None
         slots.update(zip(step.outputs, outputs, strict=True))
-    for slot in body.returned:
+    for slot in body.result_slots:
         known = slots[slot] if type(slot) is int else _constant(slot)
         if known is None:
             return None
