@@ -12,7 +12,7 @@ from ort_lite.execute.execute import CompiledBody
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.released import drop_constant
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask, who
 from ort_lite.provider.context_nodes import is_context

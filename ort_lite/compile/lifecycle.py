@@ -9,7 +9,7 @@ from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, Runtim
 from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import drop_constant
-from ort_lite.inference.rules import constant_info
+from ort_lite.inference.shape_rules import constant_info
 from ort_lite.log.events import Stream
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions

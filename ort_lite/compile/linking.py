@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ort_lite.compile.moving import AsyncMover
 
 
-class Places(Record):
+class DeviceSlots(Record):
     """The slots of a run that hold values which a user keeps on devices.
 
     An Executable for them takes, behind its inputs, the values of `inputs`, which stand in their own places with what tells their
@@ -37,7 +37,7 @@ class Linker:
         level: Level,
         captures: tuple[Value, ...],
         compiled: Mapping[str, CompiledPartition],
-        places: Places | None = None,
+        places: DeviceSlots | None = None,
     ) -> None:
         self.level, self.compiled, self.places = level, compiled, places
         self.inputs = (*level.graph.inputs, *captures)

@@ -2,7 +2,7 @@
 
 from ort_lite.graph.graph import Graph
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.rules import Info, ShapeRules
+from ort_lite.inference.shape_rules import Info, ShapeRules
 
 
 def annotate(graph: Graph, rules: ShapeRules) -> Inference:

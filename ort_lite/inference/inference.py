@@ -7,7 +7,8 @@ from typing import Any
 from ort_lite.errors import Fail, InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
-from ort_lite.inference.rules import (
+from ort_lite.inference.schema import check_declaration
+from ort_lite.inference.shape_rules import (
     UNKNOWN,
     ContentsUnknown,
     Info,
@@ -19,7 +20,6 @@ from ort_lite.inference.rules import (
     constant_info,
     kinds,
 )
-from ort_lite.inference.schema import check_declaration
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.shapes.dims import symbol, symbols
 from ort_lite.shapes.expr import Dim

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ort_lite.graph.graph import Node, Value
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.partition.assignment import Apart, Assignment, Level, Placement, Reason
 from ort_lite.partition.borders import copies, transfers_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.errors import Fail, OrtLiteError, PlacementError, UnknownOperator, format_error
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.graph import Graph, Node
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assembly import Assembly
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ort_lite._version import __version__
 from ort_lite.errors import InvalidArgument, ProviderError, describe, hint
 from ort_lite.graph.graph import Node
-from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
+from ort_lite.inference.shape_rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.traits import Traits
 from ort_lite.options.config_keys import INSTALLED_TRANSFORMS
 from ort_lite.plugins.additions import new_rules, new_schemas

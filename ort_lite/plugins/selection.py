@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from ort_lite import log
 from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, describe, format_error, hint
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.memory import locks
 from ort_lite.options import config_keys
 from ort_lite.options import policies as policy_options

@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.log.events import Event
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
-    from ort_lite.inference.rules import RuleFamily, ShapeRule
     from ort_lite.inference.schema import SchemaSource
     from ort_lite.inference.schema_text import OpSchema
+    from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
     from ort_lite.transform.contract import Transform
 
 API_VERSION = "1.0"

@@ -9,7 +9,7 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.declared import merge_outputs
 from ort_lite.inference.form import check_form, check_node
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.log.events import Span, no_span
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.plugins import plugins

@@ -8,7 +8,7 @@ from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node
 from ort_lite.graph.model import Names
 from ort_lite.graph.types import TensorType, Type
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.rules import CONTENTS_LIMIT, Info, constant_info
+from ort_lite.inference.shape_rules import CONTENTS_LIMIT, Info, constant_info
 from ort_lite.record import Record
 from ort_lite.shapes.dims import differ
 from ort_lite.transform.budget import Budget, OverBudget, bytes_in_memory

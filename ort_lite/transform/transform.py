@@ -17,7 +17,7 @@ from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.log.events import Span, no_span
 from ort_lite.native.checkpoint import checkpoint
 from ort_lite.record import Record

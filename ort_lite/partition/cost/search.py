@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
 from ort_lite.graph.graph import Node, Value
-from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assignment import Again, Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
 from ort_lite.provider.provider import CPU, Capability, Device, GraphView, Partition

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference import UNKNOWN, Info, Op, shape_rule
-from ort_lite.inference.rules import Seen
 from ort_lite.inference.schema import kind_of
+from ort_lite.inference.shape_rules import Seen
 from ort_lite.shapes import Dim, Shape, maximum, same
 from ort_lite_transforms.shapes.operands import common_dim, replace_dim
 

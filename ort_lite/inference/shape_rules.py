@@ -76,7 +76,7 @@ Seen = dict[Node, Sequence[Info | None]]
 """What the nodes of a body were given in an earlier pass."""
 
 
-class Driver(Protocol):
+class InferenceContext(Protocol):
     """The inference that an Op is part of, as the Op sees it."""
 
     @property
@@ -106,7 +106,7 @@ class Op:
 
     __slots__ = ("_inference", "inputs", "node")
 
-    def __init__(self, node: Node, inputs: Sequence[Info | None], inference: Driver) -> None:
+    def __init__(self, node: Node, inputs: Sequence[Info | None], inference: InferenceContext) -> None:
         self.node, self.inputs, self._inference = node, inputs, inference
 
     @property

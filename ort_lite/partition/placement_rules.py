@@ -15,7 +15,7 @@ class _Order(Record):
     rule: PlacementRule
 
 
-class Rules:
+class PlacementRules:
     """The placement rules of a session, applied to its graph.
 
     A hard rule always holds. A soft rule keeps within the hard ones, and holds until nobody that it names takes the node.
