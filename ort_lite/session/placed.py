@@ -147,14 +147,14 @@ def _link_steps(
     main = levels[0]
     graph = main.graph
     by_name = {value.name: value for value in graph.outputs}
-    places = DeviceSlots(
+    device_slots = DeviceSlots(
         {value: home for value, home in zip(graph.inputs, homes, strict=True) if home is not None},
         {by_name[name]: None if by_name[name].constant is not None else providers.get(device) for name, device in wanted},
     )
-    ends = {value: CPU if provider is None else provider.device for value, provider in places.outputs.items()}
-    level = main.replace(copies=copies(graph, main.partitions, transfers, places.inputs, ends))
+    ends = {value: CPU if provider is None else provider.device for value, provider in device_slots.outputs.items()}
+    level = main.replace(copies=copies(graph, main.partitions, transfers, device_slots.inputs, ends))
     order = [p.name for level in reversed(levels) for p in level.partitions]  # the order in which they were compiled
-    executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
+    executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), device_slots).executable()
     placed = prepared.replace(compiled=compiled.replace(executable=executable))
     return Ready(placed, events, session_memory, noted, list, workers)
 
