@@ -83,15 +83,75 @@ class KernelRegistry:
     def __init__(self) -> None:
         self._kernels: dict[tuple[str, str], list[KernelRegistration]] = {}
 
-    def add(self, op_type: str, function: Kernel, **more: Any) -> None:
-        """Add a kernel that is the same for all nodes. `more`: fields of KernelRegistration."""
-        self.register(KernelRegistration(op_type, lambda node: function, **more))
+    def add(
+        self,
+        op_type: str,
+        function: Kernel,
+        *,
+        domain: str = "",
+        since: int = 1,
+        until: int | None = None,
+        types: Types | None = None,
+        inputs: Sequence[Types | None] = (),
+        outputs: Sequence[Types | None] = (),
+        host_inputs: Collection[int] = (),
+        host_outputs: Collection[int] = (),
+        aliases: Mapping[int, int] | None = None,
+        inplace: Mapping[int, int] | None = None,
+        declines: Callable[[Node], str | None] | None = None,
+    ) -> None:
+        """Add a kernel that is the same for all nodes. KernelRegistration describes the keywords."""
+        register = self.kernel(
+            op_type,
+            domain=domain,
+            since=since,
+            until=until,
+            types=types,
+            inputs=inputs,
+            outputs=outputs,
+            host_inputs=host_inputs,
+            host_outputs=host_outputs,
+            aliases=aliases,
+            inplace=inplace,
+            declines=declines,
+        )
+        register(lambda node: function)
 
-    def kernel(self, op_type: str, **more: Any) -> Callable[[Callable[[Node], Kernel]], Callable[[Node], Kernel]]:
-        """Register the decorated function, which returns the kernel of a node."""
+    def kernel(
+        self,
+        op_type: str,
+        *,
+        domain: str = "",
+        since: int = 1,
+        until: int | None = None,
+        types: Types | None = None,
+        inputs: Sequence[Types | None] = (),
+        outputs: Sequence[Types | None] = (),
+        host_inputs: Collection[int] = (),
+        host_outputs: Collection[int] = (),
+        aliases: Mapping[int, int] | None = None,
+        inplace: Mapping[int, int] | None = None,
+        declines: Callable[[Node], str | None] | None = None,
+    ) -> Callable[[Callable[[Node], Kernel]], Callable[[Node], Kernel]]:
+        """Register the decorated function, which returns the kernel of a node. KernelRegistration describes the keywords."""
 
         def decorate(make: Callable[[Node], Kernel]) -> Callable[[Node], Kernel]:
-            self.register(KernelRegistration(op_type, make, **more))
+            registration = KernelRegistration(
+                op_type,
+                make,
+                domain,
+                since,
+                until,
+                types,
+                inputs,
+                outputs,
+                host_inputs,
+                host_outputs,
+                aliases or {},
+                inplace or {},
+                declines,
+            )
+            self.register(registration)
             return make
 
         return decorate

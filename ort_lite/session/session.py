@@ -243,7 +243,7 @@ class Session:
                 return
             self._state = state.after_closing(failures)
             forms = state.forms()
-            state.account.close()
+            state.session_memory.close()
         if state.workers is not None:
             state.workers.close()
         failures += lifecycle.failures_of(partial(lifecycle.close_states, prepared.compiled) for prepared in forms)
@@ -279,7 +279,7 @@ class Session:
                     self._state, self._arguments = fresh, arguments
                     self._own_params = params is not None
                     return
-            fresh.account.close()
+            fresh.session_memory.close()
         raise InvalidArgument(f"{who}: the session is closed")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -302,7 +302,7 @@ class Session:
     # Description
 
     @property
-    def _prepared(self) -> Prepared:
+    def _stage_results(self) -> Prepared:
         """The results of the stages, for tools. Raises RuntimeException if the session is closed."""
         prepared = self._state.prepared
         if prepared is None:
@@ -396,7 +396,7 @@ class Session:
         from ort_lite.session import footprint
 
         state = self._state
-        return footprint.figures(state.forms(), state.account)
+        return footprint.figures(state.forms(), state.session_memory)
 
     def trim(self) -> None:
         """Release idle scratch memory and data cached per shape. The next run creates them again.
@@ -406,7 +406,7 @@ class Session:
         from ort_lite.session import footprint
 
         state = self._state
-        footprint.trim(state.forms(), state.account)
+        footprint.trim(state.forms(), state.session_memory)
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Set provider options that may change while a session lives. Raises InvalidArgument for unknown ones."""

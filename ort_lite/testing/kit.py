@@ -116,7 +116,7 @@ class Kit:
         self._remembered: dict[Any, Any] = {}
 
     @cached_property
-    def claimed(self) -> tuple[Case, ...]:
+    def positive_cases(self) -> tuple[Case, ...]:
         """Return the cases of which the provider claims at least one node. Asking about each of them takes seconds in total."""
         return tuple(self.operators_by_case)
 
@@ -124,7 +124,7 @@ class Kit:
     def some(self) -> tuple[Case, ...]:
         """Return one claimed case for each operator that the provider claims, the one with the fewest nodes."""
         found: dict[str, Case] = {}
-        for case in sorted(self.claimed, key=lambda case: len(case.model.graph.node)):
+        for case in sorted(self.positive_cases, key=lambda case: len(case.model.graph.node)):
             for operator in self.operators_by_case[case]:
                 found.setdefault(operator, case)
         return tuple(dict.fromkeys(found.values()))
@@ -266,13 +266,13 @@ class Kit:
 
     def partitions(self, session: Session) -> list[Any]:
         """Return the provider's compiled partitions of a session that `session` created."""
-        provider, prepared = self.provider_of(session), session._prepared
+        provider, prepared = self.provider_of(session), session._stage_results
         mine = {p.name for p in prepared.assignment.partitions if p.provider is provider}
         return [compiled for key, compiled in prepared.compiled.partitions.items() if key in mine]
 
     def provider_of(self, session: Session) -> ExecutionProvider:
         """Return the provider's instance in a session that `session` created."""
-        return next(iter(session._prepared.assignment.providers.values()))
+        return next(iter(session._stage_results.assignment.providers.values()))
 
 
 def reference(model: Any) -> Session:

@@ -113,7 +113,7 @@ def _save(kit: Kit, findings: Mapping[str, Sequence[Finding]], folder: Path) -> 
 
 def report_of(kit: Kit, findings: Mapping[str, tuple[Finding, ...]], speed: bool = False) -> Report:
     """Return the report of the checks; for one generated model alone, no node test is counted."""
-    claimed = 0 if kit.models.case else len(kit.claimed)
+    claimed = 0 if kit.models.case else len(kit.positive_cases)
     return Report(kit.make().name, claimed, len(kit.generator_cases), findings, speeds(kit) if speed else ())
 
 

@@ -89,10 +89,10 @@ class CPUExecutionProvider(ExecutionProvider):
             steps=steps,
             seed=seed(),
         )
-        account = options.account
-        if account is not None:
-            pool = account.pool(RunContext, self._growth, self._keep)
-            self.options = self.options.replace(pool=pool, planner=account.planner)
+        session_memory = options.session_memory
+        if session_memory is not None:
+            pool = session_memory.pool(RunContext, self._growth, self._keep)
+            self.options = self.options.replace(pool=pool, planner=session_memory.planner)
         if self.options.compile != NEVER:
             ahead((*machinery(threads), NOTHING))
 

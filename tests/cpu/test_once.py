@@ -10,7 +10,7 @@ from ort_lite.errors import KernelMissing
 from ort_lite.native import Spec
 from ort_lite.native.cpu import host
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, failed, native, span
+from ort_lite.native.lang import OK, Ptr, Static, failure_status, native, span
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.kernels.gemm.pack import filters
 from ort_lite_cpu.kernels.gemm.winograd import filter_panels
@@ -23,7 +23,7 @@ from ort_lite_cpu.run.kernels import Kernels
 def scaled(x: Ptr, y: Ptr, count: int, factor: float, offset: Static, part: int, parts: int) -> int:
     """y = factor * x + offset. Fails where there is nothing to do."""
     if count == 0:
-        return failed(7)
+        return failure_status(7)
     for i in span(count, part, parts):
         y[i] = x[i] * factor + offset
     return OK

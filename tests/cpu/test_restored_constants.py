@@ -59,7 +59,7 @@ def test_what_nothing_reads_but_its_panels_is_given_up_and_has_its_bits() -> Non
 
 def test_programs_for_other_shapes_are_lowered_from_them() -> None:
     made = session()
-    [step] = made._prepared.compiled.executable.steps
+    [step] = made._stage_results.compiled.executable.steps
     program: Any = step.function
     feeds = [FEED[value.name] for value in program.source.inputs]
     for one, other in zip(program(feeds), program._specialize(tuple(x.shape for x in feeds))(feeds), strict=True):

@@ -76,7 +76,7 @@ def _dump_compiled_model(arguments: Namespace) -> None:
         session.run(None, feeds_of(arguments, session.get_inputs()))
         _show_plans(session, arguments.json)
     else:
-        fused = session._prepared.compiled.fused
+        fused = session._stage_results.compiled.fused
         done = {name: [str(change) for change in copy.changes] for name, copy in fused.items()}
         _show_partitions(session.explain(), done, arguments.json)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ort_lite.native.cpu import Target
-from ort_lite.native.lang import emitted, log
+from ort_lite.native.lang import emitter, log
 from ort_lite.native.marks import Emitted
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -41,7 +41,7 @@ def vectors_for(native: str, target: Target) -> dict[str, Any]:
     return {"lanes": tile_for("f32", target).lanes if native == "f32" else 0, "chains": chains, "fused": target.has_fma}
 
 
-@emitted("void(*f32,*f32,i64,i64,i64,static,static,static,static)")
+@emitter("void(*f32,*f32,i64,i64,i64,static,static,static,static)")
 def softmax_rows(
     builder: Any, x: Any, y: Any, first: Any, last: Any, n: Any, logarithm: bool, lanes: int, chains: int, fused: bool
 ) -> None:
@@ -83,7 +83,7 @@ def softmax_rows(
     _finish(emit, row_of(x if logarithm else y, end), row_of(y, end), n, change, logarithm)
 
 
-@emitted("void(*f32,*f32,i64,static,static,static,static)")
+@emitter("void(*f32,*f32,i64,static,static,static,static)")
 def softmax_row(builder: Any, x: Any, y: Any, n: Any, logarithm: bool, lanes: int, chains: int, fused: bool) -> None:
     """y[:n], which may be x, of one row of any length, pass by pass."""
     emit = Vectors(builder, x.type.pointee, lanes)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.native.lang import Ptr, emitted, native, shift
+from ort_lite.native.lang import Ptr, emitter, native, shift
 from ort_lite_cpu.run.atomics import call_by_name
 
 SIZE, MIDDLE, LARGE = 4, 8, 16
@@ -18,19 +18,19 @@ def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
     call_by_name(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *numbers)
 
 
-@emitted("void(*T)")
+@emitter("void(*T)")
 def prefetch(builder: Any, pointer: Any) -> None:
     """See `ask_for`."""
     ask_for(builder, pointer)
 
 
-@emitted("void(*T)")
+@emitter("void(*T)")
 def prefetch_second(builder: Any, pointer: Any) -> None:
     """As `prefetch`, for more than the first cache level has room for."""
     ask_for(builder, pointer, 2)
 
 
-@emitted("void(*T,i64,*T,i64)")
+@emitter("void(*T,i64,*T,i64)")
 def transpose_square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     """y[j * y_step + i] = x[i * x_step + j] for i and j below SIZE."""
     _square(builder, x, x_step, y, y_step, 1)
@@ -40,7 +40,7 @@ def _small() -> int:
     return SIZE
 
 
-@emitted("i64()", needs="avx", otherwise=_small)
+@emitter("i64()", needs="avx", otherwise=_small)
 def best_size(builder: Any) -> Any:
     """LARGE where vectors hold more than SIZE elements of four bytes, else SIZE."""
     from llvmlite import ir
@@ -55,7 +55,7 @@ def _by_small(x: Ptr, x_step: int, y: Ptr, y_step: int) -> None:
             transpose_square(shift(x, i * x_step + j), x_step, shift(y, j * y_step + i), y_step)
 
 
-@emitted("void(*T,i64,*T,i64)", needs="avx", otherwise=_by_small)
+@emitter("void(*T,i64,*T,i64)", needs="avx", otherwise=_by_small)
 def _by_middle(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     from llvmlite import ir
 
@@ -68,7 +68,7 @@ def _by_middle(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
             _square(builder, at(x, x_step, i, j), x_step, at(y, y_step, j, i), y_step, MIDDLE // SIZE)
 
 
-@emitted("void(*T,i64,*T,i64)", needs="avx512f", otherwise=_by_middle)
+@emitter("void(*T,i64,*T,i64)", needs="avx512f", otherwise=_by_middle)
 def transpose_large(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     """As `transpose_square` for i and j below LARGE."""
     _square(builder, x, x_step, y, y_step, LARGE // SIZE)
@@ -108,7 +108,7 @@ def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) 
             builder.store(value, at(y, y_step, column + number, 0, value.type), align=nbytes)
 
 
-@emitted("void(*T,i64,*T,i64)")
+@emitter("void(*T,i64,*T,i64)")
 def transpose_bytes(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     """As `transpose_large`, of elements of a byte, of which every vector holds a row.
 

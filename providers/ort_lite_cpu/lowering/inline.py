@@ -87,7 +87,7 @@ def inline_body(values: Values, graph: Graph, inputs: Sequence[Known]) -> Inline
         if outputs is None:
             return None
         slots.update(zip(step.outputs, outputs, strict=True))
-    for slot in body.returned:
+    for slot in body.result_slots:
         known = slots[slot] if type(slot) is int else _constant(slot)
         if known is None:
             return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, span
 from ort_lite.shapes import equal
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.expression import compute_before_broadcast, define, formula_tensor
@@ -161,7 +161,7 @@ def find_zero(x: Ptr, count: int, part: int, parts: int) -> int:
     """Fails at the first 0 of this part of x (count,), unsigned integers."""
     for i in span(count, part, parts):
         if x[i] == like(x, 0):
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
     return OK
 
 

@@ -10,7 +10,7 @@ from ort_lite.native.lang import (
     OK,
     Ptr,
     Static,
-    failed,
+    failure_status,
     fmax,
     fmin,
     from_end,
@@ -62,7 +62,7 @@ def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner:
     for row in span(outer * count, part, parts):
         j = from_end(read_once(index, row % count), axis)
         if j < 0 or j >= axis:
-            return failed(INDEX_OUT_OF_RANGE, row % count)
+            return failure_status(INDEX_OUT_OF_RANGE, row % count)
         source = (row // count * axis + j) * inner
         for i in range(inner):
             y[row * inner + i] = x[source + i]
@@ -110,7 +110,7 @@ def gather_elements(
             at = row * count + i
             j = from_end(read_once(index, at), axis)
             if j < 0 or j >= axis:
-                return failed(INDEX_OUT_OF_RANGE, at)
+                return failure_status(INDEX_OUT_OF_RANGE, at)
             y[at] = x[base + i * step + j * stride]
     return OK
 
@@ -163,7 +163,7 @@ def gather_nd(
         for k in range(depth):
             j = from_end(read_once(index, row * depth + k), table[k])
             if j < 0 or j >= table[k]:
-                return failed(INDEX_OUT_OF_RANGE, row * depth + k)
+                return failure_status(INDEX_OUT_OF_RANGE, row * depth + k)
             source += j * table[depth + k]
         for i in range(inner):
             y[row * inner + i] = x[source + i]
@@ -254,7 +254,7 @@ def scatter_elements(
             at = row * count + i
             j = from_end(read_once(index, at), axis)
             if j < 0 or j >= axis:
-                return failed(INDEX_OUT_OF_RANGE, at)
+                return failure_status(INDEX_OUT_OF_RANGE, at)
             _write(y, base + i * step + j * stride, updates, at, how)
     return OK
 
@@ -270,7 +270,7 @@ def scatter_nd(
         for k in range(depth):
             j = from_end(read_once(index, row * depth + k), table[k])
             if j < 0 or j >= table[k]:
-                return failed(INDEX_OUT_OF_RANGE, row * depth + k)
+                return failure_status(INDEX_OUT_OF_RANGE, row * depth + k)
             target += j * table[depth + k]
         for i in range(inner):
             _write(y, target + i, updates, row * inner + i, how)

@@ -154,7 +154,7 @@ def as_loop(op: NodeLowering) -> bool:
     if not op.options.inline:
         return False
     values, graph = op.values, op.attr("body")
-    returned, inputs = values.bodies[graph].returned, op.node.inputs[2:]
+    returned, inputs = values.bodies[graph].result_slots, op.node.inputs[2:]
     stacks = len(returned) > 1 + len(inputs)
     number = _trips(op, stacks)
     limit = _number(op, 0) if op.has(0) else (op.array(NEVER_ENDS), Info())
@@ -198,7 +198,7 @@ def _while(values: Values, graph: Graph, condition: Known, others: Sequence[Know
         made = inline_body(values, graph, [number, true, *states])
         if made is None or made.results[0][1].contents == (1,):
             return made, true[0], True
-    fixed = values.bodies[graph].returned[0] == 1
+    fixed = values.bodies[graph].result_slots[0] == 1
     going = values.builder.view(condition[0], ()) if fixed else values.builder.new("bool", ())
     return inline_body(values, graph, [number, (going, _plain("bool")), *states]), going, False
 
@@ -218,7 +218,7 @@ def as_scan(op: NodeLowering) -> bool:
     number = taken[0].whole.shape[taken[0].axis]
     if not all(same(row.whole.shape[row.axis], number) for row in taken):
         return False
-    starts, returned = found[:split], values.bodies[graph].returned
+    starts, returned = found[:split], values.bodies[graph].result_slots
     held = [_state_in_loop(values.builder, one, fixed=returned[k] == k) for k, one in enumerate(starts)]
     slices = [(row.slice, Info(TensorType(row.slice.dtype, row.slice.shape))) for row in taken]
     made = inline_body(values, graph, [*held, *slices])

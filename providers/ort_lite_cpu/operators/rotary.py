@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, native, null, read_once, span
 from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -71,7 +71,7 @@ def rotate(
         if not null(ids):
             position += weight * int(read_once(ids, b * ids_batch + i * ids_row))
         if position < 0 or position >= positions:
-            return failed(INDEX_OUT_OF_RANGE, b * g.rows + i)
+            return failure_status(INDEX_OUT_OF_RANGE, b * g.rows + i)
         source, target = g.x_at + b * g.x_batch + h * g.x_head + i * g.x_row, b * y_batch + h * y_head + i * y_row
         angle = position * half
         for j in range(half):

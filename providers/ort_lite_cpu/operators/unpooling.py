@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, maximum, minimum, product, select
 from ort_lite_cpu.lowering.attributes import check_windows, spatial
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -41,7 +41,7 @@ def max_unpool(
         at = read_once(index, i)
         column, row, slab, plane = at % w, at // w % h, at // (w * h) % d, at // (w * h * d)
         if at < 0 or plane >= planes or column >= yw or row >= yh or slab >= yd:
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
         y[((plane * yd + slab) * yh + row) * yw + column] = x[i]
     return OK
 

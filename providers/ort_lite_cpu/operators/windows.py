@@ -11,7 +11,7 @@ from ort_lite.native.lang import (
     cast,
     cos,
     expm1,
-    failed,
+    failure_status,
     floor,
     imax,
     like,
@@ -87,7 +87,7 @@ def mel_weights(rate: Ptr, low: Ptr, high: Ptr, y: Ptr, rows: int, bins: int, le
         centre = edge(i + 1, rate, low, high, bins, length)
         last = edge(i + 2, rate, low, high, bins, length)
         if first < 0 or centre < first or last < centre or last > rows:
-            return failed(INDEX_OUT_OF_RANGE, i)
+            return failure_status(INDEX_OUT_OF_RANGE, i)
         if centre < rows:
             y[centre * bins + i] = like(y, 1)
         for row in range(first, centre):

@@ -255,7 +255,7 @@ class Program:
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
-                    raise options.ended(f"before {step.node}").about(step.node)
+                    raise options.termination(f"before {step.node}").about(step.node)
                 if events is None:
                     run_host_step(step, places)
                 else:

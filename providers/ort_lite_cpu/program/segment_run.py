@@ -137,7 +137,7 @@ class SegmentRun:
         instruction = self.segment.instructions[index]
         if status == HALTED:
             assert options is not None, "nobody else has a Halt"
-            return options.ended(f"before {instruction.node}").about(instruction.node)
+            return options.termination(f"before {instruction.node}").about(instruction.node)
         if instruction.spec.function is jumps.expect:
             return Unforeseen()
         from ort_lite_cpu.lowering.failure import Failure

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from ort_lite.memory import locks
-from ort_lite.native.lang import emitted, load64, native, pointer_i32, store64
+from ort_lite.native.lang import emitter, load64, native, pointer_i32, store64
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
 from ort_lite_cpu.run.atomics import call, call_by_name, get, put
@@ -36,7 +36,7 @@ _FLAGS = 4 | 1 << 28 | 1 << 30  # SA_SIGINFO, SA_RESTART, SA_NODEFER
 
 
 # --- Native
-@emitted("i64(i64)")
+@emitter("i64(i64)")
 def _set_jump(builder: Any, registers: Any) -> Any:
     """0, and another number where `_long_jump` returns here. In a function that neither changes a variable after it nor is inlined."""
     from llvmlite import ir
@@ -46,14 +46,14 @@ def _set_jump(builder: Any, registers: Any) -> Any:
     return builder.sext(result, ir.IntType(64))
 
 
-@emitted("void(i64)")
+@emitter("void(i64)")
 def _long_jump(builder: Any, registers: Any) -> None:
     from llvmlite import ir
 
     call_by_name(builder, "_longjmp", ir.VoidType(), registers, ir.Constant(ir.IntType(32), 1))
 
 
-@emitted("i64()")
+@emitter("i64()")
 def this_thread(builder: Any) -> Any:
     """Return the C library's handle of this thread."""
     from llvmlite import ir

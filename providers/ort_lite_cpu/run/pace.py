@@ -86,7 +86,7 @@ def check(node: Node) -> None:
     """Raise Cancelled or DeadlineExceeded if the run must end. 60 ns."""
     options = CURRENT.options
     if options is not None and options.terminate:
-        raise options.ended(f"in {node}").about(node)
+        raise options.termination(f"in {node}").about(node)
 
 
 class Pace:
@@ -168,7 +168,7 @@ class Pace:
         with options.on_terminate(work.done.set):
             work.done.wait()
         if not work.results:
-            raise options.ended(f"in {self._node}").about(self._node)
+            raise options.termination(f"in {self._node}").about(self._node)
         result: T = work.result()
         return result
 

@@ -1,4 +1,4 @@
-"""What a desk works on: one thing at a time, ended where it is asked to, and never the end of the desk."""
+"""What a playground works on: one thing at a time, ended where it is asked to, and never the end of the playground."""
 
 import threading
 import time

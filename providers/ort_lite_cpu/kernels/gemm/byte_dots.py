@@ -17,7 +17,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span, wmul, wsub
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import (
@@ -226,7 +226,7 @@ def _turn_run(x: Ptr, out: Ptr, count: int, turn: int, size: Static) -> None:
         _turn(shift(x, count - size), shift(out, count - size), turn, size)
 
 
-@emitted("void(*u8,*I,i64,static)")
+@emitter("void(*u8,*I,i64,static)")
 def _turn(builder: Any, x: Any, out: Any, turn: Any, size: int) -> None:
     from llvmlite import ir
 
@@ -289,7 +289,7 @@ def dot_panel(
         i += FEW
 
 
-@emitted("void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static,static)", needs=NEEDS)
+@emitter("void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static,static)", needs=NEEDS)
 def _tile(
     builder: Any,
     a: Any,
@@ -346,7 +346,7 @@ def _tile(
                     emit.store(totals[i * vectors + j], target, j * lanes, masks[j])
 
 
-@emitted("void(*i8,*i32,i64,static,static,static)", needs=NEEDS)
+@emitter("void(*i8,*i32,i64,static,static,static)", needs=NEEDS)
 def column_sums(builder: Any, b: Any, sums: Any, depth: Any, vectors: int, lanes: int, dot: str) -> None:
     """sums (vectors * lanes) of the columns of one panel: what a row of ones makes of it."""
     emit = ByteDots(builder, lanes, dot)

@@ -9,7 +9,7 @@ import math
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
@@ -357,7 +357,7 @@ def copy_run(y: Ptr, x: Ptr, count: int, lanes: Static) -> None:
             y[i] = x[i]
 
 
-@emitted("void(*F,*F,static)")
+@emitter("void(*F,*F,static)")
 def _copy_vector(builder: Any, y: Any, x: Any, lanes: int) -> None:
     emit = Vectors(builder, x.type.pointee, lanes)
     emit.store(emit.load(x, 0), y, 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitter, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
@@ -176,7 +176,7 @@ def _channels(
         i += 1
 
 
-@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static,static)")
+@emitter("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static,static)")
 def _tile(
     builder: Any,
     x: Any,

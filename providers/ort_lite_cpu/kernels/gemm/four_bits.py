@@ -11,7 +11,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, panel
 from ort_lite_cpu.kernels.gemm.pack import panels
@@ -221,7 +221,7 @@ class Codes(Vectors):
         return values if held == self.type else self.builder.sitofp(self.builder.zext(values, self.integers), self.type)
 
 
-@emitted("void(*f32,*f32,*u32,*f32,*T,*f32,i64,i64,static,static,static,static,static)")
+@emitter("void(*f32,*f32,*u32,*f32,*T,*f32,i64,i64,static,static,static,static,static)")
 def _sums(
     builder: Any,
     a: Any,
@@ -282,7 +282,7 @@ def _sums(
         emit.store(total, out, k * lanes)
 
 
-@emitted("void(*u32,*f32,*T,*f32,i64,i64,i64,static,static,static,static)")
+@emitter("void(*u32,*f32,*T,*f32,i64,i64,i64,static,static,static,static)")
 def _unpack(
     builder: Any,
     b: Any,

@@ -13,7 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import allocate_array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span, wmul, wsub
+from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitter, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, maximum, minimum
 from ort_lite.shapes.expr import Dim
@@ -255,7 +255,7 @@ def integer_panel(
         i += 1
 
 
-@emitted("void(*i16,*I,*i32,i64,i64,i64,i64,static,static,static,static)")
+@emitter("void(*i16,*I,*i32,i64,i64,i64,i64,static,static,static,static)")
 def _tile(
     builder: Any, a: Any, b: Any, c: Any, ldc: Any, m: Any, n: Any, half: Any, rows: int, vectors: int, lanes: int, madd: str
 ) -> None:

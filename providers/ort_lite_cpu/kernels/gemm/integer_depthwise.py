@@ -3,7 +3,7 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitter, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes
 from ort_lite_cpu.kernels.gemm.integer import IntegerVectors
 
@@ -86,7 +86,7 @@ def _channels(
                 _pixels(source, pixel, line, tap, factors, w_line, c, lines, taps, away, target, 1, lanes, signed)
 
 
-@emitted("void(*I,i64,i64,i64,*i16,i64,i64,i64,i64,i32,*i32,static,static,static)")
+@emitter("void(*I,i64,i64,i64,*i16,i64,i64,i64,i64,i32,*i32,static,static,static)")
 def _pixels(
     builder: Any,
     x: Any,

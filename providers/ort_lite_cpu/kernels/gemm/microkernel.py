@@ -11,7 +11,7 @@ from typing import Any
 
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
-from ort_lite.native.lang import Ptr, Static, emitted, native, null, shift
+from ort_lite.native.lang import Ptr, Static, emitter, native, null, shift
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -143,7 +143,7 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
     return mode
 
 
-@emitted("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
+@emitter("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
 def tile(
     builder: Any,
     a: Any,

@@ -11,7 +11,7 @@ from typing import Any
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, native, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitter, native, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes, copy_run
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, mode_of
@@ -174,7 +174,7 @@ def _clear(y: Ptr, first: int, last: int, count: int, lanes: Static) -> None:
         i += lanes
 
 
-@emitted("void(*F,static)")
+@emitter("void(*F,static)")
 def _clear_vector(builder: Any, y: Any, lanes: int) -> None:
     emit = Vectors(builder, y.type.pointee, lanes)
     emit.store(emit.zero, y, 0)
@@ -216,7 +216,7 @@ def _line(
         i += some * lanes
 
 
-@emitted("void(*F,*i64,*F,i64,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
+@emitter("void(*F,*i64,*F,i64,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
 def tile(
     builder: Any,
     b: Any,

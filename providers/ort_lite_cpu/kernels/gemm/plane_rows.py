@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ort_lite.native.cpu import Target
-from ort_lite.native.lang import Ptr, Static, emitted, like, native, shift
+from ort_lite.native.lang import Ptr, Static, emitter, like, native, shift
 from ort_lite_cpu.kernels.gemm.microkernel import CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -117,7 +117,7 @@ def _pad(x: Ptr, y: Ptr, top: int, rows: int, ih: int, iw: int, pw: int, pitch: 
                         target[i] = source[i * across]
 
 
-@emitted("void(*F,*F,i64,static,static)")
+@emitter("void(*F,*F,i64,static,static)")
 def _copy(builder: Any, x: Any, y: Any, count: Any, step: int, lanes: int) -> None:
     """y[i] = x[i * step], a step of 1 or 2, for a count of lanes at least: the last vector overlaps. Nothing behind it is read."""
     emit = Vectors(builder, x.type.pointee, lanes)
@@ -137,7 +137,7 @@ def _copy(builder: Any, x: Any, y: Any, count: Any, step: int, lanes: int) -> No
     emit.loop(emit.integer(0), builder.add(count, emit.integer(lanes - 1)), lanes, [], along)
 
 
-@emitted("void(*F,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static)")
+@emitter("void(*F,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static)")
 def _rows_from_copy(
     builder: Any,
     x: Any,
@@ -178,7 +178,7 @@ def _rows_from_copy(
     emit.loop(emit.integer(0), builder.add(ow, emit.integer(lanes - 1)), lanes, [], along)
 
 
-@emitted("void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static,static)")
+@emitter("void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static,static)")
 def _rows_in_place(
     builder: Any,
     x: Any,

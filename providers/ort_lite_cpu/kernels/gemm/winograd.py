@@ -27,7 +27,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import allocate_array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitter, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import ActivationParameters, activate
 from ort_lite_cpu.kernels.gemm.convolution import ConvolutionSizes, copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
@@ -163,7 +163,7 @@ def transform_filters(
     return OK
 
 
-@emitted("void(*F,i64,*F,i64,static,static,static,static,static)")
+@emitter("void(*F,i64,*F,i64,static,static,static,static,static)")
 def _transform_filter(
     builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, taps: int, stride: int, axes: int, lanes: int
 ) -> None:
@@ -413,7 +413,7 @@ def _transform_inputs(
             _input_tile(patch, seen * channels, channels, target, plane, channels, edge, taps, stride, axes, lanes)
 
 
-@emitted("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static)")
+@emitter("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static)")
 def _input_tile(
     builder: Any,
     x: Any,
@@ -540,7 +540,7 @@ def _transform_outputs(
                 activate(shift(y, at + i * row), g.ldy, pixels, some, act.alpha, act.beta, kind)
 
 
-@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
+@emitter("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
 def _output_tile(
     builder: Any,
     m: Any,

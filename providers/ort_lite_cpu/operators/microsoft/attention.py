@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
@@ -282,7 +282,7 @@ def follow_beams(
         if t < before:
             beam = int(read_once(rows, b * columns + t))
             if beam < 0 or beam >= beams:
-                return failed(INDEX_OUT_OF_RANGE, b * columns + t)
+                return failure_status(INDEX_OUT_OF_RANGE, b * columns + t)
             source = b // beams * beams + beam
         for i in range(size):
             y[job * size + i] = x[((source * heads + h) * room + t) * size + i]
@@ -361,9 +361,9 @@ def limits(ends: Ptr, y: Ptr, batch: int, total: int, starts: int, value: float,
         first = int(read_once(ends, batch + b)) if starts else 0
         last = int(read_once(ends, b))
         if first < 0 or first > total:
-            return failed(INDEX_OUT_OF_RANGE, batch + b)
+            return failure_status(INDEX_OUT_OF_RANGE, batch + b)
         if last < 0 or last > total:
-            return failed(INDEX_OUT_OF_RANGE, b)
+            return failure_status(INDEX_OUT_OF_RANGE, b)
         for t in range(total):
             y[b * total + t] = like(y, 0) if first <= t < last else like(y, value)
     return OK

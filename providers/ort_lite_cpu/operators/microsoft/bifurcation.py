@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, null, read_once
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, native, null, read_once
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
@@ -53,7 +53,7 @@ def bifurcate(
     count, start = known, read_once(before, 0)
     if not null(guess):
         if start < 0 or start > length or guessed != length + 1 - start:
-            return failed(INDEX_OUT_OF_RANGE, 0)
+            return failure_status(INDEX_OUT_OF_RANGE, 0)
         right = 0
         while right < length - start and guess[right] == source[start + right]:
             right += 1

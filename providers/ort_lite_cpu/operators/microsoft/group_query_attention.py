@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failure_status, like, native, read_once, span
 from ort_lite.shapes import equal, floordiv, less, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
@@ -176,7 +176,7 @@ def append(
         end = int(read_once(lengths, b)) + 1
         first = end - rows if later else 0
         if first < 0 or end < 1 or end > total or first + rows > length:
-            return failed(INDEX_OUT_OF_RANGE, b)
+            return failure_status(INDEX_OUT_OF_RANGE, b)
         if first <= t < first + rows:
             source = new_at + b * new_batch + h * new_head + (t - first) * new_row
             for i in range(size):

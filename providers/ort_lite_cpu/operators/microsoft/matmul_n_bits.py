@@ -6,7 +6,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, read_once, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failure_status, like, native, null, read_once, span
 from ort_lite.shapes import equal, maximum, product
 from ort_lite_cpu.kernels.gemm import four_bits
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
@@ -56,7 +56,7 @@ def unpack_weights(
             code = (int(b[(row * blocks * size + i) // share]) >> (element * bits)) & ((1 << bits) - 1)
             block = i // size if null(groups) else int(read_once(groups, i))
             if block < 0 or block >= blocks:
-                return failed(INDEX_OUT_OF_RANGE, i)
+                return failure_status(INDEX_OUT_OF_RANGE, i)
             zero = like(y, 1 << (bits - 1))
             if not null(zeros):
                 if packed:

@@ -9,7 +9,7 @@ from ort_lite.native.lang import (
     SUMS,
     Ptr,
     Static,
-    failed,
+    failure_status,
     like,
     native,
     null,
@@ -167,7 +167,7 @@ def embed(
             place = int(read_once(positions, row if position_rows > 1 else place))
         kind = 0 if null(segments) else int(read_once(segments, row))
         if word < 0 or word >= word_count or place < 0 or place >= place_count or kind < 0 or kind >= kind_count:
-            return failed(INDEX_OUT_OF_RANGE, row)
+            return failure_status(INDEX_OUT_OF_RANGE, row)
         p, w, q = row * n, word * n, place * n
         if null(segments):
             for i in range(n):

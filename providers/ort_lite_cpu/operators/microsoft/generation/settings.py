@@ -51,7 +51,7 @@ class Settings(Record, eq=False):
         """Raises Cancelled or DeadlineExceeded where the run shall end."""
         options = run_options()
         if options is not None and options.terminate:
-            raise options.ended(f"in {self.node}")
+            raise options.termination(f"in {self.node}")
 
 
 def scalar(node: str, name: str, array: Array | None, default: float) -> Any:
