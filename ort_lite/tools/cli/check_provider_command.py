@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import InvalidArgument, ProviderError, describe
 from ort_lite.plugins import plugins
+from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.printing import print_json, print_text
 
 if TYPE_CHECKING:
     from ort_lite.provider.provider import ExecutionProvider
 
 
-def main(arguments: Namespace) -> None:
-    """Run the checks and print the report. Raises ProviderError if a check has findings."""
+def main(arguments: Namespace) -> ExitStatus:
+    """Run the checks and print the report. Returns FINDINGS if a check has some."""
     from ort_lite.testing.documents import html, junit
     from ort_lite.testing.report import check_provider, load_class
 
@@ -34,18 +35,19 @@ def main(arguments: Namespace) -> None:
         if path:
             Path(path).write_text(write(report), encoding="utf-8")
     if arguments.json:
-        print_json(report.as_dict())
+        print_json("check-provider", report.as_dict())
     else:
         print_text(report)
-    if not report.passed:
-        raise ProviderError(f"{sum(map(bool, report.findings.values()))} of {len(report.findings)} checks found something")
+    return ExitStatus.DONE if report.passed else ExitStatus.FINDINGS
 
 
 def _find_provider(name: str) -> "type[ExecutionProvider]":
-    """Return the provider class by name. Raises InvalidArgument if there is none or its import fails."""
+    """Return the provider class by name. Raises InvalidArgument if there is none, and ProviderError if its import fails."""
     try:
         return plugins.provider(name)
     except ProviderError as error:
+        if name in plugins.installed_providers():
+            raise
         raise InvalidArgument(describe(error)) from error
 
 

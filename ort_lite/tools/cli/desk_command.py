@@ -33,7 +33,7 @@ def main(arguments: Namespace) -> None:
 
 def _serve(server: DeskServer, arguments: Namespace) -> None:
     if arguments.json:
-        print_json({"address": server.address, "models": [*server.desk.models]})
+        print_json("desk", {"address": server.address, "models": [*server.desk.models]})
     else:
         print_text(f"{server.address}\nCtrl-C ends it.")
     if not arguments.no_open:

@@ -12,9 +12,9 @@ def main(arguments: Namespace) -> None:
     """Run `ort-lite providers`."""
     rows = [row(name) for name in plugins.installed_providers()]
     if arguments.json:
-        print_json(rows)
+        print_json("providers", {"providers": rows})
     else:
-        print_table(("provider", "by default", "device", "from", "module", "what it says"), ([*each.values()] for each in rows))
+        print_table(("provider", "by default", "device", "from", "module", "about"), ([*each.values()] for each in rows))
 
 
 def row(name: str) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def row(name: str) -> dict[str, Any]:
         cls = plugins.provider(name)
     except ProviderError as error:
         return {"name": name, "default": "no", "device": "", "from": plugins.origin(name), "module": "", "about": str(error)}
-    about = (cls.__doc__ or "").strip().partition("\n")[0]
+    about = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
     return {
         "name": name,
         "default": "yes" if name in selection.default_providers() else "no",

@@ -10,6 +10,7 @@ from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, VerificationError, format_error
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.rivals import rival
+from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of
 from ort_lite.tools.cli.printing import print_json, print_table, print_text
 from ort_lite.tools.verify.compare import DEFAULTS, TensorReport, Tolerance, compare
@@ -21,7 +22,7 @@ COLUMNS = ("output", "type", "shape", "off", "greatest difference", "relative", 
 
 
 def main(arguments: Namespace) -> int:
-    """Run `ort-lite verify`. Returns 1 if an output differs. Raises VerificationError if a partition differs."""
+    """Run `ort-lite verify`. Returns FINDINGS if an output differs. Raises VerificationError if a partition differs."""
     if arguments.against == "CPUExecutionProvider":
         _partitions(arguments)
         return 0
@@ -42,7 +43,7 @@ def _partitions(arguments: Namespace) -> None:
 
 def _show_report(report: VerificationReport | None, as_json: bool) -> None:
     if report is not None and as_json:
-        print_json(report.as_dict())
+        print_json("verify", {"against": "CPUExecutionProvider", **report.as_dict()})
     elif report is not None:
         print_text(report)
 
@@ -65,11 +66,13 @@ def _outputs(arguments: Namespace) -> int:
         for name, ours, theirs in zip(names, got, expected, strict=True)
         for report in compare(name, ours, theirs, lambda dtype: tolerances(str(dtype)))
     ]
+    all_ok = all(report.ok for report in reports)
     if arguments.json:
-        print_json({"against": f"{other.name} {other.version}", "outputs": [report.as_dict() for report in reports]})
+        outputs = [report.as_dict() for report in reports]
+        print_json("verify", {"against": f"{other.name} {other.version}", "ok": all_ok, "outputs": outputs})
     else:
         _show(reports, f"{other.name} {other.version}")
-    return 0 if all(report.ok for report in reports) else 1
+    return ExitStatus.DONE if all_ok else ExitStatus.FINDINGS
 
 
 def _tolerances(arguments: Namespace) -> Any:

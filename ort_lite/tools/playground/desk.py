@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.plugins import plugins
 from ort_lite.tools.cli import session_arguments
-from ort_lite.tools.cli.parser import LEVELS
+from ort_lite.tools.cli.arguments import LEVELS
 from ort_lite.tools.cli.providers_command import row
 from ort_lite.tools.playground.jobs import Jobs, PlaygroundJob
 from ort_lite.tools.playground.models import models_of, titles

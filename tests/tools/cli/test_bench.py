@@ -58,7 +58,7 @@ def test_the_nodes_of_a_model(model: str, capsys: pytest.CaptureFixture[str]) ->
     found = json.loads(bench(capsys, model, "--nodes", "--dim", "N=4", "--json", "-"))["profile"]
     (product,) = (row for row in found["nodes"] if "MatMul" in row["operator"])
     assert product["operations"] >= 2 * 4 * 3 * 2
-    assert found["peaks of a core"]["operations"] > 0
+    assert found["peaks_of_a_core"]["operations"] > 0
     shown = bench(capsys, model, "--nodes", "--top", "1").splitlines()
     assert shown[2].split()[:4] == ["node", "operator", "ms", "share"]
     assert shown[-1].startswith("the rest, between nodes: ")

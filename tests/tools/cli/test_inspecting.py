@@ -35,10 +35,10 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) 
 def test_inspect_counts_operators_weights_and_operations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = shown(capsys, "inspect", saved(tmp_path, LAYERS), "--shape", "x=5x3")
     assert found["operators"] == {"Add": 1, "MatMul": 1, "Relu": 1}
-    assert found["weights"]["by type"] == {"float32": {"tensors": 2, "elements": 8, "bytes": 32}}
+    assert found["weights"]["by_type"] == {"float32": {"tensors": 2, "elements": 8, "bytes": 32}}
     assert found["weights"]["largest"][0] == {"name": "w", "type": "float32[3, 2]", "bytes": 24}
     assert found["run"]["dims"] == {"N": 5}
-    assert found["run"]["operations by operator"] == {"MatMul": 2 * 5 * 3 * 2, "Add": 10, "Relu": 10}
+    assert found["run"]["operations_by_operator"] == {"MatMul": 2 * 5 * 3 * 2, "Add": 10, "Relu": 10}
 
 
 def test_inspect_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +77,7 @@ def test_plan_has_a_row_for_each_tensor(tmp_path: Path, capsys: pytest.CaptureFi
     found = shown(capsys, "plan", saved(tmp_path, text), "--shape", "x=100x3")["CPUExecutionProvider_0"]
     (proof,) = found["certificates"].values()
     (arena,) = found["arenas"]
-    assert arena["bytes"] == proof["peak"] >= proof["lower bound"] >= 100 * 2 * 4
+    assert arena["bytes"] == proof["peak"] >= proof["lower_bound"] >= 100 * 2 * 4
     for tensor in found["tensors"]:
         assert tensor["offset"] + tensor["bytes"] <= arena["bytes"] and tensor["from"] <= tensor["to"]
 

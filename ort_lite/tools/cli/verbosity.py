@@ -1,0 +1,36 @@
+"""The effect of -v and -q on log messages and warnings."""
+
+import warnings
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ort_lite import log
+
+_FORMAT = "%(levelname)s: %(message)s"
+_ERROR = 3
+
+
+@contextmanager
+def use_verbosity(arguments: Namespace) -> Iterator[None]:
+    """Log more (-v: INFO, -vv: VERBOSE) or only errors (-q) to standard error within the block. -q also ignores warnings."""
+    if not arguments.verbose and not arguments.quiet:
+        yield
+        return
+    import logging
+
+    logger, handler = log.logger(), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    level, propagate = logger.level, logger.propagate
+    with warnings.catch_warnings():
+        if arguments.quiet:
+            warnings.simplefilter("ignore")
+        log.set_default_logger_severity(_ERROR if arguments.quiet else max(log.INFO + 1 - arguments.verbose, log.VERBOSE))
+        logger.addHandler(handler)
+        logger.propagate = False
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.propagate = propagate
+            logger.setLevel(level)
