@@ -55,7 +55,7 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser, json: bool = True) -> None:
-    """Add the options that choose what is printed. `json`: also as JSON, by the schema of docs/command-line.md."""
+    """Add the options that choose what is printed. `json`: also as JSON, by the schema in output_schema.json."""
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="log what sessions do; -vv logs more")

@@ -13,7 +13,7 @@ from typing import Any
 
 from ort_lite._version import __version__
 from ort_lite.compat.inference_session import InferenceSession
-from ort_lite.errors import InvalidArgument, OrtLiteError, format_error
+from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError, describe, format_error
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.benchmark_report import milliseconds, row_of, show
 from ort_lite.tools.cli.benchmark.comparison import Result, compare_runs, geometric_mean, time_runs
@@ -30,6 +30,17 @@ from ort_lite.tools.cli.printing import json_text, print_json, print_text
 
 def main(arguments: Namespace) -> ExitStatus:
     """Run `ort-lite bench`. Returns MODEL if one of several models failed, and FINDINGS if results differ from a rival's."""
+    try:
+        return _bench(arguments)
+    except InvalidGraph as error:
+        if not arguments.operator:
+            raise
+        raise InvalidArgument(
+            f"--operator {arguments.operator}: {describe(error)}"
+        ) from error  # its model is made of arguments
+
+
+def _bench(arguments: Namespace) -> ExitStatus:
     cases = _cases(arguments)
     arguments.threads = arguments.threads or cores()
     against = rival(arguments.against) if arguments.against else None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ort_lite.tools.cli.arguments import add_feeds, add_model, add_output, add_session, add_sizes
 
+SHELLS = ("bash", "zsh", "fish", "tcsh")
 STAGES = ("load", "transform", "partition", "compile", "plan")
 
 
@@ -243,6 +244,12 @@ _CACHE_ACTIONS = {
     "import": "add the kernels of such a file; they are native code, so use only files that you trust",
 }
 
+
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="the shell that completes")
+    add_output(parser, json=False)
+
+
 COMMANDS = (
     Command(
         "run",
@@ -366,5 +373,15 @@ COMMANDS = (
         "manage the folder of compiled kernels",
         _add_cache,
         ("ort-lite cache list", "ort-lite cache prune --stale", "ort-lite cache export kernels.tar"),
+    ),
+    Command(
+        "completion",
+        "print a script with which a shell completes commands, options and files",
+        _add_completion,
+        (
+            'bash:  eval "$(ort-lite completion bash)"   # in ~/.bashrc',
+            'zsh:   ort-lite completion zsh > "${fpath[1]}/_ort-lite"',
+            "fish:  ort-lite completion fish > ~/.config/fish/completions/ort-lite.fish",
+        ),
     ),
 )

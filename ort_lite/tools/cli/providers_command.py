@@ -1,11 +1,14 @@
 """`ort-lite providers`: list the installed execution providers, and which of them sessions use by default."""
 
+import re
 from argparse import Namespace
 from typing import Any
 
 from ort_lite.errors import ProviderError
 from ort_lite.plugins import plugins, selection
 from ort_lite.tools.cli.printing import print_json, print_table
+
+_FIRST_SENTENCE = re.compile(r"(.*?[.!?])(\s.*|$)", re.DOTALL)
 
 
 def main(arguments: Namespace) -> None:
@@ -14,21 +17,25 @@ def main(arguments: Namespace) -> None:
     if arguments.json:
         print_json("providers", {"providers": rows})
     else:
-        print_table(("provider", "by default", "device", "from", "module", "about"), ([*each.values()] for each in rows))
+        print_table(("provider", "by default", "device", "from", "module", "about"), map(_cells, rows))
+
+
+def _cells(facts: dict[str, Any]) -> list[str]:
+    return [*({**facts, "default": "yes" if facts["default"] else "no"}).values()]
 
 
 def row(name: str) -> dict[str, Any]:
-    """Return the facts about an installed provider as texts."""
+    """Return the facts about an installed provider. Texts, but `default`, which is a bool."""
     try:
         cls = plugins.provider(name)
     except ProviderError as error:
-        return {"name": name, "default": "no", "device": "", "from": plugins.origin(name), "module": "", "about": str(error)}
-    about = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
+        return {"name": name, "default": False, "device": "", "from": plugins.origin(name), "module": "", "about": str(error)}
+    about = " ".join((cls.__doc__ or "").split())
     return {
         "name": name,
-        "default": "yes" if name in selection.default_providers() else "no",
+        "default": name in selection.default_providers(),
         "device": str(cls.device),
         "from": plugins.origin(name),
         "module": cls.__module__,
-        "about": about,
+        "about": _FIRST_SENTENCE.sub(r"\1", about),
     }

@@ -44,7 +44,7 @@ class Desk:
 
     def _default_providers(self) -> list[str]:
         """Return the providers of --providers, or those that sessions use by default."""
-        return session_arguments.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
+        return session_arguments.providers(self._given) or [row["name"] for row in self._providers if row["default"]]
 
     def start(self, body: bytes) -> dict[str, Any]:
         """Start the job that a request describes. Raises InvalidArgument, or Busy while another job runs."""
