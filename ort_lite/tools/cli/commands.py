@@ -59,6 +59,21 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL.onnx", help="the ONNX model, a file")
+    parser.add_argument(
+        "--dim", metavar="NAME=N", action="append", default=[], help="the size of a free dimension of the inputs (default: 1)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="time limit in seconds for the analysis of shapes (default: none)",
+    )
+    add_output(parser)
+
+
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_feeds(parser)
@@ -283,6 +298,12 @@ COMMANDS = (
         "say whether a model runs, and everything that stops it",
         _add_check,
         ("ort-lite check model.onnx", "ort-lite check model.onnx --no-run --json"),
+    ),
+    Command(
+        "audit",
+        "show what a model reads and can cost, before anything of it runs",
+        _add_audit,
+        ("ort-lite audit model.onnx --dim batch=8",),
     ),
     Command(
         "plan",
