@@ -3,7 +3,6 @@
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from importlib import import_module
 
 from ort_lite.errors import OrtLiteError
@@ -32,19 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(command: Callable[[Namespace], int | None], arguments: Namespace) -> int:
-    """Run a command with the log messages, warnings and progress that -v and -q ask for."""
-    from ort_lite.native.progress import listen
-    from ort_lite.tools.cli.compiling import Shown
+    """Run a command with the log messages, the warnings and the progress that -v and -q ask for."""
     from ort_lite.tools.cli.verbosity import use_verbosity
 
-    with ExitStack() as opened:
-        opened.enter_context(use_verbosity(arguments))
-        opened.enter_context(listen(_ignore if arguments.quiet else Shown()))
+    with use_verbosity(arguments):
         return command(arguments) or ExitStatus.DONE
-
-
-def _ignore(progress: object) -> None:
-    """Show no progress."""
 
 
 if __name__ == "__main__":

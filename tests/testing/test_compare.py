@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ort_lite.testing.kit import compare
+from ort_lite.testing.differences import compare
 
 NAN, INF = np.nan, np.inf
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import InvalidArgument, ProviderError, describe
+from ort_lite.log.progress_line import ProgressLine
 from ort_lite.plugins import plugins
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.printing import print_json, print_text
@@ -21,23 +22,25 @@ def main(arguments: Namespace) -> ExitStatus:
     from ort_lite.testing.report import check_provider, load_class
 
     cls = load_class(arguments.provider) if ":" in arguments.provider else _find_provider(arguments.provider)
-    report = check_provider(
-        partial(cls, **_options(arguments.options)),
-        only=_words(arguments.only),
-        operators=_words(arguments.operators),
-        rtol=arguments.rtol,
-        atol=arguments.atol,
-        case=arguments.case,
-        speed=True,
-        save=arguments.save or None,
-    )
+    with ProgressLine("check") as line:
+        report = check_provider(
+            partial(cls, **_options(arguments.options)),
+            only=_words(arguments.only),
+            operators=_words(arguments.operators),
+            rtol=arguments.rtol,
+            atol=arguments.atol,
+            case=arguments.case,
+            speed=True,
+            save=arguments.save or None,
+            progress=line.update,
+        )
     for path, write in ((arguments.html, html), (arguments.junit, junit)):
         if path:
             Path(path).write_text(write(report), encoding="utf-8")
     if arguments.json:
         print_json("check-provider", report.as_dict())
     else:
-        print_text(report)
+        print_text(f"{report}\n\n{report.details()}" if arguments.verbose else report)
     return ExitStatus.DONE if report.passed else ExitStatus.FINDINGS
 
 

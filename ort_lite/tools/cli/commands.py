@@ -186,11 +186,12 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_exec(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "ort-lite exec [-h] COMMAND ...\n       ort-lite exec [-h] -m MODULE ..."
+    parser.usage = "ort-lite exec [-h] [-q] COMMAND ...\n       ort-lite exec [-h] [-q] -m MODULE ..."
     parser.description = """\
 Run a command on ort-lite: Python programs that import onnxruntime get ort_lite, in the command
 itself and in every process that it starts. All arguments after COMMAND or MODULE are passed to it.
 The exit status is the command's own, 126 if it cannot be executed, or 127 if it is not found."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress of sessions")
     parser.add_argument(
         "-m", dest="module", nargs=argparse.REMAINDER, help="a Python module and its arguments, as in python -m"
     )

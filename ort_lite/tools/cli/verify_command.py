@@ -8,6 +8,7 @@ from typing import Any
 
 from ort_lite.compat.inference_session import InferenceSession
 from ort_lite.errors import InvalidArgument, VerificationError, format_error
+from ort_lite.log.progress_line import ProgressLine
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.benchmark.rivals import rival
 from ort_lite.tools.cli.exit_status import ExitStatus
@@ -34,7 +35,8 @@ def _partitions(arguments: Namespace) -> None:
     with InferenceSession(arguments.model, options, providers=session_arguments.providers(arguments)) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
-            session.run(None, feeds, verify=Verification(arguments.rtol, arguments.atol))
+            with ProgressLine("comparing the partitions"):
+                session.run(None, feeds, verify=Verification(arguments.rtol, arguments.atol))
         except VerificationError:
             _show_report(session.verification, arguments.json)
             raise
@@ -53,7 +55,8 @@ def _outputs(arguments: Namespace) -> int:
     with session_arguments.session(arguments, arguments.model) as session:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
-            expected = other.open(arguments.model, arguments.threads, feeds)()
+            with ProgressLine(f"running {other.name}"):
+                expected = other.open(arguments.model, arguments.threads, feeds)()
         except Exception as error:  # whatever another runtime raises
             raise InvalidArgument(
                 f"{other.name} does not run {arguments.model}: {format_error(error).splitlines()[0]}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument, format_error
 from ort_lite.native.loader import finish
-from ort_lite.native.progress import Logged, piece
+from ort_lite.native.progress import Reported, piece
 from ort_lite.tools.cli import session_arguments
 from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.feed_arguments import feeds_of
@@ -49,7 +49,7 @@ def _warm(arguments: Namespace, path: str, target: str, known: bool) -> dict[str
     """Warm up one model and describe the outcome. An error does not stop the other models. `known`: see `feeds_of`."""
     result: dict[str, Any] = {"model": path, **({"target": target} if target else {})}
     start = time.perf_counter()
-    with piece(Logged()) as seen:
+    with piece(Reported()) as seen:
         try:
             with session_arguments.session(arguments, path) as session:
                 session.run(None, feeds_of(arguments, session.get_inputs(), known=known))
