@@ -16,7 +16,7 @@ _ALSO = re.compile(r" \(and so does .*\)$")
 _DETAIL = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|0x[0-9a-f]+|-?\d+(\.\d+)?(e[+-]?\d+)?")
 """Parts of a message that differ between cases of one cause: names, shapes, indices, numbers."""
 
-_PRECISIONS = ((2.0**-19, "float32"), (2.0**-7, "float16 or TF32"), (2.0**-4, "bfloat16"))
+_PRECISIONS = ((2.0**-19, "float32"), (2.0**-9, "float16 or TF32"), (2.0**-4, "bfloat16"))
 """The greatest differences, relative to 1 + |expected|, with which results of a few operators have a precision."""
 
 
@@ -65,7 +65,7 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 def _operator(finding: Finding) -> str:
     """Return the operators of a generated model, or the name of a node test without its details."""
-    return finding.case.partition(" ")[0].partition(",")[0]
+    return re.split(r"[ (,]", finding.case, maxsplit=1)[0]
 
 
 def _cause(key: tuple[str, str], found: list[Finding]) -> Cause:
