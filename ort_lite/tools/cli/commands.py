@@ -209,6 +209,18 @@ def _add_new_provider(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
+def _add_coverage(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", nargs="+", metavar="FOLDER|MODEL.onnx", help="folders of models, or models")
+    parser.add_argument("--no-run", action="store_true", help="run nothing: the report has no times")
+    parser.add_argument(
+        "--top", type=int, default=20, metavar="N", help="operators and reasons to show, 0 for all (default: 20)"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write the report as a page")
+    add_session(parser)
+    add_feeds(parser)
+    add_output(parser)
+
+
 def _add_check_provider(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("provider", metavar="NAME|MODULE:CLASS", help="an installed provider, or a class")
     parser.add_argument("--options", metavar="JSON", default="{}", help="the provider's options, a JSON object")
@@ -383,6 +395,12 @@ COMMANDS = (
             "ort-lite check-provider MyNpuExecutionProvider",
             "ort-lite check-provider my_npu:MyNpuExecutionProvider --only graphs",
         ),
+    ),
+    Command(
+        "coverage",
+        "report how much of some models a provider runs, and what to implement next",
+        _add_coverage,
+        ("ort-lite coverage models/ --provider MyNpuExecutionProvider --html coverage.html",),
     ),
     Command(
         "warmup",
