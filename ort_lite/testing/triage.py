@@ -28,7 +28,9 @@ class Cause(Record):
 
     def __str__(self) -> str:
         first, count = self.findings[0], len(self.findings)
-        lines = [f"{self.text} ({count} finding{'' if count == 1 else 's'})", f"    smallest case: {first}"]
+        if count == 1:
+            return str(first)
+        lines = [f"{self.text} ({count} findings)", f"    smallest case: {first}"]
         checks = dict.fromkeys(finding.check for finding in self.findings)
         return "\n".join([*lines, *([f"    checks: {', '.join(checks)}"] if len(checks) > 1 else [])])
 

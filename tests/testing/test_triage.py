@@ -98,8 +98,8 @@ FINDINGS: Mapping[str, tuple[list[Finding], list[str]]] = {
             finding("output 0 (float32) differs: at (0,): got nan, expected 1.0", "Exp"),
         ],
         [
-            "Conv computes other values than ONNX asks for (1 finding)",
-            "Exp differs at NaN, infinities or elements that are no floating-point numbers (1 finding)",
+            "Conv computes other values than ONNX asks for",
+            "Exp differs at NaN, infinities or elements that are no floating-point numbers",
         ],
     ),
 }  # fmt: skip
@@ -109,6 +109,8 @@ FINDINGS: Mapping[str, tuple[list[Finding], list[str]]] = {
 def test_causes(name: str) -> None:
     findings, expected = FINDINGS[name]
     causes = triage({"numbers": findings})
-    assert [str(cause).splitlines()[0] for cause in causes] == expected
+    found = [cause.text if len(cause.findings) == 1 else str(cause).splitlines()[0] for cause in causes]
+    assert found == expected
+    assert all(str(cause) == str(cause.findings[0]) for cause in causes if len(cause.findings) == 1)
     sizes = [[found.size for found in cause.findings] for cause in causes]
     assert sizes == [sorted(found) for found in sizes]

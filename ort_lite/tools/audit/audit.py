@@ -22,7 +22,7 @@ _DEFAULT_DOMAIN = "ai.onnx"
 
 
 class Audit(Record):
-    """What a model reads, and what it can cost. Nothing of it has run.
+    """The files that a model reads, and what it can cost. Nothing of it has run.
 
     `operators` counts nodes, bodies and functions included, by "domain.Name" (without the domain for ONNX's own). `memory` is the
     need of a run at the sizes in `dims`, None if `doubt` says why the model cannot be understood.
@@ -42,7 +42,7 @@ class Audit(Record):
 
     @property
     def findings(self) -> list[str]:
-        """What a careful user looks at: files that are refused, loops without a bound, and a model that does not load."""
+        """Points that a careful user looks at: files that are refused, loops without a bound, and a model that does not load."""
         found = [f"file {file.location!r}: {file.refused}" for file in self.files if file.refused]
         found += [f"{loop.operator} {loop.node!r} has no bound: {loop.reason}" for loop in self.loops if _is_open(loop)]
         return found + ([f"the model cannot be analyzed: {self.doubt}"] if self.doubt else [])

@@ -1,4 +1,4 @@
-"""What is in a ModelProto that reaches outside of it or costs time without a limit: files, patterns and loops."""
+"""The parts of a ModelProto that reach outside of it or cost time without a limit: files, patterns and loops."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
