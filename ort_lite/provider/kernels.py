@@ -18,6 +18,7 @@ tuple of outputs. It must not write to an input unless its registration says so.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ import numpy as np
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Node, Value
 from ort_lite.inference.schema import NHWC_DOMAIN
+from ort_lite.provider.current import run_events
 from ort_lite.provider.provider import CPU, Capability, DataTransfer, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.record import Record, field
 
@@ -228,7 +230,9 @@ class KernelChain:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         values: dict[Value | None, Any] = {**self._constants, **dict(zip(self._partition.inputs, inputs, strict=True))}
+        events = run_events()
         for step in self._steps:
+            begin = 0 if events is None else perf_counter_ns()
             operands = [None if value is None else values[value] for value in step.node.inputs]
             for k in step.host_inputs:
                 operands[k] = self._to_host(operands[k])
@@ -236,6 +240,8 @@ class KernelChain:
             for k, (value, result) in enumerate(zip(step.node.outputs, _several(results, step.node), strict=False)):
                 array = np.asarray(result) if isinstance(result, np.generic) else result  # NumPy returns scalars for rank 0
                 values[value] = self._from_host(array) if k in step.host_outputs else array
+            if events is not None:
+                events.kernel(step.node.name, begin, perf_counter_ns(), {"op_name": step.node.op_type})
             for value in step.dead:
                 del values[value]
         outputs = [values[value] for value in self._partition.outputs]

@@ -270,3 +270,14 @@ def test_an_operator_that_is_there_channels_last_alone_says_what_is_missing() ->
         "declined operator: no kernel for ai.onnx.GlobalAveragePool, which is asked about before "
         "com.ms.internal.nhwc.GlobalAveragePool: register the ordinary form too"
     )
+
+
+def test_each_kernel_is_timed_in_profile_and_timeline() -> None:
+    kernels = KernelRegistry()
+    kernels.add("Abs", np.abs, types=FLOAT)
+    kernels.add("Neg", np.negative, types=FLOAT)
+    made = session(kernels, "(float[3] x) => (float[3] y) { a = Abs(x)  y = Neg(a) }")
+    document = made.view({"x": X}).document
+    timed = [event["node"] for event in document["timeline"]["events"] if event["category"] == "Kernel"]
+    assert timed == ["Abs_0", "Neg_0"]
+    assert sorted(document["costs"]) == ["Abs_0", "Neg_0"]

@@ -128,7 +128,7 @@ def test_a_report_is_plain_data() -> None:
     told = json.loads(report.to_json())
     assert told["provider"] == "BadExecutionProvider" and told["score"] == 0
     assert told["checks"]["claims"][0]["case"] == "abs"
-    assert "claims: abs: it claims Abs, and then: output 0 differs" in str(report)
+    assert "claims: abs: it claims Abs, and then: output 0 (float32) differs" in str(report)
 
 
 def test_an_unknown_check_is_refused() -> None:

@@ -15,7 +15,8 @@ from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvi
 from ort_lite.testing.allocation_log import AllocationLog
 from ort_lite.testing.cases import Case, of_size, with_open_dimensions
 from ort_lite.testing.checks.tries import call_for, format_exception, new_sessions, run_copy
-from ort_lite.testing.kit import Finding, Kit, compare, copy_feed
+from ort_lite.testing.differences import compare
+from ort_lite.testing.kit import Finding, Kit, copy_feed
 
 RUNS, STRETCHES = 40, 8
 SHAPES, MOST_SHAPES = 32, 18

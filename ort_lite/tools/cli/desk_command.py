@@ -33,7 +33,7 @@ def main(arguments: Namespace) -> None:
 
 def _serve(server: PlaygroundServer, arguments: Namespace) -> None:
     if arguments.json:
-        print_json({"address": server.address, "models": [*server.playground.models]})
+        print_json("desk", {"address": server.address, "models": [*server.playground.models]})
     else:
         print_text(f"{server.address}\nCtrl-C ends it.")
     if not arguments.no_open:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.plugins import plugins
 from ort_lite.tools.cli import session_arguments
-from ort_lite.tools.cli.parser import LEVELS
+from ort_lite.tools.cli.arguments import LEVELS
 from ort_lite.tools.cli.providers_command import row
 from ort_lite.tools.playground.jobs import Jobs, PlaygroundJob
 from ort_lite.tools.playground.models import models_of, titles
@@ -44,7 +44,7 @@ class Playground:
 
     def _default_providers(self) -> list[str]:
         """Return the providers of --providers, or those that sessions use by default."""
-        return session_arguments.providers(self._given) or [row["name"] for row in self._providers if row["default"] == "yes"]
+        return session_arguments.providers(self._given) or [row["name"] for row in self._providers if row["default"]]
 
     def start(self, body: bytes) -> dict[str, Any]:
         """Start the job that a request describes. Raises InvalidArgument, or Busy while another job runs."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.record import Record
-from ort_lite.tools.cli.parser import LEVELS
+from ort_lite.tools.cli.arguments import LEVELS
 
 LONGEST = 3600.0
 """Seconds that a run may be given."""

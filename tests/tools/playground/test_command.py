@@ -12,6 +12,7 @@ import pytest
 from ort_lite.__main__ import main
 from ort_lite.errors import InvalidArgument
 from ort_lite.tools.cli.desk_command import playground_page
+from ort_lite.tools.cli.exit_status import ExitStatus
 from ort_lite.tools.cli.parser import command_parser
 from ort_lite.tools.playground import models
 from ort_lite.tools.playground.models import models_of
@@ -46,7 +47,9 @@ def test_what_does_not_fit_is_one_line(given: list[str], tmp_path: Path, capsys:
     (tmp_path / "empty").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as other:
         places = {"empty": tmp_path / "empty", "model": write(tmp_path / "chain.onnx"), "taken": other.getsockname()[1]}
-        assert main(["desk", "--no-open", *(text.format(**places) for text in given)]) == 2
+        assert main(["desk", "--no-open", *(text.format(**places) for text in given)]) == (
+            ExitStatus.MODEL if given == ["/no/such/folder"] else ExitStatus.USAGE
+        )
     said = capsys.readouterr().err
     assert said.startswith("ort-lite desk: ")
     assert said.count("\n") == 1
@@ -78,9 +81,8 @@ def test_at_first_the_providers_of_a_session_without_a_list_are_chosen(tmp_path:
     write(tmp_path / "chain.onnx")
     playground = Playground(arguments(tmp_path, providers=None))
     assert playground.about()["chosen"]["providers"] == ["CPUExecutionProvider"]
-    assert {each["name"]: each["default"] for each in playground.about()["providers"]}.get(
-        "SampleExecutionProvider", "no"
-    ) == "no"
+    defaults = {each["name"]: each["default"] for each in playground.about()["providers"]}
+    assert defaults.get("SampleExecutionProvider", False) is False
     playground.close()
 
 
