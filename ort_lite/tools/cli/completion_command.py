@@ -22,7 +22,7 @@ def script(shell: str) -> str:
     parser = command_parser()
     for action in _actions(parser):
         if isinstance(action.metavar, str) and any(part in action.metavar for part in FILES):
-            action.complete = shtab.FILE  # type: ignore[attr-defined]
+            vars(action)["complete"] = shtab.FILE  # the attribute that shtab looks for
     return shtab.complete(parser, shell)
 
 

@@ -62,11 +62,14 @@ def files(tmp_path: Path) -> dict[str, str]:
     ],
 )
 def test_the_exit_status(command: str, status: ExitStatus, files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(command.format(**files)) == status, capsys.readouterr().err
+
+
+def exit_status(command: str) -> int | str | None:
     try:
-        found = main(command.format(**files).split())
+        return main(command.split())
     except SystemExit as ended:  # as argparse ends a program
-        found = ended.code  # type: ignore[assignment]
-    assert found == status, capsys.readouterr().err
+        return ended.code
 
 
 def test_a_provider_that_fails(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
