@@ -6,15 +6,6 @@ from ort_lite.errors import ShapeInferenceError
 from tests.transforms.shapes.checking import check, floats, infer, tensor, text
 
 
-@pytest.mark.parametrize("rank", [3, 4])
-def test_queries_give_the_form_and_values_the_size(rank: int) -> None:
-    if rank == 3:
-        operands = [floats(2, 4, 3 * 8), floats(2, 6, 3 * 8), floats(2, 6, 3 * 5)]
-        check("Attention", *operands, q_num_heads=3, kv_num_heads=3)
-    else:
-        check("Attention", floats(2, 3, 4, 8), floats(2, 3, 6, 8), floats(2, 3, 6, 5))
-
-
 def test_the_past_comes_before_the_present() -> None:
     q, k, v = floats(2, 3, 4, 8), floats(2, 3, 6, 8), floats(2, 3, 6, 5)
     past = [floats(2, 3, 9, 8), floats(2, 3, 9, 5)]

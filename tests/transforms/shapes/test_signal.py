@@ -9,11 +9,6 @@ from ort_lite.inference import NumbersUnknown
 from tests.transforms.shapes.checking import check, floats, infer, scalar, tensor, text, unknown
 
 
-@pytest.mark.parametrize("op_type", ["HannWindow", "HammingWindow", "BlackmanWindow"])
-def test_windows_have_the_given_size(op_type: str) -> None:
-    check(op_type, np.array(10))
-
-
 @pytest.mark.parametrize(
     ("parts", "attributes"), [(1, {}), (1, {"onesided": 1}), (2, {"inverse": 1}), (2, {"inverse": 1, "onesided": 1})], ids=str
 )
@@ -36,8 +31,3 @@ def test_frames() -> None:
     assert text(infer("STFT", tensor("float32", "B", "N", 1), scalar(10), tensor("float32", 16))[0]) == (
         "float32[B, floordiv(N + 4, 10) - 1, 9, 2]"
     )
-
-
-def test_mel_weights() -> None:
-    edges = [np.array(value, np.float32) for value in (0, 4000)]
-    check("MelWeightMatrix", np.array(8), np.array(16), np.array(8000), *edges)
