@@ -1,4 +1,4 @@
-"""MatMul, Gemm, Einsum and their quantised forms."""
+"""MatMul, Gemm, Einsum."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Spectra and windows."""
+"""Spectra and frames."""
 
 from typing import Any
 

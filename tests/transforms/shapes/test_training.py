@@ -1,4 +1,4 @@
-"""Losses and optimisers."""
+"""Gradient, which no kernel runs."""
 
 from tests.transforms.shapes.checking import infer, tensor, text
 
