@@ -30,10 +30,3 @@ def test_linear_attention_keeps_a_state() -> None:
     microsoft = "com.microsoft"
     found = infer("LinearAttention", q, k, v, outputs=2, domain=microsoft, state_window=3, q_num_heads=2, kv_num_heads=4)
     assert [text(y) for y in found] == ["float32[B, T, 12]", "float32[3, B, 4, 4, 3]"]
-
-
-def test_relatives_keep_the_shape() -> None:
-    q = tensor("float32", "B", 3, "S", 8)
-    (y,) = infer("FlexAttention", q, q, tensor("float32", "B", 3, "S", 5), domain="ai.onnx.preview")
-    assert text(y) == "float32[B, 3, S, 5]"
-    assert text(infer("RotaryEmbedding", q, tensor("float32", 9, 4), tensor("float32", 9, 4))[0]) == "float32[B, 3, S, 8]"

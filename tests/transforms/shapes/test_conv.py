@@ -39,12 +39,6 @@ def test_what_does_not_fit_is_refused(x: tuple[int, ...], w: tuple[int, ...], at
         infer("Conv", tensor("float32", *x), tensor("float32", *w), **attributes)
 
 
-def test_quantised_forms_have_types_of_their_own() -> None:
-    x, w, one, zero = tensor("uint8", "N", 3, "H"), tensor("int8", 4, 3, 1), tensor("float32"), tensor("uint8")
-    assert text(infer("ConvInteger", x, w)[0]) == "int32[N, 4, H]"
-    assert text(infer("QLinearConv", x, one, zero, w, one, zero, one, zero)[0]) == "uint8[N, 4, H]"
-
-
 def test_transposed_convolutions_by_size_and_by_name() -> None:
     x, w = tensor("float32", "N", 4, "H"), tensor("float32", 4, 3, 3)
     assert text(infer("ConvTranspose", x, w, output_shape=[9], strides=[2])[0]) == "float32[N, 3, 9]"
@@ -73,8 +67,3 @@ def test_columns_become_an_image() -> None:
     check("Col2Im", floats(1, 5, 5), integers(5, 5), integers(1, 5))
     with pytest.raises(ContentsUnknown):
         infer("Col2Im", tensor("float32", "N", 5, 5), unknown("int64", 2), numbers(1, 5), strict=True)
-
-
-def test_deformed_windows_are_windows() -> None:
-    (y,) = infer("DeformConv", tensor("float32", "N", 1, "H", "W"), tensor("float32", 4, 1, 2, 2), tensor("float32"))
-    assert text(y) == "float32[N, 4, H - 1, W - 1]"

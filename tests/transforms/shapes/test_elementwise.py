@@ -78,11 +78,6 @@ def test_shapes_that_never_broadcast_are_refused() -> None:
         infer("Add", tensor("float32", "N", 3), tensor("float32", 4))
 
 
-def test_before_opset_7_the_first_input_gives_the_shape() -> None:
-    (y,) = infer("Add", tensor("float32", "N", 3, "H"), tensor("float32", 3), version=6, broadcast=1, axis=1)
-    assert text(y) == "float32[N, 3, H]"
-
-
 def test_before_opset_6_a_cast_names_its_type() -> None:
     assert text(infer("Cast", tensor("int64", "N"), version=1, to="FLOAT")[0]) == "float32[N]"
 
@@ -101,11 +96,6 @@ def test_the_type_is_known_without_the_rank() -> None:
     assert text(y) == "float16[...]"
     with pytest.raises(RankUnknown):
         infer("Relu", Info(TensorType("float32")), strict=True)
-
-
-def test_the_mask_of_dropout_is_of_bool_since_opset_10() -> None:
-    assert [text(y) for y in infer("Dropout", tensor("float32", "N"), outputs=2)] == ["float32[N]", "bool[N]"]
-    assert [text(y) for y in infer("Dropout", tensor("float32", "N"), outputs=2, version=7)] == ["float32[N]"] * 2
 
 
 def test_identity_hands_on_what_is_known() -> None:

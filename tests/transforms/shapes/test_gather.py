@@ -27,28 +27,7 @@ def test_a_known_index_out_of_range_is_refused() -> None:
         infer("Gather", tensor("float32", 3, "N"), numbers(3))
 
 
-@pytest.mark.parametrize(
-    ("batch", "indices", "wanted"),
-    [
-        (0, ("M", 1), "M, B, C"),
-        (0, ("M", 2), "M, C"),
-        (0, ("M", "K", 3), "M, K"),
-        (1, ("A", "M", 1), "A, M, C"),
-        (1, ("A", 2), "A"),
-    ],
-    ids=str,
-)
-def test_gather_nd_keeps_what_is_not_indexed(batch: int, indices: tuple[int | str, ...], wanted: str) -> None:
-    data = tensor("float32", "A", "B", "C")
-    assert text(infer("GatherND", data, tensor("int64", *indices), batch_dims=batch)[0]) == f"float32[{wanted}]"
-
-
 def test_the_depth_of_gather_nd_decides_the_rank() -> None:
     assert text(infer("GatherND", tensor("float32", 2, 3), tensor("int64", 4, "K"))[0]) == "float32[...]"
     with pytest.raises(RankUnknown):
         infer("GatherND", tensor("float32", 2, 3), tensor("int64", 4, "K"), strict=True)
-
-
-def test_a_cache_keeps_its_shape() -> None:
-    (y,) = infer("TensorScatter", tensor("float32", "B", 4, 64, 8), tensor("float32", "B", 4, 1, 8), numbers(3))
-    assert text(y) == "float32[B, 4, 64, 8]"

@@ -11,11 +11,6 @@ from tests.transforms.shapes.checking import check, infer, integers, numbers, sc
 N = symbol("N")
 
 
-def test_axes_are_attributes_in_old_versions() -> None:
-    assert text(infer("ReduceMean", tensor("float32", "N", 3, "H"), version=13, axes=[-1])[0]) == "float32[N, 3, 1]"
-    assert text(infer("ReduceMax", tensor("float32", "N", 3), version=11, keepdims=0)[0]) == "float32[]"
-
-
 @pytest.mark.parametrize(("op_type", "wanted"), [("ReduceSum", 9), ("ReduceProd", 24), ("ReduceMax", 4), ("ReduceMin", 2)])
 def test_contents_are_folded(op_type: str, wanted: int) -> None:
     check(op_type, integers(2, 3, 4), integers(0), keepdims=0, expected=[np.array(wanted)])

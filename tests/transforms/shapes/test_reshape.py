@@ -71,10 +71,6 @@ def test_a_target_that_does_not_fit_is_refused(target: tuple[int, ...]) -> None:
         infer("Reshape", tensor("float32", 2, 3), numbers(*target))
 
 
-def test_before_opset_5_the_shape_is_an_attribute() -> None:
-    assert text(infer("Reshape", tensor("float32", "N", 6), version=1, shape=[0, 2, -1])[0]) == "float32[N, 2, 3]"
-
-
 @pytest.mark.parametrize("axes", [(0,), (-1,), (0, 2), ()], ids=str)
 def test_squeezing_takes_axes_away(axes: tuple[int, ...]) -> None:
     check("Squeeze", floats(1, 3, 1), integers(*axes), expected=[np.squeeze(floats(1, 3, 1), axes)])

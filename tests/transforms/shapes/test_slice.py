@@ -69,11 +69,6 @@ def test_other_axes_stay_known_when_the_bounds_are_not() -> None:
     assert text(y) == "float32[y0#1, 7]"
 
 
-def test_before_opset_10_bounds_are_attributes() -> None:
-    (y,) = infer("Slice", tensor("float32", "N", 7), version=9, starts=[1], ends=[3], axes=[1])
-    assert text(y) == "float32[N, 2]"
-
-
 def test_a_step_of_0_is_refused() -> None:
     with pytest.raises(ShapeInferenceError, match="step along axis 0 is 0"):
         infer("Slice", tensor("float32", 4), numbers(0), numbers(2), numbers(0), numbers(0))
