@@ -1,6 +1,6 @@
 """Generated models of the operators that move, combine and reduce elements, compared with onnxruntime and onnx.reference.
 
-`tests.generated` runs them without end; these are the same ones every time. Products, convolutions and pools, whose kernels
+The models are the same in each run; `python -m tests.generated` makes others. Products, convolutions and pools, whose kernels
 work in blocks, have random tests of their own with larger sizes.
 """
 
