@@ -107,7 +107,7 @@ def test_who_does_not_answer_is_stopped_and_the_others_go_on() -> None:
 def test_who_leaves_is_blamed_and_the_others_go_on() -> None:
     found = {verdict.number: verdict for verdict in run([0, 1, 2], judge=_leaves)}
     assert [found[k].status for k in range(3)] == [OK, SIGNAL, OK]
-    assert found[1].error == "exit 3"
+    assert found[1].error == "exit status 3"
 
 
 def test_who_leaves_after_a_verdict_keeps_it() -> None:

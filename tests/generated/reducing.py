@@ -40,14 +40,14 @@ def reduce_failure(
     last: list[Verdict] = [verdict]
 
     def ask(candidate: Any, inputs: Mapping[str, Any], deep: bool) -> bool:
-        found = judging.judge(Task(0, candidate.SerializeToString(), inputs, deep))
+        found = judging.verdict(Task(0, candidate.SerializeToString(), inputs, deep))
         same = signature(found) == expected
         if same:
             last[0] = found
         return same
 
     def run(single: Any, inputs: Mapping[str, Any]) -> Sequence[Any] | None:
-        found = running.judge(Task(0, single.SerializeToString(), inputs))
+        found = running.verdict(Task(0, single.SerializeToString(), inputs))
         return found if isinstance(found, list) else None
 
     try:
