@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.hostile.children import outcome
+from tests.case_server import Outcome
 from tests.hostile.contradictions import CASES
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_inputs_that_contradict_each_other_are_refused(name: str) -> None:
+def test_inputs_that_contradict_each_other_are_refused(outcome: Outcome, name: str) -> None:
     assert outcome("tests.hostile.contradictions", name, seconds=60) == ""

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.hostile.children import outcome
+from tests.case_server import Outcome
 from tests.hostile.creation import CASES
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_a_creation_ends(name: str) -> None:
+def test_a_creation_ends(outcome: Outcome, name: str) -> None:
     assert outcome("tests.hostile.creation", name, seconds=20, megabytes=1500) == ""

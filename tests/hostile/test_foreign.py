@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.hostile.children import outcome
+from tests.case_server import Outcome
 from tests.hostile.foreign import CASES
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_cannot_be_is_refused(name: str) -> None:
+def test_what_cannot_be_is_refused(outcome: Outcome, name: str) -> None:
     assert outcome("tests.hostile.foreign", name, seconds=20) == ""

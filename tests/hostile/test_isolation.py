@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.hostile.children import outcome
+from tests.case_server import Outcome
 from tests.hostile.isolation import CASES
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_a_model_does_nothing_else(name: str) -> None:
+def test_a_model_does_nothing_else(outcome: Outcome, name: str) -> None:
     assert outcome("tests.hostile.isolation", name) == ""

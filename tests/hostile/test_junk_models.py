@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.hostile.children import outcome
+from tests.case_server import Outcome
 from tests.hostile.junk_models import CASES
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_case_takes_little_time(name: str) -> None:
+def test_the_case_takes_little_time(outcome: Outcome, name: str) -> None:
     assert outcome("tests.hostile.junk_models", name, seconds=20, megabytes=2048) == ""

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.case_server import Outcome
 from tests.hostile import patterns
-from tests.hostile.children import outcome
 
 
 @pytest.mark.parametrize("name", patterns.CASES)
-def test_patterns(name: str) -> None:
+def test_patterns(outcome: Outcome, name: str) -> None:
     assert outcome(patterns.__name__, name) == ""

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.case_server import Outcome
 from tests.hostile import python_steps
-from tests.hostile.children import outcome
 
 
 @pytest.mark.parametrize("name", python_steps.CASES)
-def test_python_steps(name: str) -> None:
+def test_python_steps(outcome: Outcome, name: str) -> None:
     assert outcome(python_steps.__name__, name) == ""

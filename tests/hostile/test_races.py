@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.hostile.children import outcome
+from tests.case_server import Outcome
 from tests.hostile.races import CASES
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_feed_that_changes_during_a_run_ends_no_process(name: str) -> None:
+def test_a_feed_that_changes_during_a_run_ends_no_process(outcome: Outcome, name: str) -> None:
     assert outcome("tests.hostile.races", name, seconds=60) == ""

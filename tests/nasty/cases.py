@@ -29,15 +29,13 @@ class Case(NamedTuple):
     names: tuple[str, ...] = ()
     either: bool = False
     warned: str = ""
-    defect: str = ""
-    """Why it does not end so today."""
 
 
 Table = dict[str, Case]
 
 
 class Outcome(NamedTuple):
-    """How a case ended: "right", "wrong", "error" (one of ort_lite's), "foreign" (another one), "died" or "hung"."""
+    """How a case ended: "right", "wrong", "error" (one of ort_lite's) or "foreign" (another one)."""
 
     kind: str
     text: str = ""
