@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import onnx.printer
 
-from tests.fuzz import oracle, trial
+from tests.fuzz import trial
 from tests.fuzz.known import known_difference
 from tests.fuzz.mutants import mutant
 from tests.fuzz.runner import run
 from tests.fuzz.trial import Verdict
+from tests.generated.oracles import of_onnxruntime, of_reference
 
 SHOWN = {trial.RAISED, trial.WRONG, trial.ACCESS, trial.SIGNAL, trial.HANG}
 
@@ -86,7 +87,7 @@ def show(number: int) -> None:
     for name, field in verdict._asdict().items():
         write(f"{name}: {field}\n")
     if verdict.reference != "died":
-        for who, asked in (("onnx.reference", oracle.expected), ("onnxruntime", oracle.second_opinion)):
+        for who, asked in (("onnx.reference", of_reference), ("onnxruntime", of_onnxruntime)):
             write(f"{who}: {asked(model, draft.feeds())!s:.600}\n")
 
 

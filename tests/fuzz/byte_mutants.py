@@ -19,7 +19,7 @@ import numpy as np
 
 from ort_lite import InferenceSession, RunOptions
 from ort_lite.errors import RunTerminated
-from tests.fuzz import oracle, trial
+from tests.fuzz import trial
 from tests.fuzz.byte_mutations import MUTATIONS
 from tests.fuzz.checking import ALLOWED
 from tests.fuzz.drafts import Draft
@@ -27,6 +27,7 @@ from tests.fuzz.feeds import fed_wrongly
 from tests.fuzz.mutants import fresh, seed_of
 from tests.fuzz.runner import run
 from tests.fuzz.trial import OK, REFUSED, Verdict
+from tests.generated.oracles import within
 
 PARTS = ("the model", "protobuf", "<bytes>", "domain", "opset", "input", "output", "initializer", "attribute", "function")
 """What a refusal may name where a mutation took the names away."""
@@ -57,7 +58,7 @@ def judge(number: int) -> Iterator[Verdict]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             session = InferenceSession(data, providers=["CPUExecutionProvider"])
-            with session, oracle.within(trial.ENDLESS_S, partial(setattr, options, "terminate", True)):
+            with session, within(trial.ENDLESS_S, partial(setattr, options, "terminate", True)):
                 session.run(None, feeds, options)
     except Exception as error:  # noqa: BLE001  which kind it is, is the verdict
         yield trial.refusal(number, who, error, isinstance(error, RunTerminated) or names_something(str(error)))
