@@ -20,6 +20,7 @@ from onnx import helper, numpy_helper
 import ort_lite
 from ort_lite.errors import InvalidProtobuf, OrtLiteError
 from tests.case_server import Outcome
+from tests.fuzz.wire import varint
 
 SECONDS = 4.0
 """Of processor time, which a megabyte of junk may take on a slow and busy machine: 0.2 on an idle one."""
@@ -27,16 +28,8 @@ MEGABYTE = 2**20
 FLOOD = 2**17
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def _field(number: int, payload: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
 
 
 def _load(source: Any, most: float, error: type[Exception] = OrtLiteError, **keywords: Any) -> None:
@@ -118,9 +111,9 @@ def _units(message: Descriptor) -> Iterator[tuple[str, bytes]]:
             yield f"{field.name} of one byte", _field(field.number, b"x")
         else:
             wire, value = _TYPES.get(field.type, (0, b"\x01"))
-            yield field.name, _varint(field.number << 3 | wire) + value
-    yield "an unknown field", _varint(999 << 3) + b"\1"
-    yield "a group", _varint(999 << 3 | 3) + _varint(999 << 3 | 4)
+            yield field.name, varint(field.number << 3 | wire) + value
+    yield "an unknown field", varint(999 << 3) + b"\1"
+    yield "a group", varint(999 << 3 | 3) + varint(999 << 3 | 4)
 
 
 def _floods(name: str) -> None:
@@ -172,7 +165,7 @@ def sessions_are_refused_too() -> None:
 def segments_of_the_file_do_not_repeat_its_tensors() -> None:
     """Small tensors that say that their bytes are those of a large one, each of which would be read."""
     large = numpy_helper.from_array(np.zeros(2**21, np.float32), "w").SerializeToString()
-    head = b"\x3a" + _varint(len(_field(5, large)) + 10_000)
+    head = b"\x3a" + varint(len(_field(5, large)) + 10_000)
     begin = len(head) + len(_field(5, large)) - 2**23
     for start in (begin, begin - 1, begin + 5):  # whatever precedes the bytes
         small = onnx.TensorProto(name="v", data_type=1, dims=[2**21])
@@ -183,7 +176,7 @@ def segments_of_the_file_do_not_repeat_its_tensors() -> None:
             data += _field(5, small.SerializeToString())
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
-            path.write_bytes(b"\x3a" + _varint(len(_field(5, large) + data)) + _field(5, large) + data + _BASE)
+            path.write_bytes(b"\x3a" + varint(len(_field(5, large) + data)) + _field(5, large) + data + _BASE)
             try:
                 ort_lite.load(path)
             except OrtLiteError as error:
