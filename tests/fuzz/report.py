@@ -18,7 +18,11 @@ ALLOWED = (trial.OK, trial.REFUSED, trial.MEMORY, trial.UNSAYABLE)
 
 
 def main(
-    program: str, description: str | None, judge: Callable[[range, int], Iterator[Verdict]], show: Callable[[int], str]
+    program: str,
+    description: str | None,
+    judge: Callable[[range, int], Iterator[Verdict]],
+    show: Callable[[int], str],
+    nameless: Container[str] = (),
 ) -> int:
     """Judge the mutants that the command line names, and print a report. Returns 1 if one of them did what none may."""
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
