@@ -38,7 +38,7 @@ def catalogue() -> tuple[Fault, ...]:
 
 
 def _faults(text: str) -> Iterator[Fault]:
-    """Yield the faults of paragraphs. `= FILE` begins those of a file; a fault is `NAME [KIND; STEERING]` and the lines of its edit.
+    """Yield the faults of paragraphs, which are `NAME [KIND; STEERING]` and an edit. `= FILE` stands before the first one of a file.
 
     Models are steered at operators, or at transforms, whose names begin with a small letter and have no dot.
     """
@@ -47,7 +47,7 @@ def _faults(text: str) -> Iterator[Fault]:
         title, *edit = paragraph.splitlines()
         if title.startswith("= "):
             file = title.removeprefix("= ")
-            continue
+            title, *edit = edit
         match = _TITLE.fullmatch(title)
         assert match is not None, title
         old, new = ("\n".join(line[2:] for line in edit if line[0] == sign) for sign in "-+")

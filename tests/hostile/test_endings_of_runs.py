@@ -18,33 +18,14 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from onnx import helper, numpy_helper
 
 import ort_lite
-from ort_lite.dtypes import Array, from_numpy, to_onnx
+from ort_lite.dtypes import Array
 from ort_lite.errors import Cancelled, DeadlineExceeded, RunTerminated
 from tests.case_server import Outcome
+from tests.hostile.building import operator_model
 
 TIMEOUT, LATE = 0.05, 2.0
-Fields = Mapping[str, Any]
-
-
-def one_node(
-    op_type: str, arrays: Sequence[Array | None], constants: Sequence[int], outputs: int, fields: Fields
-) -> onnx.ModelProto:
-    """The model of a node; sizes of what is fed are open."""
-    domain, attributes = fields.get("domain", ""), {k: v for k, v in fields.items() if k not in ("domain", "opset")}
-    names, results = ["" if array is None else f"x{k}" for k, array in enumerate(arrays)], [f"y{k}" for k in range(outputs)]
-    fed = [
-        helper.make_tensor_value_info(name, to_onnx(from_numpy(array.dtype)), [f"{name}_{axis}" for axis in range(array.ndim)])
-        for k, (name, array) in enumerate(zip(names, arrays, strict=True))
-        if k not in constants and array is not None
-    ]
-    held = [numpy_helper.from_array(array, names[k]) for k in constants if (array := arrays[k]) is not None]
-    node = helper.make_node(op_type, names, results, name="n", domain=domain, **attributes)
-    graph = helper.make_graph([node], "g", fed, [onnx.ValueInfoProto(name=name) for name in results], held)
-    imports = [helper.make_opsetid("", 21)] + ([helper.make_opsetid(domain, 1)] if domain else [])
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
 def session(model: onnx.ModelProto, threads: int = 1, **options: Any) -> ort_lite.InferenceSession:
@@ -72,8 +53,8 @@ def stops(made: ort_lite.InferenceSession, feeds: Mapping[str, Any], kind: type[
 def ends(
     op_type: str, *arrays: Array | None, constants: Sequence[int] = (), outputs: int = 1, threads: int = 1, **fields: Any
 ) -> None:
-    made = session(one_node(op_type, arrays, constants, outputs, fields), threads)
-    feeds = {f"x{k}": array for k, array in enumerate(arrays) if k not in constants and array is not None}
+    made = session(operator_model(op_type, arrays, constants=constants, outputs=outputs, **fields), threads)
+    feeds = {f"in{k}": array for k, array in enumerate(arrays) if k not in constants and array is not None}
     error = stops(made, feeds, DeadlineExceeded, timeout=TIMEOUT)
     assert error.operator in (op_type, "Copy"), "of an image, which is stored in another order first"
 
@@ -140,21 +121,20 @@ POOLED = zeros(1, 1, 3000, 3000)
 
 def pooling(threads: int = 1, **options: Any) -> ort_lite.InferenceSession:
     """A kernel that takes minutes on 36 MB, and no time on a few pixels."""
-    return session(
-        one_node("AveragePool", [POOLED], (), 1, {"kernel_shape": [1500, 1500], "pads": [1499] * 4}), threads, **options
-    )
+    model = operator_model("AveragePool", [POOLED], kernel_shape=[1500, 1500], pads=[1499] * 4)
+    return session(model, threads, **options)
 
 
 def check_usable(made: ort_lite.InferenceSession) -> None:
     x = np.full((1, 1, 2, 2), 3, np.float32)
-    np.testing.assert_allclose(made.run(None, {"x0": x})[0][0, 0, :2, :2], 3)
+    np.testing.assert_allclose(made.run(None, {"in0": x})[0][0, 0, :2, :2], 3)
 
 
 def terminated(threads: int) -> None:
     made, options = pooling(threads), ort_lite.RunOptions()
     timer = threading.Timer(TIMEOUT, setattr, (options, "terminate", True))
     timer.start()
-    stops(made, {"x0": POOLED}, Cancelled, run_options=options)
+    stops(made, {"in0": POOLED}, Cancelled, run_options=options)
     timer.join(20)
     check_usable(made)
 
@@ -162,21 +142,21 @@ def terminated(threads: int) -> None:
 def many_times() -> None:
     made = pooling(2)
     for number in range(20):
-        stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=0.001 + 0.0007 * number)
+        stops(made, {"in0": POOLED}, DeadlineExceeded, timeout=0.001 + 0.0007 * number)
     check_usable(made)
 
 
 def side_by_side() -> None:
     """One run of two ends; the other gives what it gives alone."""
-    made = session(one_node("MatMul", [f32(2, 2), f32(2, 2)], (), 1, {}), 2)
+    made = session(operator_model("MatMul", [f32(2, 2), f32(2, 2)]), 2)
     x, pooled, results = f32(1000, 1000), pooling(2), list[Array]()
-    alone = made.run(None, {"x0": x, "x1": x})[0]
+    alone = made.run(None, {"in0": x, "in1": x})[0]
     worker = threading.Thread(
-        target=lambda: results.extend(made.run(None, {"x0": x, "x1": x}, timeout=60)[0] for _ in range(3))
+        target=lambda: results.extend(made.run(None, {"in0": x, "in1": x}, timeout=60)[0] for _ in range(3))
     )
     worker.start()
     for _ in range(3):
-        stops(pooled, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
+        stops(pooled, {"in0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
     worker.join(60)
     assert [result.tobytes() == alone.tobytes() for result in results] == [True] * 3
 
@@ -187,7 +167,7 @@ def with_signals_blocked() -> None:
     def work() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
+            stops(made, {"in0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
         except BaseException as error:  # noqa: BLE001  the thread of the case raises it
             seen.append(error)
 
@@ -205,12 +185,12 @@ def with_strange_signals() -> None:
     """
     made, main = pooling(), threading.main_thread().ident
     assert main is not None
-    stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
+    stops(made, {"in0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
     timers = [threading.Timer(0.01 * k, signal.pthread_kill, (main, signal.SIGURG)) for k in range(5)]
     for timer in timers:
         timer.start()
     check_usable(made)
-    stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=0.1)
+    stops(made, {"in0": POOLED}, DeadlineExceeded, timeout=0.1)
     for timer in timers:
         timer.join(20)
 
@@ -227,7 +207,7 @@ def _with_a_handler() -> None:
     heard = list[int]()
     signal.signal(signal.SIGURG, lambda number, _: heard.append(number))
     made = pooling()
-    stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
+    stops(made, {"in0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
     assert heard == []
     os.kill(os.getpid(), signal.SIGURG)
     end = time.monotonic() + 5
@@ -238,8 +218,8 @@ def _with_a_handler() -> None:
 
 def in_a_fork() -> None:
     made = pooling(2)
-    stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
-    in_a_child(lambda: stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT))
+    stops(made, {"in0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
+    in_a_child(lambda: stops(made, {"in0": POOLED}, DeadlineExceeded, timeout=TIMEOUT))
 
 
 def in_a_child(case: Callable[[], object]) -> None:
@@ -257,17 +237,15 @@ def in_a_child(case: Callable[[], object]) -> None:
 def with_a_profile() -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = pooling(enable_profiling=True, profile_file_prefix=f"{folder}/trace")
-        stops(made, {"x0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
+        stops(made, {"in0": POOLED}, DeadlineExceeded, timeout=TIMEOUT)
         assert Path(made.end_profiling()).read_text(encoding="utf-8")
 
 
 def rounding_is_as_before() -> None:
     """A kernel that is left leaves the thread's arithmetic alone."""
-    stops(session(one_node("Sin", [zeros(2)], (), 1, {})), {"x0": f32(1 << 24)}, RunTerminated, timeout=0.002)
+    stops(session(operator_model("Sin", [zeros(2)])), {"in0": f32(1 << 24)}, RunTerminated, timeout=0.002)
     assert (0.1 + 0.2, 1e-310 / 10 > 0) == (0.30000000000000004, True)
 
-
-ML, MS = "ai.onnx.ml", "com.microsoft"
 
 OPERATORS: dict[str, Callable[[], None]] = {
     "NonMaxSuppression": lambda: ends(
@@ -279,7 +257,7 @@ OPERATORS: dict[str, Callable[[], None]] = {
     "MaxPool": lambda: ends("MaxPool", zeros(1, 1, 4000, 4000), kernel_shape=[3000, 3000]),
     "LpPool": lambda: ends("LpPool", zeros(1, 1, 2000, 2000), kernel_shape=[1000, 1000]),
     "Det": lambda: ends("Det", f32(4000, 4000)),
-    "Inverse": lambda: ends("Inverse", f32(1500, 1500), domain=MS),
+    "Inverse": lambda: ends("Inverse", f32(1500, 1500), domain="com.microsoft"),
     "TopK": lambda: ends("TopK", f32(1, 6_000_000), i64(3_000_000), constants=[1], outputs=2),
     "Unique": lambda: ends("Unique", f32(5_000_000)),
     "CumSum": lambda: ends("CumSum", zeros(40, 3_000_000), i64(0), constants=[1]),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
+import onnx.parser
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from onnx import helper, numpy_helper
@@ -62,16 +62,8 @@ def _repeated(unit: bytes, megabytes: int = 5) -> bytes:
 
 # Floods of one field, wherever a model can have it
 
-_BASE = helper.make_model(
-    helper.make_graph(
-        [helper.make_node("Abs", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", 1, [2])],
-        [helper.make_tensor_value_info("y", 1, [2])],
-    ),
-    ir_version=8,
-    opset_imports=[helper.make_opsetid("", 17)],
-).SerializeToString()
+_TEXT = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Abs(x) }'
+_BASE = onnx.parser.parse_model(_TEXT).SerializeToString()
 _NODE = helper.make_node("Abs", ["x"], ["z"]).SerializeToString()
 _ATTRIBUTE = onnx.AttributeProto(name="a", type=onnx.AttributeProto.GRAPHS).SerializeToString()
 _FUNCTION = helper.make_function("f", "f", ["a"], ["b"], [helper.make_node("Abs", ["a"], ["b"])], []).SerializeToString()
