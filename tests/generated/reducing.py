@@ -28,11 +28,7 @@ def signature(verdict: Verdict) -> tuple[str, str] | None:
 
 
 def reduce_failure(
-    model: onnx.ModelProto,
-    feeds: Mapping[str, Any],
-    verdict: Verdict,
-    judge: Judge = judge_model,
-    seconds: float = SECONDS,
+    model: onnx.ModelProto, feeds: Mapping[str, Any], verdict: Verdict, judge: Judge = judge_model, seconds: float = SECONDS
 ) -> tuple[onnx.ModelProto, Mapping[str, Any], Verdict]:
     """Return the smallest model found that fails with the signature of the verdict, its feeds and its verdict."""
     expected = signature(verdict)

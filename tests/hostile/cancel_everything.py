@@ -31,7 +31,7 @@ LATE = 0.25
 """Seconds after a cancellation or timeout within which runs end."""
 SUSPICIOUS = 0.05
 REMAINING: dict[str, tuple[float, str]] = {
-    "com.microsoft.Sampling": (2.0, "NumPy sorts the scores of a token in one call: 0.3 s for a million of them"),
+    "com.microsoft.Sampling": (2.0, "NumPy sorts the scores of a token in one call: 0.3 s for a million of them")
 }
 """By operator: seconds that it may be late, and why."""
 MEGABYTES = 4096

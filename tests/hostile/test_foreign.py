@@ -112,8 +112,7 @@ CASES: dict[str, Callable[[], None]] = {
     "an array of -1 elements": refused("[-1]", lambda: NDArray.empty([-1])),
     "an array of half an element": refused("sequence of integers", lambda: NDArray.empty(HALF)),
     "a sparse tensor of half an element": refused(
-        "sequence of integers",
-        lambda: ort_lite.SparseTensor.sparse_coo_from_numpy(HALF, np.zeros(0), np.zeros(0, np.int64)),
+        "sequence of integers", lambda: ort_lite.SparseTensor.sparse_coo_from_numpy(HALF, np.zeros(0), np.zeros(0, np.int64))
     ),
 }
 

@@ -89,10 +89,7 @@ _PLACES: dict[str, tuple[tuple[int, bytes], ...]] = {
     ),
 }
 """By message: the fields that lead to one, each with what the message has before the flood."""
-_TYPES = {
-    FieldDescriptor.TYPE_FLOAT: (5, bytes(4)),
-    FieldDescriptor.TYPE_DOUBLE: (1, bytes(8)),
-}
+_TYPES = {FieldDescriptor.TYPE_FLOAT: (5, bytes(4)), FieldDescriptor.TYPE_DOUBLE: (1, bytes(8))}
 
 
 def _units(message: Descriptor) -> Iterator[tuple[str, bytes]]:

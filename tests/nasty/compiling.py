@@ -168,14 +168,7 @@ CASES: Table = table(
         *_cases(),
         ("a-session-in-compile", Case(lambda: ran("chain", compiling(model_in_compile)))),
         ("sets-a-field", Case(lambda: ran("chain", strict(compiling(changing(set_attribute)))), (NASTY,))),
-        (
-            "takes-its-nodes-out",
-            Case(
-                lambda: ran("split", strict(compiling(changing(drop_nodes)))),
-                (NASTY,),
-                either=True,
-            ),
-        ),
+        ("takes-its-nodes-out", Case(lambda: ran("split", strict(compiling(changing(drop_nodes)))), (NASTY,), either=True)),
         (
             "an-error-then-right",
             Case(

@@ -167,10 +167,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"module-listed-{name}", Case(lambda s=source: listed(s))
     for name, line in LINES.items():
         names_no_class = name == "no-value"  # such a provider is not installed: a warning, and the CPU provider
-        yield (
-            f"line-{name}",
-            Case(lambda x=line: used("Mine = 3", x), ("MineExecutionProvider",), either=names_no_class),
-        )
+        yield (f"line-{name}", Case(lambda x=line: used("Mine = 3", x), ("MineExecutionProvider",), either=names_no_class))
         yield f"line-listed-{name}", Case(lambda x=line: listed("Mine = 3", x))
     for name, data in FILES.items():
         yield f"file-{name}", Case(lambda d=data: scanned(d))
