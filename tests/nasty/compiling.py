@@ -10,23 +10,8 @@ import ort_lite
 from ort_lite.errors import CompileError, InvalidGraph
 from ort_lite.provider import Partition
 from tests.load.models import proto
-from tests.nasty.cases import (
-    MODELS,
-    NASTY,
-    Case,
-    Table,
-    compiled_to,
-    crossed,
-    feeds,
-    nasty,
-    options,
-    raises,
-    ran,
-    says,
-    session,
-    table,
-    wanted,
-)
+from tests.nasty.cases import MODELS, NASTY, compiled_to, feeds, nasty, options, raises, ran, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, table
 from tests.provider.numpy_provider import evaluate
 
 ERRORS: dict[str, BaseException] = {

@@ -11,7 +11,8 @@ import ort_lite
 from ort_lite.errors import InvalidGraph
 from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import ExecutionProvider
-from tests.nasty.cases import NASTY, Case, Table, crossed, feeds, nasty, options, raises, ran, says, session, table, wanted
+from tests.nasty.cases import NASTY, feeds, nasty, options, raises, ran, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, table
 
 HOOKS = (
     "ort_lite_providers",

@@ -9,8 +9,9 @@ import pytest
 
 from ort_lite.errors import ProviderError
 from tests.case_server import Outcome
-from tests.nasty.cases import Case, ended, fault, raises
+from tests.nasty.cases import raises
 from tests.nasty.groups import ALONE, CASES
+from tests.nasty.judging import Case, ended, fault
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 
