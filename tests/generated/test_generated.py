@@ -18,10 +18,9 @@ from ort_lite.testing.generator.targets import width
 from tests.generated import saved
 from tests.generated.claims import claimed_targets, generator
 from tests.generated.faults import KINDS, ROOT, catalogue
-from tests.generated.journal import NONE, Entry, Journal, entry_of, restore
+from tests.generated.journal import Entry, Journal, entry_of, restore
 from tests.generated.plant import choose
 from tests.generated.reducing import signature
-from tests.generated.summary import missing, summary
 from tests.generated.verdict import Difference, Verdict
 from tests.generated.workers import Task, _answers
 
@@ -143,21 +142,6 @@ def test_coverage_is_restored() -> None:
     restore(again.coverage, iter([entry]))
     assert again.coverage.models[model.target] >= 1
     assert sum(again.coverage.models.values()) == len(model.covered)
-
-
-# --- summaries
-def test_summary_lists_differences() -> None:
-    different = Entry(7, "Relu-14", "different", differences=(("float64", "output 0 differs"),))
-    invalid = Entry(8, "Relu-14", "invalid", invalid="a shape is wrong")
-    text = summary([different, invalid, Entry(9, "", NONE)], generator(0), claimed_targets())
-    assert "7  Relu-14; float64: output 0 differs" in text
-    assert "8  Relu-14: a shape is wrong" in text
-    assert "1  numbers without a model" in text
-
-
-def test_missing_targets_are_listed() -> None:
-    source = generator(0)
-    assert str(source.coverage.targets[0]) in missing(source, claimed_targets())
 
 
 # --- failures
