@@ -40,7 +40,7 @@ LETTERS = one_node("StringNormalizer", case_change_action="UPPER")
 FIND = one_node("StringSplit", 1, 2, delimiter="ab")
 SPLIT = one_node("StringSplit", 1, 2)
 MAPPED = one_node("LabelEncoder", domain=ML, keys_strings=["a", "b"], values_int64s=[1, 2])
-_GRAM = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0]}
+_GRAM: dict[str, Any] = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0]}
 GRAMS = one_node("TfIdfVectorizer", **_GRAM, ngram_indexes=[0], pool_strings=["a"])
 JOINED = node("StringConcat(x0, x1)", "string[N,1] x0, string[1,M] x1", "string[N,M] y")
 EXPANDED = node("Expand(x0, x1)", "string[N] x0, int64[R] x1", "string[P,Q] y")
