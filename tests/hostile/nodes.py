@@ -64,6 +64,7 @@ TopK | float[2,3], int64[1]={-1} | -1
 TopK | float[2,3], int64[2]={1,1} | k, 2
 TopK | float, int64[1]={1} | axis, -1
 @9 TopK <axis = 2, k = 1> | float[2,3] | axis, 2
+@9 TopK <axis = 1, k = -1> | float[2,3] | k, -1
 Transpose <perm = [0, 0]> | float[2,3] | perm, [0\\, 0]
 Transpose <perm = [0]> | float[2,3] | perm, [0]
 Transpose <perm = [1, 2]> | float[2,3] | perm, [1\\, 2]
