@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from ort_lite.tools.verify.report import PartitionReport, Report
 
 import ort_lite
 from ort_lite.compat.datasets import get_example
 from ort_lite.session.metadata import NodeArg, summarize
+from ort_lite.tools.verify.report import PartitionReport, Report
 
 
 def test_a_session_shows_its_model_inputs_outputs_and_providers() -> None:
