@@ -6,7 +6,7 @@ import pytest
 import ort_lite
 from ort_lite.compat.datasets import get_example
 from ort_lite.session.metadata import NodeArg, summarize
-from ort_lite.tools.verify.report import PartitionReport, Report
+from ort_lite.tools.verify.verification_report import PartitionReport, VerificationReport
 
 
 def test_a_session_shows_its_model_inputs_outputs_and_providers() -> None:
@@ -69,7 +69,7 @@ def test_explanations_traces_plans_and_reports_fit_on_a_line() -> None:
     options.add_session_config_entry("ort_lite.creation_trace", "1")
     session = ort_lite.InferenceSession(get_example("mul_1.onnx"), options, providers=["CPUExecutionProvider"])
     assert repr(session.explain()) == "Explanation(nodes: CPUExecutionProvider 1; partitions: 1)"
-    assert repr(session._prepared.report).startswith("TransformReport(level all; nodes: 1 -> 1; changes: 0; rounds: ")
+    assert repr(session._stage_results.report).startswith("TransformReport(level all; nodes: 1 -> 1; changes: 0; rounds: ")
     trace = session.creation_trace
     assert trace is not None
     assert repr(trace).startswith("CreationTrace(") and repr(trace).endswith(f" ms; events: {len(trace.events)})")
@@ -80,5 +80,6 @@ def test_explanations_traces_plans_and_reports_fit_on_a_line() -> None:
 
 def test_a_report_shows_its_verdict() -> None:
     part = PartitionReport("My_0", "My", "", 3, skipped="no inputs")
-    assert repr(Report(())) == "Report(OK; partitions: 0)"
-    assert repr(Report((part,), "no memory")) == "Report(OK; partitions: 1, 1 not compared; the run failed: no memory)"
+    assert repr(VerificationReport(())) == "VerificationReport(OK; partitions: 0)"
+    failed = "VerificationReport(OK; partitions: 1, 1 not compared; the run failed: no memory)"
+    assert repr(VerificationReport((part,), "no memory")) == failed
