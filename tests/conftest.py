@@ -6,12 +6,13 @@ And what makes a run of all of them short: the order of files, and what collecti
 import faulthandler
 import gc
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from ort_lite.native import cpu
+from tests.case_server import Outcome, serving
 
 collect_ignore = ["browser"]
 """Its tests need a Chromium, which no wheel brings: `make test-browser` runs them."""
@@ -19,6 +20,13 @@ collect_ignore = ["browser"]
 settings.register_profile("ort-lite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ort-lite")
 """How long an example takes says nothing: the first ones compile kernels, and other programs use the machine as well."""
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+    """Asks a server of cases that might end their process."""
+    with serving(tmp_path_factory.mktemp("cases")) as ask:
+        yield ask
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,19 +1,20 @@
 """The models of the table in docs/performance.md: small networks, single operators, and blocks of some."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx.parser
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
+from ort_lite.dtypes import Array
 from ort_lite.record import Record
-from tests.benchmarks.bench_chain import chain
-from tests.benchmarks.bench_conv import layer
-from tests.benchmarks.pairs import Array, model_of
 from tests.models.light_models import FOLDER, NAMES
+
+Layer = tuple[str, dict[str, Any], list[Array]]
+"""An operator, its attributes, and constants that it reads behind the result of the layer before."""
 
 HEADER = '<ir_version: 9, opset_import: ["": 17]> main '
 CHAIN = (
@@ -92,16 +93,53 @@ def rows() -> Iterator[Row]:
         yield row(f"light_{name}", (Path(FOLDER) / f"light_{name}.onnx").read_bytes(), 1e-3)  # their weights are large
     for name, text in TEXTS.items():
         yield row(name, weighted(text))
-    yield row(TINY, chain(200))
+    yield row(TINY, tiny_nodes(200))
     for name, (size, channels) in CONVOLUTIONS.items():
-        x = np.zeros((1, channels, size, size), np.float32)
-        yield row(name, model_of([layer(channels, channels, 3, 1, 1)], x))
-    x = np.zeros((1, 96, 56, 56), np.float32)
-    relu: Any = ("Relu", {}, [])
-    yield row(SEPARABLE, model_of([layer(96, 96, 3, 1, 96), relu, layer(96, 96, 1, 1, 1), relu], x))
+        yield row(name, sequential([convolution(channels, channels, 3, 1)], (1, channels, size, size)))
+    relu: Layer = ("Relu", {}, [])
+    separable = [convolution(96, 96, 3, 96), relu, convolution(96, 96, 1, 1), relu]
+    yield row(SEPARABLE, sequential(separable, (1, 96, 56, 56)))
     for name, (m, k, n) in PRODUCTS.items():
         w = np.random.default_rng(k).standard_normal((k, n), np.float32)
-        yield row(name, model_of([("MatMul", {}, [w])], np.zeros((m, k), np.float32)))
+        yield row(name, sequential([("MatMul", {}, [w])], (m, k)))
+
+
+def convolution(c: int, o: int, kernel: int, groups: int) -> Layer:
+    """Return a Conv over images, padded by half its kernel, with random weights of unit gain and a bias."""
+    random = np.random.default_rng(c)
+    w = random.standard_normal((o, c // groups, kernel, kernel), np.float32)
+    w /= np.sqrt(c // groups * kernel * kernel, dtype=np.float32)
+    attributes = {"strides": [1, 1], "group": groups, "pads": [kernel // 2] * 4, "dilations": [1, 1]}
+    return "Conv", attributes, [w, random.standard_normal(o, np.float32)]
+
+
+def sequential(layers: Sequence[Layer], shape: Sequence[int]) -> bytes:
+    """Return a model of layers in a row, whose input has the shape."""
+    nodes, constants = [], []
+    for k, (op_type, attributes, weights) in enumerate(layers):
+        names = [f"w{k}_{i}" for i in range(len(weights))]
+        constants += [numpy_helper.from_array(w, name) for w, name in zip(weights, names, strict=True)]
+        nodes.append(helper.make_node(op_type, [f"v{k}", *names], [f"v{k + 1}"], **attributes))
+    return _model(nodes, shape, None, constants)
+
+
+def tiny_nodes(count: int) -> bytes:
+    """Return a model of Add of a constant and Relu in turn over (1, 4) floats: only overhead takes time."""
+    nodes = [
+        helper.make_node("Relu" if k % 2 else "Add", [f"v{k}"] if k % 2 else [f"v{k}", "c"], [f"v{k + 1}"])
+        for k in range(count)
+    ]
+    return _model(nodes, [1, 4], [1, 4], [helper.make_tensor("c", TensorProto.FLOAT, [1, 4], [0.5, -0.5, 0.25, -0.25])])
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto], shape: Sequence[int], result: Sequence[int] | None, constants: Sequence[TensorProto]
+) -> bytes:
+    """Return a model from v0 of a shape to the last v, whose shape is `result`."""
+    inputs = [helper.make_tensor_value_info("v0", TensorProto.FLOAT, shape)]
+    outputs = [helper.make_tensor_value_info(f"v{len(nodes)}", TensorProto.FLOAT, result)]
+    graph = helper.make_graph(nodes, "chain", inputs, outputs, constants)
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString())
 
 
 def row(name: str, model: bytes, scale: float = 1.0) -> Row:

@@ -12,9 +12,6 @@ from ort_lite.tools.cli.benchmark.comparison import differences
 from tests.benchmarks.operators import Input, input_of, operators, parse, table
 from tests.benchmarks.rows import Row
 
-TABLE = table()
-QUICK = ("Conv 1x80x200", "Gather 1x128x768", "Split 1x64", "Resize 1x3", "MatMulInteger 1x384", "LSTM 16x4x64")
-
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -78,24 +75,11 @@ def test_a_table_that_is_wrong_is_rejected(text: str, message: str, tmp_path: Pa
         table(tmp_path / "table.txt")
 
 
-def test_the_table_has_many_operators_under_names_of_their_own() -> None:
-    names = [operator.name for operator in TABLE]
-    assert len(names) == len(set(names))
-    assert len(names) >= 150
-    assert len({operator.operator for operator in TABLE}) >= 60
-
-
 def match_onnxruntime(row: Row) -> list[str]:
     """The outputs of the row that differ from onnxruntime's."""
     theirs = onnxruntime.InferenceSession(row.model, providers=["CPUExecutionProvider"]).run(None, row.feeds)
     with ort_lite.InferenceSession(row.model, providers=["CPUExecutionProvider"]) as session:
         return [f"{row.name}: {line}" for line in differences(["y"], session.run(None, row.feeds), theirs, "onnxruntime")]
-
-
-@pytest.mark.parametrize("start", QUICK)
-def test_an_operator_matches_onnxruntime(start: str) -> None:
-    (operator,) = (operator for operator in TABLE if operator.name.startswith(start))
-    assert match_onnxruntime(operator.row()) == []
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import parser
 
 from tests.benchmarks.compare import measure
 from tests.benchmarks.compare.cases import Case
@@ -160,12 +160,7 @@ def test_a_slower_import_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_a_start_of_this_version_has_times_and_memory(tmp_path: Path) -> None:
-    node = helper.make_node("Relu", ["x"], ["y"])
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
-    model = helper.make_model(
-        helper.make_graph([node], "g", values[:1], values[1:]), opset_imports=[helper.make_opsetid("", 17)]
-    )
-    model.ir_version = 9
+    model = parser.parse_model('<ir_version: 9, opset_import: ["": 17]> g (float[3] x) => (float[3] y) { y = Relu(x) }')
     (tmp_path / "relu.onnx").write_bytes(model.SerializeToString())
     np.savez(tmp_path / "relu.npz", x=np.zeros(3, np.float32))
     this = Side("this", tmp_path, tmp_path, Path(sys.executable), tmp_path / "kernels")

@@ -9,7 +9,7 @@ import llvmlite
 import numba
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import parser
 
 from tests.emulation.__main__ import Verdict, judged
 from tests.emulation.machines import MACHINES, Emulator
@@ -40,9 +40,8 @@ def emulator(folder: Path, script: str = TRANSPARENT) -> Emulator:
 
 
 def negation(name: str, expected: Sequence[float], model: bytes = b"") -> Work:
-    x, y = (helper.make_tensor_value_info(value, TensorProto.FLOAT, [2]) for value in "xy")
-    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "negation", [x], [y])
-    made = model or helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+    text = '<ir_version: 10, opset_import: ["": 21]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
+    made = model or parser.parse_model(text).SerializeToString()
 
     def check(results: Sequence[Sequence[Any]]) -> None:
         [[found]] = results

@@ -1,21 +1,15 @@
 """Models mutated as bytes, and feeds that are no feeds: no signal, no hang, no error of another kind, and refusals name something."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.fuzz.checking import ROOT, linux
+from tests.fuzz.checking import check, linux
 from tests.fuzz.wire import BYTES, fields, varint
 
 
 @linux
 @pytest.mark.timeout(630)
 def test_bytes_and_feeds_run_or_are_refused() -> None:
-    """In a process of its own, which forks."""
-    command = [sys.executable, "-m", "tests.fuzz.byte_mutants", "0", "200"]
-    done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    check("tests.fuzz.byte_mutants", 0, 200)
 
 
 def test_fields_are_found_in_messages_of_messages() -> None:

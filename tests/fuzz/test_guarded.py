@@ -80,17 +80,6 @@ def test_places_end_or_begin_at_a_wall(nbytes: int) -> None:
     assert walls.describe(start.address).endswith("near no array")
 
 
-def _sleeps(number: int) -> Iterator[Verdict]:
-    time.sleep(60 if number == 1 else 0)
-    yield Verdict(number, "sleep", OK, "")
-
-
-def _leaves(number: int) -> Iterator[Verdict]:
-    if number == 1:
-        os._exit(3)
-    yield Verdict(number, "leave", OK, "")
-
-
 def _leaves_late(number: int) -> Iterator[Verdict]:
     yield Verdict(number, "leave", REFUSED, "first")
     if number == 1:
@@ -98,18 +87,17 @@ def _leaves_late(number: int) -> Iterator[Verdict]:
     yield Verdict(number, "leave", OK, "then")
 
 
-def test_who_does_not_answer_is_stopped_and_the_others_go_on() -> None:
-    found = {verdict.number: verdict for verdict in run([0, 1, 2], judge=_sleeps, patience_s=0.5)}
-    assert [found[k].status for k in range(3)] == [OK, HANG, OK]
-    assert "in _sleeps" in found[1].detail
-
-
-def test_who_leaves_is_blamed_and_the_others_go_on() -> None:
-    found = {verdict.number: verdict for verdict in run([0, 1, 2], judge=_leaves)}
-    assert [found[k].status for k in range(3)] == [OK, SIGNAL, OK]
-    assert found[1].error == "exit 3"
-
-
-def test_who_leaves_after_a_verdict_keeps_it() -> None:
+def test_a_mutant_that_ends_its_process_after_a_verdict_keeps_it() -> None:
     found = {verdict.number: verdict for verdict in run([0, 1, 2], judge=_leaves_late)}
     assert [found[k].detail for k in range(3)] == ["then", "first", "then"]
+
+
+def _sleeps(number: int) -> Iterator[Verdict]:
+    time.sleep(60)
+    yield Verdict(number, "sleep", OK, "")
+
+
+def test_a_mutant_that_does_not_answer_hangs() -> None:
+    [found] = run([0], judge=_sleeps, patience_s=0.5, label=lambda number: "sleep")
+    assert found.status == HANG
+    assert "in _sleeps" in found.detail

@@ -13,10 +13,11 @@ import onnx
 
 from ort_lite import GraphOptimizationLevel, InferenceSession, RunOptions, SessionOptions
 from ort_lite.errors import CompileError, OrtLiteError
-from tests.fuzz import oracle
 from tests.fuzz.drafts import Draft
 from tests.fuzz.guarded import GuardError, check_written, forget, guarded
+from tests.fuzz.known import difference
 from tests.fuzz.mutants import mutant
+from tests.generated.oracles import of_reference, within
 
 OK, REFUSED, RAISED, MEMORY, WRONG, ACCESS = "ok", "refused", "raised", "memory", "wrong", "access"
 UNSAYABLE = "unsayable"
@@ -79,10 +80,11 @@ def _judged(number: int, draft: Draft) -> Iterator[Verdict]:
     verdicts = [_without_reference(number, who, got, model) for got in results]
     yield _worst(verdicts)
     for k, (got, feed) in enumerate(zip(results, feeds, strict=False)):
-        want = oracle.expected(model, feed)
+        want = of_reference(model, feed)
         verdicts[k] = verdicts[k]._replace(reference=want[:200] if isinstance(want, str) else "ran")
-        told = oracle.difference(got, want) if isinstance(got, list) and isinstance(want, list) and draft.comparable else ""
-        if told:
+        if not isinstance(got, list) or not isinstance(want, list) or not draft.comparable:
+            continue
+        if told := difference(model, feed, got, want):
             verdicts[k] = verdicts[k]._replace(status=WRONG, detail=told)
     yield _worst(verdicts)
 
@@ -116,7 +118,7 @@ def runs(draft: Draft, data: bytes, feeds: Sequence[dict[str, Any]]) -> list[lis
 def _run(session: InferenceSession, feeds: dict[str, Any]) -> list[Any] | Exception:
     run = RunOptions()
     try:
-        with oracle.within(ENDLESS_S, partial(setattr, run, "terminate", True)):
+        with within(ENDLESS_S, partial(setattr, run, "terminate", True)):
             outputs = session.run(None, feeds, run)
         check_written(outputs)
         return outputs

@@ -116,7 +116,7 @@ def _follow(run: Run, console: Console) -> None:
 def _repeat(path: Path, reduced: bool) -> int:
     model, feeds = saved.load(path)
     worker = Worker()
-    verdict = worker.judge(Task(0, model.SerializeToString(), feeds, thorough=True))
+    verdict = worker.verdict(Task(0, model.SerializeToString(), feeds, thorough=True))
     worker.stop()
     sys.stdout.write(saved.describe(model, verdict, path))
     if reduced and verdict.status == DIFFERENT:

@@ -1,11 +1,14 @@
-"""Faults to plant into a copy of the sources: each changes a result that a valid model can show."""
+"""Faults to plant into a copy of the sources: each changes a result that a valid model can show. They are listed in faults.txt."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("axis", "rounding", "operand", "nan", "edge", "alias")
 """Off by one in an axis, wrong rounding, a swapped operand, a lost NaN, an edge left out, memory or a result wrongly shared."""
+_TITLE = re.compile(r"(.+) \[(\w+); (.+)\]")
 
 
 class Fault(NamedTuple):
@@ -30,9 +33,25 @@ class Fault(NamedTuple):
 
 
 def catalogue() -> tuple[Fault, ...]:
-    """All faults."""
-    from tests.generated.kernel_edge_faults import KERNEL_EDGE_FAULTS
-    from tests.generated.kernel_faults import KERNEL_FAULTS
-    from tests.generated.transform_faults import TRANSFORM_FAULTS
+    """Read all faults."""
+    return tuple(_faults(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")))
 
-    return (*KERNEL_FAULTS, *KERNEL_EDGE_FAULTS, *TRANSFORM_FAULTS)
+
+def _faults(text: str) -> Iterator[Fault]:
+    """Yield the faults of paragraphs, which are `NAME [KIND; STEERING]` and an edit. `= FILE` stands before the first one of a file.
+
+    Models are steered at operators, or at transforms, whose names begin with a small letter and have no dot.
+    """
+    file = ""
+    for paragraph in text.split("\n\n"):
+        title, *edit = paragraph.splitlines()
+        if title.startswith("= "):
+            file = title.removeprefix("= ")
+            title, *edit = edit
+        match = _TITLE.fullmatch(title)
+        assert match is not None, title
+        old, new = ("\n".join(line[2:] for line in edit if line[0] == sign) for sign in "-+")
+        steering = tuple(match[3].split(", "))
+        transforms = tuple(name for name in steering if name[0].islower() and "." not in name)
+        operators = tuple(name for name in steering if name not in transforms)
+        yield Fault(match[1], match[2], file, old, new, operators, transforms)

@@ -33,21 +33,21 @@ class TooSlow(Exception):
 def answer(oracle: Callable[[], list[Any]]) -> Answer:
     """Return what an oracle computes, or the error that it raises."""
     try:
-        with _within(PATIENCE_S), warnings.catch_warnings(), np.errstate(all="ignore"):
+        with within(PATIENCE_S, _give_up), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return oracle()
     except Exception as error:  # noqa: BLE001  whatever it raises, it has no answer
         return f"{type(error).__name__}: {error}"
 
 
+def _give_up() -> None:
+    raise TooSlow(f"{PATIENCE_S:g} s are over")
+
+
 @contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """Raise TooSlow between two lines of Python of what takes longer. Only in a main thread."""
-
-    def stop(signum: int, frame: Any) -> None:
-        raise TooSlow(f"{seconds:g} s are over")
-
-    before = signal.signal(signal.SIGALRM, stop)
+def within(seconds: float, late: Callable[[], None]) -> Iterator[None]:
+    """Call `late` between two lines of Python of what takes longer. Only in a main thread."""
+    before = signal.signal(signal.SIGALRM, lambda signum, frame: late())
     setting = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield

@@ -105,7 +105,7 @@ class Trial:
 
     def _passes(self, folder: Path) -> bool:
         model, feeds = saved.load(folder)
-        verdict: Verdict = self._clean.judge(Task(0, model.SerializeToString(), feeds))
+        verdict: Verdict = self._clean.verdict(Task(0, model.SerializeToString(), feeds))
         return verdict.status != DIFFERENT
 
     def _generate(self) -> list[str]:

@@ -28,11 +28,7 @@ def signature(verdict: Verdict) -> tuple[str, str] | None:
 
 
 def reduce_failure(
-    model: onnx.ModelProto,
-    feeds: Mapping[str, Any],
-    verdict: Verdict,
-    judge: Judge = judge_model,
-    seconds: float = SECONDS,
+    model: onnx.ModelProto, feeds: Mapping[str, Any], verdict: Verdict, judge: Judge = judge_model, seconds: float = SECONDS
 ) -> tuple[onnx.ModelProto, Mapping[str, Any], Verdict]:
     """Return the smallest model found that fails with the signature of the verdict, its feeds and its verdict."""
     expected = signature(verdict)
@@ -40,14 +36,14 @@ def reduce_failure(
     last: list[Verdict] = [verdict]
 
     def ask(candidate: Any, inputs: Mapping[str, Any], deep: bool) -> bool:
-        found = judging.judge(Task(0, candidate.SerializeToString(), inputs, deep))
+        found = judging.verdict(Task(0, candidate.SerializeToString(), inputs, deep))
         same = signature(found) == expected
         if same:
             last[0] = found
         return same
 
     def run(single: Any, inputs: Mapping[str, Any]) -> Sequence[Any] | None:
-        found = running.judge(Task(0, single.SerializeToString(), inputs))
+        found = running.verdict(Task(0, single.SerializeToString(), inputs))
         return found if isinstance(found, list) else None
 
     try:

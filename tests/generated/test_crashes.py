@@ -52,7 +52,7 @@ def test_onnxruntime_ends_the_process(worker: Worker, name: str) -> None:
     model = onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["": {opset}, "com.microsoft": 1, "local": 1]> main {text}'
     )
-    found: Any = worker.judge(Task(0, model.SerializeToString(), _arrays(feeds)))
+    found: Any = worker.verdict(Task(0, model.SerializeToString(), _arrays(feeds)))
     assert isinstance(found, Verdict), f"an answer: {found}"
     assert "the process died" in found.differences[0].text
     assert (crash_at_load(model) or crash(model, feeds)).startswith("crashes")

@@ -18,11 +18,11 @@ from ort_lite.testing.generator.targets import width
 from tests.generated import saved
 from tests.generated.claims import claimed_targets, generator
 from tests.generated.faults import KINDS, ROOT, catalogue
-from tests.generated.journal import NONE, Entry, Journal, entry_of, restore
+from tests.generated.journal import Entry, Journal, entry_of, restore
 from tests.generated.plant import choose
 from tests.generated.reducing import signature
-from tests.generated.summary import missing, summary
 from tests.generated.verdict import Difference, Verdict
+from tests.generated.workers import Task, _answers
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the processes that judge models are forked, as on Linux")
 MODELS = 24
@@ -144,21 +144,6 @@ def test_coverage_is_restored() -> None:
     assert sum(again.coverage.models.values()) == len(model.covered)
 
 
-# --- summaries
-def test_summary_lists_differences() -> None:
-    different = Entry(7, "Relu-14", "different", differences=(("float64", "output 0 differs"),))
-    invalid = Entry(8, "Relu-14", "invalid", invalid="a shape is wrong")
-    text = summary([different, invalid, Entry(9, "", NONE)], generator(0), claimed_targets())
-    assert "7  Relu-14; float64: output 0 differs" in text
-    assert "8  Relu-14: a shape is wrong" in text
-    assert "1  numbers without a model" in text
-
-
-def test_missing_targets_are_listed() -> None:
-    source = generator(0)
-    assert str(source.coverage.targets[0]) in missing(source, claimed_targets())
-
-
 # --- failures
 def tensor(*dtypes: int) -> list[Any]:
     return [helper.make_tensor_type_proto(dtype, None) for dtype in dtypes]
@@ -225,36 +210,12 @@ def test_signatures_leave_out_what_varies() -> None:
     assert signature(Verdict((Difference("float64", "explained", "conditioning"),), (), {})) is None
 
 
-# --- processes
-MISHAPS = """
-import os, time, ctypes
-from tests.generated.verdict import Verdict
-from tests.generated.workers import Task, judge_all
+def test_a_judge_that_raises_fails_its_model() -> None:
+    def judge(*arguments: Any) -> Verdict:
+        raise ValueError("a mistake")
 
-def judge(model, feeds, thorough):
-    if feeds["k"] == 1: ctypes.string_at(8)
-    if feeds["k"] == 2: time.sleep(60)
-    if feeds["k"] == 3: os._exit(4)
-    if feeds["k"] == 4: raise ValueError("a mistake")
-    return Verdict((), ("thorough" if thorough else "quick",), {})
-
-for result in judge_all((Task(k, b"", {"k": k}, k == 6) for k in range(7)), 2, judge, patience_s=1.0):
-    print(result.task.number, *[" ".join(one.text.split()[:5]) for one in result.verdict.differences], *result.verdict.oracles)
-"""
-
-
-@linux
-def test_processes_that_end_are_replaced() -> None:
-    """A crash, a hang, an exit and an exception are failures of their models alone."""
-    assert sorted(run("-c", MISHAPS).splitlines()) == [
-        "0 quick",
-        "1 the process died: SIGSEGV SIGSEGV",
-        "2 the process hung: no answer",
-        "3 the process died: exit status",
-        "4 ValueError: a mistake",
-        "5 quick",
-        "6 thorough",
-    ]
+    [found] = _answers(judge, Task(0, b"", {}))
+    assert found.differences == (Difference("judge", "ValueError: a mistake"),)
 
 
 # --- faults

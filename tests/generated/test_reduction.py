@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import TensorProto, helper, parser
 
 from ort_lite.testing.generator.reduction import reduce
 from ort_lite.testing.generator.reduction.graphs import all_graphs
@@ -116,34 +116,15 @@ def test_constants_stay_constants_where_that_matters() -> None:
 
 def body_model() -> tuple[Any, dict[str, Any]]:
     """A Loop whose body has an If whose branches have the failure."""
-    float_ = TensorProto.FLOAT
-    erf = [helper.make_node("Erf", ["v"], ["e"]), helper.make_node("Add", ["e", "v"], ["f"])]
-    branch = helper.make_graph(erf, "then", [], [helper.make_tensor_value_info("f", float_, [2])])
-    other = helper.make_graph(
-        [helper.make_node("Neg", ["v"], ["g"])], "else", [], [helper.make_tensor_value_info("g", float_, [2])]
-    )
-    body = helper.make_graph(
-        [
-            helper.make_node("If", ["c"], ["w"], then_branch=branch, else_branch=other),
-            helper.make_node("Identity", ["c"], ["d"]),
-        ],
-        "body",
-        [
-            helper.make_tensor_value_info("i", TensorProto.INT64, []),
-            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("v", float_, [2]),
-        ],
-        [helper.make_tensor_value_info("d", TensorProto.BOOL, []), helper.make_tensor_value_info("w", float_, [2])],
-    )
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Loop", ["m", "", "r"], ["y"], body=body)],
-        "graph",
-        [helper.make_tensor_value_info("x", float_, [2])],
-        [helper.make_tensor_value_info("y", float_, [2])],
-        [numpy_helper.from_array(np.array(3), "m")],
-    )
-    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)])
-    return model, {"x": np.ones(2, np.float32)}
+    text = """agraph (float[2] x) => (float[2] y) <int64 m = {3}> {
+        r = Relu (x)
+        y = Loop (m, , r) <body = body (int64 i, bool c, float[2] v) => (bool d, float[2] w) {
+            w = If (c) <then_branch = then () => (float[2] f) { e = Erf (v)  f = Add (e, v) },
+                        else_branch = other () => (float[2] g) { g = Neg (v) }>
+            d = Identity (c)
+        }>
+    }"""
+    return parser.parse_model(HEAD + text), {"x": np.ones(2, np.float32)}
 
 
 def test_bodies_are_taken_apart() -> None:

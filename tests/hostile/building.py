@@ -66,11 +66,12 @@ def operator_model(
     opset: int = 0,
     outputs: int = 1,
     fixed: bool = False,
+    constants: Sequence[int] = (),
     **attributes: Any,
 ) -> onnx.ModelProto:
     """A model of the node 'n' with inputs in0, in1, ... like these arrays and outputs out0, out1, ...
 
-    Sizes are open unless `fixed`.
+    Sizes are open unless `fixed`. Inputs at the positions `constants` are initializers.
     """
     names = ["" if array is None else f"in{k}" for k, array in enumerate(inputs)]
     infos = [
@@ -79,14 +80,15 @@ def operator_model(
             helper.np_dtype_to_tensor_dtype(array.dtype),
             [size if fixed else f"{name}_{axis}" for axis, size in enumerate(array.shape)],
         )
-        for name, array in zip(names, inputs, strict=True)
-        if array is not None
+        for k, (name, array) in enumerate(zip(names, inputs, strict=True))
+        if array is not None and k not in constants
     ]
+    held = [numpy_helper.from_array(array, names[k]) for k in constants if (array := inputs[k]) is not None]
     plain = {name: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for name, v in attributes.items()}
     results = [f"out{k}" for k in range(outputs)]
     node = helper.make_node(op_type, names, results, "n", domain=domain, **plain)
     imports = [helper.make_opsetid("", 21 if domain or not opset else opset)]
     if domain:
         imports.append(helper.make_opsetid(domain, opset or 1))
-    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=name) for name in results])
+    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=name) for name in results], held)
     return helper.make_model(graph, opset_imports=imports, ir_version=10)

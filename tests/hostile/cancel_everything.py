@@ -11,12 +11,7 @@ Exits with status 1 where a row was later than LATE twice and not among those of
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import random
-import resource
-import select
-import signal
 import sys
 import threading
 import time
@@ -30,17 +25,18 @@ from ort_lite.errors import RunTerminated
 from tests.fuzz.drafts import Draft
 from tests.fuzz.seeds import Seed
 from tests.hostile.growth import Operator, Way, grown, operators, shapes, ways
+from tests.workers import Limits, Worker
 
 LATE = 0.25
 """Seconds after a cancellation or timeout within which runs end."""
 SUSPICIOUS = 0.05
 REMAINING: dict[str, tuple[float, str]] = {
-    "com.microsoft.Sampling": (2.0, "NumPy sorts the scores of a token in one call: 0.3 s for a million of them"),
+    "com.microsoft.Sampling": (2.0, "NumPy sorts the scores of a token in one call: 0.3 s for a million of them")
 }
 """By operator: seconds that it may be late, and why."""
 MEGABYTES = 4096
 PATIENCE = 240.0
-"""Seconds for an operator, without which it is given up."""
+"""Seconds for a row, after which the operator is given up."""
 LONGEST = 6.0
 """Seconds after which a run that is timed is cancelled, too."""
 
@@ -176,42 +172,12 @@ def rows(operator: Operator, wanted: float, cases: int) -> Iterator[Row]:
 def in_child(operator: Operator, wanted: float, cases: int, patience: float = PATIENCE) -> Iterator[Row]:
     """The rows of an operator, from a fork with limits."""
     operators()  # before the fork: it takes a second
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(reading)
-        _serve(operator, wanted, cases, writing)
-    os.close(writing)
-    end, data = time.monotonic() + patience, b""
-    try:
-        while select.select([reading], [], [], max(0.0, end - time.monotonic()))[0]:
-            if not (read := os.read(reading, 1 << 16)):
-                break
-            data += read
-            *lines, data = data.split(b"\n")
-            yield from (Row(*json.loads(line)) for line in lines)
-        else:
-            yield Row(name_of(operator), problem=f"given up after {patience:.0f} s")
-    finally:
-        os.close(reading)
-        os.killpg(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-        yield Row(name_of(operator), problem=f"the process died of signal {os.WTERMSIG(status)}")
-
-
-def _serve(operator: Operator, wanted: float, cases: int, writing: int) -> None:
-    os.setpgid(0, 0)
-    limit = MEGABYTES << 20
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    status = 1
-    try:
-        for row in rows(operator, wanted, cases):
-            os.write(writing, json.dumps(row).encode() + b"\n")
-        status = 0
-    finally:
-        os.close(writing)
-        os._exit(status)
+    worker = Worker(lambda one: rows(one, wanted, cases), Limits(patience, MEGABYTES, 1))
+    ending = worker.judge(operator)
+    worker.stop()
+    yield from ending.answers
+    if ending.death:
+        yield Row(name_of(operator), problem=f"the process {ending.death}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

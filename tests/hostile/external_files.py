@@ -9,7 +9,8 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+import onnx.parser
+from onnx import TensorProto, numpy_helper
 
 import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, NoExternalData
@@ -239,20 +240,10 @@ def _allowed(root: str, location: str, words: str, error: type[Exception] = Inva
 def _context(make: Callable[[Path], Any], words: str, error: type[Exception]) -> None:
     """The file of a compiled context."""
     with folder_of_its_own() as folder:
-        node = helper.make_node(
-            "EPContext",
-            ["x"],
-            ["y"],
-            domain="com.microsoft",
-            embed_mode=0,
-            ep_cache_context="c.bin",
-            source="CPUExecutionProvider",
-        )
-        infos = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
-        graph = helper.make_graph([node], "g", infos[:1], infos[1:])
-        imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        text = """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]> g (float[2] x) => (float[2] y) {
+            y = com.microsoft.EPContext<embed_mode = 0, ep_cache_context = "c.bin", source = "CPUExecutionProvider">(x) }"""
         path = folder / "model.onnx"
-        path.write_bytes(helper.make_model(graph, ir_version=8, opset_imports=imports).SerializeToString())
+        path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
         make(folder / "c.bin")
         refused(error, words, open_session, path)
 

@@ -99,30 +99,21 @@ def json_that_nests_deep_is_refused() -> None:
         refused(InvalidArgument, "no trace of a session", _view, path)
 
 
-def _feed(path: Path) -> Any:
+def _feeds(path: Path, text: str = "(float[2048] x) => (float[2048] y) { y = Identity(x) }", **given: Any) -> Any:
+    """Read the feeds of a model that a command line gives."""
     from ort_lite.tools.cli.feed_arguments import feeds_of
 
-    arguments = Namespace(feeds=None, input=[f"x={path}"], value=[], shape=[], dim=[], seed=0)
-    with folder_of_its_own() as folder:
-        return feeds_of(arguments, open_session(put_external(folder)).get_inputs())
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {text}')
+    usual = {"feeds": None, "input": [f"x={path}"], "value": [], "shape": [], "dim": [], "seed": 0}
+    return feeds_of(Namespace(**usual | given), ort_lite.InferenceSession(model, providers=CPU).get_inputs())
 
 
 def _archive(path: Path) -> Any:
-    from ort_lite.tools.cli.feed_arguments import feeds_of
-
-    arguments = Namespace(feeds=str(path), input=[], value=[], shape=[], dim=[], seed=0)
-    with folder_of_its_own() as folder:
-        return feeds_of(arguments, open_session(put_external(folder)).get_inputs())
+    return _feeds(path, feeds=str(path), input=[])
 
 
 def _strings(path: Path) -> Any:
-    from ort_lite.tools.cli.feed_arguments import feeds_of
-
-    model = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["": 17]> g (string[N] x) => (string[N] y) { y = Identity(x) }'
-    )
-    arguments = Namespace(feeds=None, input=[f"x={path}"], value=[], shape=[], dim=[], seed=0)
-    return feeds_of(arguments, ort_lite.InferenceSession(model, providers=CPU).get_inputs())
+    return _feeds(path, "(string[N] x) => (string[N] y) { y = Identity(x) }")
 
 
 # Files that are written
@@ -206,8 +197,8 @@ CASES: dict[str, Callable[[], None]] = {
     "no cost model": partial(_in_place_of_a_file, CostModel.load),
     "no profile": partial(_in_place_of_a_file, _view),
     "deep JSON": json_that_nests_deep_is_refused,
-    "no .npy": partial(_in_place_of_a_file, _feed, InvalidArgument, ".npy"),
-    "no .pb": partial(_in_place_of_a_file, _feed, InvalidArgument, ".pb"),
+    "no .npy": partial(_in_place_of_a_file, _feeds, InvalidArgument, ".npy"),
+    "no .pb": partial(_in_place_of_a_file, _feeds, InvalidArgument, ".pb"),
     "no .txt": partial(_in_place_of_a_file, _strings, InvalidArgument, ".txt"),
     "no .npz": partial(_in_place_of_a_file, _archive, InvalidArgument, ".npz"),
     "an optimized model": an_optimized_model_takes_the_place_of_no_pipe,

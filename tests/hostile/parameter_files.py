@@ -8,11 +8,7 @@ from collections.abc import Callable
 import ort_lite
 from ort_lite.compat.adapter_file import read_adapter_bytes
 from ort_lite.errors import InvalidParams
-from tests.hostile.model_folders import (
-    W,
-    folder_of_its_own,
-    refused,
-)
+from tests.hostile.model_folders import W, folder_of_its_own, refused
 
 
 def _adapter(parameters: list[tuple[int, int, int, int]], tail: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hostile.cancel_everything import LATE, REMAINING, Row, in_child, main
+from tests.hostile.cancel_everything import LATE, REMAINING, Row, in_child
 from tests.hostile.growth import Way, grown, operators, ways
 
 BUSY = 2.0
@@ -39,8 +39,3 @@ def test_what_may_be_late_is_listed_with_a_bound_and_a_reason() -> None:
     late = Row("Relu", late=9.0, again=1.1 * LATE)
     assert late.is_late
     assert all(not late._replace(operator=name).is_late for name in REMAINING)
-
-
-def test_the_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--operator", "Nothing"]) == 0
-    assert capsys.readouterr().out == ""

@@ -13,17 +13,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from ort_lite.dtypes import Array
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-NAMES = [
-    "bvlc_alexnet",
-    "densenet121",
-    "inception_v1",
-    "inception_v2",
-    "resnet50",
-    "shufflenet",
-    "squeezenet",
-    "vgg19",
-    "zfnet512",
-]
+_NAMES = "bvlc_alexnet densenet121 inception_v1 inception_v2 resnet50 shufflenet squeezenet vgg19 zfnet512"
+NAMES = _NAMES.split()
 WIDE, NARROW = 4096, 64
 """Units of the fully connected layers of alexnet, vgg19 and zfnet512, and what is left of them: 80 MB instead of 575."""
 

@@ -11,7 +11,8 @@ from ort_lite.graph import Graph, Node
 from ort_lite.partition.cost.cost_model import CostModel
 from ort_lite.partition.cost.strategy import CostStrategy
 from ort_lite.provider import Capability, GraphView, Rejection
-from tests.nasty.cases import NASTY, Case, Table, crossed, feeds, nasty, options, raises, ran, says, session, table, wanted
+from tests.nasty.cases import NASTY, feeds, nasty, options, raises, ran, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, table
 
 ERRORS = {"theirs": OSError("bus"), "ours": InvalidGraph("ours"), "silent": ValueError(), "stop": StopIteration()}
 STRANGER = Node("Abs", [], [])

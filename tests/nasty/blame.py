@@ -20,24 +20,9 @@ from ort_lite.provider import ExecutionProvider, Partition, ProfileEvent, Resour
 from ort_lite.session.composite import CompositeProvider
 from ort_lite.transform import Rewriter, graph_pass
 from tests.execute.test_device_inputs import CRATE, Transfer
-from tests.nasty.cases import (
-    NASTY,
-    Case,
-    NastyDevice,
-    Table,
-    compiled_to,
-    crossed,
-    feeds,
-    nasty,
-    options,
-    raises,
-    ran,
-    says,
-    session,
-    table,
-    wanted,
-)
+from tests.nasty.cases import NASTY, NastyDevice, compiled_to, feeds, nasty, options, raises, ran, says, session, wanted
 from tests.nasty.devices import crate
+from tests.nasty.judging import Case, Table, crossed, table
 from tests.nasty.rules import WAYS
 from tests.provider.numpy_provider import NumpyProvider, evaluate
 

@@ -10,23 +10,8 @@ import ort_lite
 from ort_lite.errors import CompileError, InvalidGraph
 from ort_lite.provider import Partition
 from tests.load.models import proto
-from tests.nasty.cases import (
-    MODELS,
-    NASTY,
-    Case,
-    Table,
-    compiled_to,
-    crossed,
-    feeds,
-    nasty,
-    options,
-    raises,
-    ran,
-    says,
-    session,
-    table,
-    wanted,
-)
+from tests.nasty.cases import MODELS, NASTY, compiled_to, feeds, nasty, options, raises, ran, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, table
 from tests.provider.numpy_provider import evaluate
 
 ERRORS: dict[str, BaseException] = {
@@ -168,14 +153,7 @@ CASES: Table = table(
         *_cases(),
         ("a-session-in-compile", Case(lambda: ran("chain", compiling(model_in_compile)))),
         ("sets-a-field", Case(lambda: ran("chain", strict(compiling(changing(set_attribute)))), (NASTY,))),
-        (
-            "takes-its-nodes-out",
-            Case(
-                lambda: ran("split", strict(compiling(changing(drop_nodes)))),
-                (NASTY,),
-                either=True,
-            ),
-        ),
+        ("takes-its-nodes-out", Case(lambda: ran("split", strict(compiling(changing(drop_nodes)))), (NASTY,), either=True)),
         (
             "an-error-then-right",
             Case(

@@ -9,23 +9,8 @@ from typing import Any
 import numpy as np
 
 from ort_lite.errors import InvalidGraph, ProviderError, RuntimeException
-from tests.nasty.cases import (
-    NASTY,
-    Case,
-    Table,
-    compiled_to,
-    computing,
-    crossed,
-    differs,
-    feeds,
-    options,
-    raises,
-    ran,
-    says,
-    session,
-    table,
-    wanted,
-)
+from tests.nasty.cases import NASTY, compiled_to, computing, feeds, options, raises, ran, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, differs, table
 
 TAKES = "Abs Identity"
 WHO = rf"{NASTY}_0 \({NASTY}\)"

@@ -8,23 +8,9 @@ import numpy as np
 from ort_lite.errors import InvalidGraph, OutOfMemory
 from ort_lite.provider import CPU, Device
 from tests.execute.test_device_inputs import CRATE, Crate, Transfer
-from tests.nasty.cases import (
-    NASTY,
-    Case,
-    NastyDevice,
-    Table,
-    crossed,
-    feeds,
-    nasty,
-    options,
-    raises,
-    ran,
-    says,
-    session,
-    table,
-    wanted,
-)
+from tests.nasty.cases import NASTY, NastyDevice, feeds, nasty, options, raises, ran, says, session, wanted
 from tests.nasty.computing import WRONG
+from tests.nasty.judging import Case, Table, crossed, table
 from tests.provider.numpy_provider import BoxTransfer, OtherDevice
 
 BOX = Device("box")

@@ -10,21 +10,8 @@ import numpy as np
 
 from ort_lite.errors import InvalidGraph
 from ort_lite.testing import check_provider
-from tests.nasty.cases import (
-    Case,
-    NastyDevice,
-    Table,
-    computing,
-    crossed,
-    differs,
-    feeds,
-    nasty,
-    raises,
-    says,
-    session,
-    table,
-    wanted,
-)
+from tests.nasty.cases import NastyDevice, computing, feeds, nasty, raises, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, differs, table
 from tests.nasty.threads import stateful
 
 

@@ -8,23 +8,8 @@ import numpy as np
 
 from ort_lite.graph import Graph
 from ort_lite.provider import Capability, GraphView, Partition
-from tests.nasty.cases import (
-    NASTY,
-    Case,
-    Table,
-    X,
-    compiled_to,
-    computing,
-    crossed,
-    feeds,
-    nasty,
-    raises,
-    ran,
-    says,
-    session,
-    table,
-    wanted,
-)
+from tests.nasty.cases import NASTY, X, compiled_to, computing, feeds, nasty, raises, ran, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, table
 from tests.provider.numpy_provider import evaluate
 
 WHO = rf"{NASTY}_\d+ \({NASTY}\)"

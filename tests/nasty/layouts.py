@@ -8,7 +8,8 @@ import numpy as np
 from ort_lite.graph import Node
 from ort_lite.provider import Capability, GraphView, Partition
 from ort_lite.transform import NHWC_DOMAIN
-from tests.nasty.cases import NASTY, Case, Table, crossed, nasty, ran, table
+from tests.nasty.cases import NASTY, nasty, ran
+from tests.nasty.judging import Case, Table, crossed, table
 from tests.partition.test_layout import _evaluate
 
 POOLS = "MaxPool GlobalAveragePool"

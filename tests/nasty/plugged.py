@@ -11,7 +11,8 @@ import ort_lite
 from ort_lite.errors import InvalidGraph
 from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import ExecutionProvider
-from tests.nasty.cases import NASTY, Case, Table, crossed, feeds, nasty, options, raises, ran, says, session, table, wanted
+from tests.nasty.cases import NASTY, feeds, nasty, options, raises, ran, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, table
 
 HOOKS = (
     "ort_lite_providers",
@@ -167,10 +168,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"module-listed-{name}", Case(lambda s=source: listed(s))
     for name, line in LINES.items():
         names_no_class = name == "no-value"  # such a provider is not installed: a warning, and the CPU provider
-        yield (
-            f"line-{name}",
-            Case(lambda x=line: used("Mine = 3", x), ("MineExecutionProvider",), either=names_no_class),
-        )
+        yield (f"line-{name}", Case(lambda x=line: used("Mine = 3", x), ("MineExecutionProvider",), either=names_no_class))
         yield f"line-listed-{name}", Case(lambda x=line: listed("Mine = 3", x))
     for name, data in FILES.items():
         yield f"file-{name}", Case(lambda d=data: scanned(d))

@@ -9,7 +9,8 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.plugins import plugins
 from ort_lite.transform import Rewriter, Skip, Transform, graph_pass, op, rule
-from tests.nasty.cases import NASTY, Case, Table, crossed, nasty, options, ran, table
+from tests.nasty.cases import NASTY, nasty, options, ran
+from tests.nasty.judging import Case, Table, crossed, table
 
 Act = Callable[[Rewriter, Node], Any]
 

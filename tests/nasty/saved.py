@@ -10,7 +10,8 @@ import onnx
 import ort_lite
 from ort_lite.errors import InvalidGraph, NoDevice
 from ort_lite.provider import Partition
-from tests.nasty.cases import NASTY, Case, Table, crossed, feeds, nasty, options, raises, says, session, table, wanted
+from tests.nasty.cases import NASTY, feeds, nasty, options, raises, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, table
 from tests.provider.numpy_provider import FUNCTIONS, evaluate
 
 ERRORS = {"os": OSError("bus"), "ours": InvalidGraph("ours"), "stop": StopIteration(), "device": NoDevice("gone")}

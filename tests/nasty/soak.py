@@ -1,16 +1,13 @@
-"""Many threads on the same sessions, for long: `python -m tests.nasty.soak --threads 8 --runs 1000`.
+"""Many threads on the same sessions.
 
 Each thread runs by every door in turn: `run`, with options, with a deadline, OrtValues, an IOBinding into memory of its own. In between
 it feeds what is wrong, ends runs early, and makes, closes and drops sessions. Results are those of a serial run to the bit, errors
 those that must come; afterwards no thread, file descriptor or memory is left over.
 """
 
-import argparse
 import gc
 import os
-import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,22 +148,3 @@ def held() -> tuple[int, int, int]:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     descriptors = len(os.listdir("/proc/self/fd"))
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024, len(os.listdir("/proc/self/task")), descriptors
-
-
-def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=8)
-    parser.add_argument("--runs", type=int, default=1000, help="of each thread, and of each round")
-    parser.add_argument("--rounds", type=int, default=4, help="the first warms up; what is held after each is shown")
-    given = parser.parse_args(arguments)
-    cases = [Case(name) for name in MODELS]
-    for number in range(given.rounds):
-        begin = time.monotonic()
-        soak(cases, given.threads, given.runs)
-        memory, threads, descriptors = held()
-        seconds = time.monotonic() - begin
-        sys.stdout.write(f"round {number}: {seconds:.1f} s, {memory:,} kB, {threads} threads, {descriptors} descriptors\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

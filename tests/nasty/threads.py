@@ -7,23 +7,8 @@ from typing import Any
 import ort_lite
 from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError, ProviderError
 from ort_lite.provider import Partition
-from tests.nasty.cases import (
-    NASTY,
-    Case,
-    Table,
-    compiled_to,
-    computing,
-    crossed,
-    feeds,
-    nasty,
-    options,
-    raises,
-    ran,
-    says,
-    session,
-    table,
-    wanted,
-)
+from tests.nasty.cases import NASTY, compiled_to, computing, feeds, nasty, options, raises, ran, says, session, wanted
+from tests.nasty.judging import Case, Table, crossed, table
 from tests.provider.numpy_provider import evaluate
 from tests.threads import join
 

@@ -11,23 +11,20 @@ from tests.load.models import proto
 from tests.nasty.cases import (
     MODELS,
     NASTY,
-    Case,
     NastyDevice,
-    Table,
     compiled_to,
     computing,
-    crossed,
     feeds,
     nasty,
     options,
     raises,
     says,
     session,
-    table,
     wanted,
 )
 from tests.nasty.compiling import With
 from tests.nasty.computing import WRONG
+from tests.nasty.judging import Case, Table, crossed, table
 
 FLOATS = {kind: kind for kind in ("open", "double", "half", "matrix")}
 KINDS = {**FLOATS, "integer": "integer"}

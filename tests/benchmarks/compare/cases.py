@@ -15,11 +15,7 @@ from tests.benchmarks.compare.sides import ROOT
 from tests.benchmarks.operators import operators
 from tests.benchmarks.rows import Row, rows
 
-SHIPPED = (
-    "examples/data/wine/wine.onnx",
-    "examples/digits/digits_cnn.onnx",
-    "ort_lite/compat/datasets/logreg_iris.onnx",
-)
+SHIPPED = ("examples/data/wine/wine.onnx", "examples/digits/digits_cnn.onnx", "ort_lite/compat/datasets/logreg_iris.onnx")
 """Models of the repository that are more than one operator, and take random feeds."""
 SILERO = "tests/data/silero/silero_vad.onnx"
 STARTS = ("MiniLM", "light_squeezenet", "200 tiny nodes", "digits_cnn", "silero_vad")

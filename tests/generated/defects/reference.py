@@ -187,11 +187,7 @@ REFERENCE_DEFECTS: tuple[Defect, ...] = (
     _defect(
         "Resize",
         "places the only pixel of an axis at -0.5 for pytorch_half_pixel; it is at 0 by the standard",
-        both(
-            attribute("coordinate_transformation_mode", "pytorch_half_pixel"),
-            attribute("mode", "cubic"),
-            _has_single_pixel,
-        ),
+        both(attribute("coordinate_transformation_mode", "pytorch_half_pixel"), attribute("mode", "cubic"), _has_single_pixel),
     ),
     _defect("RoiAlign", "interpolates maxima in another way", attribute("mode", "max")),
     _defect("RoiAlign", "has the coordinates of version 16 before it", _is_old),

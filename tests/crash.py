@@ -13,8 +13,8 @@ from typing import Any
 
 FATAL = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 SIZE = 16 * mmap.PAGESIZE
-_HEAD = 16
-"""Bytes of the number in progress and of the text's length."""
+_HEAD = 8
+"""Bytes of the text's length."""
 _SA_SIGINFO, _SA_NODEFER, _SA_RESETHAND = 0x4, 0x40000000, 0x80000000
 _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -25,21 +25,14 @@ class Note:
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, SIZE)
 
-    def begin(self, number: int) -> None:
-        self._memory[:_HEAD] = number.to_bytes(8, "little", signed=True) + bytes(8)
-
     def write(self, text: str) -> None:
         data = text.encode()[: SIZE - _HEAD]
         self._memory[_HEAD : _HEAD + len(data)] = data
-        self._memory[8:_HEAD] = len(data).to_bytes(8, "little")
-
-    @property
-    def number(self) -> int:
-        return int.from_bytes(self._memory[:8], "little", signed=True)
+        self._memory[:_HEAD] = len(data).to_bytes(8, "little")
 
     @property
     def text(self) -> str:
-        size = int.from_bytes(self._memory[8:_HEAD], "little")
+        size = int.from_bytes(self._memory[:_HEAD], "little")
         return self._memory[_HEAD : _HEAD + size].decode(errors="replace")
 
 
