@@ -120,26 +120,13 @@ def test_an_overhead_that_is_nonsense_is_the_providers(told: Overhead) -> None:
 
 # Budgets
 
-QDQ = (
-    "(float[3] x) => (float[3] y)",
-    """{
-    q = QuantizeLinear(x, s, z)
-    d = DequantizeLinear(q, s, z)
-    n = Neg(d)
-    nq = QuantizeLinear(n, s, z)
-    nd = DequantizeLinear(nq, s, z)
-    m = Add(nd, d)
-    mq = QuantizeLinear(m, s, z)
-    y = DequantizeLinear(mq, s, z)
-}""",
-    "<float s = {0.5}, uint8 z = {128}>",
-)
 ALONE = (
     "(float[3] x) => (float[3] y)",
     "{ q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) n = Neg(d) nq = QuantizeLinear(n, s, z) "
     "nd = DequantizeLinear(nq, s, z) m = Abs(nd) mq = QuantizeLinear(m, s, z) y = DequantizeLinear(mq, s, z) }",
     "<float s = {0.5}, uint8 z = {128}>",
 )
+QDQ = (ALONE[0], ALONE[1].replace("Abs(nd)", "Add(nd, d)"), ALONE[2])
 
 
 def owned(graph: Sequence[Any], **policy: Any) -> list[str]:
@@ -159,29 +146,20 @@ def owned(graph: Sequence[Any], **policy: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("limit", "kept"),
+    ("graph", "limit", "kept"),
     [
-        (1, ["q"]),
-        (2, ["q", "y"]),  # the units around n and m need three each: what is left is for others
-        (3, ["q", "y"]),
-        (4, ["q", "d", "n", "nq"]),
-        (6, ["q", "d", "n", "nq", "y"]),
-        (7, ["q", "d", "n", "nq", "nd", "m", "mq"]),
-        (8, ["q", "d", "n", "nq", "nd", "m", "mq", "y"]),
+        (ALONE, {"limit_nodes": 1}, "q"),
+        (ALONE, {"limit_nodes": 2}, "q y"),  # the units around n and m need three each: what is left is for others
+        (ALONE, {"limit_nodes": 3}, "q y"),
+        (ALONE, {"limit_nodes": 4}, "q d n nq"),
+        (ALONE, {"limit_nodes": 6}, "q d n nq y"),
+        (ALONE, {"limit_nodes": 7}, "q d n nq nd m mq"),
+        (ALONE, {"limit_nodes": 8}, "q d n nq nd m mq y"),
+        (ALONE, {"limit_bytes": 20}, "q y"),
+        (QDQ, {"limit_nodes": 6}, "q y"),  # units that share a DequantizeLinear stay together
+        (QDQ, {"limit_nodes": 7}, "q d n nq nd m mq"),
+        (CHAIN, {"limit_nodes": 2}, "a b"),  # no DequantizeLinear feeds them: they are taken one by one
     ],
 )
-def test_a_budget_leaves_qdq_units_whole(limit: int, kept: list[str]) -> None:
-    assert owned(ALONE, limit_nodes=limit) == kept
-
-
-def test_units_that_share_a_dequantize_linear_stay_together() -> None:
-    assert owned(QDQ, limit_nodes=6) == ["q", "y"]
-    assert owned(QDQ, limit_nodes=7) == ["q", "d", "n", "nq", "nd", "m", "mq"]
-
-
-def test_nodes_that_no_dequantize_linear_feeds_are_taken_one_by_one() -> None:
-    assert owned(CHAIN, limit_nodes=2) == ["a", "b"]
-
-
-def test_bytes_leave_them_whole_too() -> None:
-    assert owned(ALONE, limit_bytes=20) == ["q", "y"]
+def test_a_budget_leaves_qdq_units_whole(graph: Sequence[str], limit: dict[str, int], kept: str) -> None:
+    assert owned(graph, **limit) == kept.split()
