@@ -36,12 +36,6 @@ class TestSources:
         with path.open("rb") as file:
             assert str(load(file).graph) == TEXT
 
-    def test_the_callers_bytes_may_change_afterwards(self) -> None:
-        data = bytearray(SIMPLE.SerializeToString())
-        model = load(data)
-        data[:] = bytes(len(data))
-        assert constant(model.graph, "w").tolist() == [1, 2]
-
     def test_tensors_of_a_large_file_are_read_into_memory_of_their_own(self, tmp_path: Path) -> None:
         path = tmp_path / "large.onnx"
         big = np.arange(2**22, dtype=np.float32)

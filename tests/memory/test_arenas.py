@@ -184,7 +184,7 @@ def test_cold_constants_are_read_in_place() -> None:
     assert stored.flags.writeable
 
 
-def test_staged_constants_are_copied_once_however_many_threads_come() -> None:
+def test_spec_4_9_staged_constants_are_copied_once_however_many_threads_come() -> None:
     copies, start = [], Barrier(THREADS)
 
     def hydrate(target: Bytes) -> None:

@@ -191,6 +191,7 @@ def test_spec_1_12_external_with_no_copy_maps_each_file_once(tmp_path: Path, mon
     assert span(loaded, "v").address - span(loaded, "w").address == W.nbytes
     assert [span(loaded, name).mode for name in "wvu"] == ["borrowed"] * 3
     np.testing.assert_array_equal(constant(loaded, "v"), -W)
+    assert not constant(loaded, "v").flags.writeable
 
 
 @pytest.mark.parametrize(
