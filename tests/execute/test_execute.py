@@ -1,9 +1,7 @@
 """Running an Executable: order, lifetimes, errors, threads, and what belongs to the caller."""
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +23,7 @@ from ort_lite.partition.partition import partition
 from ort_lite.provider import CompiledPartition, ExecutionProvider, Partition
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
-from tests.threads import join
+from tests.threads import in_threads
 
 RULES = ShapeRules(())
 X = np.array([1, -2, 3], np.float32)
@@ -224,9 +222,5 @@ def test_runs_at_once_do_not_disturb_each_other(seed: int) -> None:
         for _ in range(20):
             wrong.extend(k for a, b in zip(made.run(feeds(k)), expected[k], strict=True) if not np.array_equal(a, b))
 
-    threads = [threading.Thread(target=partial(work, k)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    in_threads(8, work)
     assert wrong == []

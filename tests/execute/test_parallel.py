@@ -20,6 +20,7 @@ from ort_lite.graph import Model, Node
 from ort_lite.provider import CompiledPartition, Partition, run_options
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
+from tests.threads import in_threads
 
 X = np.array([1, -2, 3], np.float32)
 FORK = "(float[3] x) => (float[3] y) { a = Neg(x)  b = Abs(x)  y = Add(a, b) }"
@@ -178,18 +179,14 @@ def test_runs_of_several_threads_share_the_workers() -> None:
     wanted = reference(random_graph(5, 30), inputs)
     wrong: list[Any] = []
 
-    def work(made: ort_lite.InferenceSession) -> None:
+    def work(_: int) -> None:
         for _ in range(20):
             results = made.run(None, feed)
             wrong.extend(1 for mine, right in zip(results, wanted, strict=True) if mine.tobytes() != right.tobytes())
 
     before = helpers()
     with session(Model(graph, {"": 17}), NumpyProvider(lambda node: len(node.name) % 2 == 0), CpuStandIn(), threads=3) as made:
-        threads = [threading.Thread(target=work, args=(made,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        in_threads(4, work)
         assert helpers() - before <= 2
     assert not wrong
 

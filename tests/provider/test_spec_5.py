@@ -38,7 +38,7 @@ from tests.load.models import interpret
 from tests.provider import numpy_provider
 from tests.provider.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate
 from tests.session.test_session import NoHalf
-from tests.threads import join
+from tests.threads import in_threads, join
 
 X = np.array([1, -2, 3], np.float32)
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
@@ -310,11 +310,7 @@ def test_spec_5_13_many_threads_run_one_session_with_shapes_of_their_own() -> No
         together.wait(20)
         wrong.extend(int(k) for k in order if not np.array_equal(made.run(None, {"x": cases[k]})[0], expected[k]))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    in_threads(8, work)
     assert wrong == []
 
 
@@ -328,11 +324,7 @@ def test_spec_5_13_runs_do_not_wait_for_each_other() -> None:
             return [lambda inputs, p=p: (inside.wait(20), evaluate(p, inputs))[1] for p in partitions]
 
     made, done = session(CHAIN, Meeting()), list[bool]()
-    threads = [threading.Thread(target=lambda: done.append(made.run(None, {"x": X}) is not None)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    in_threads(4, lambda _: done.append(made.run(None, {"x": X}) is not None))
     assert done == [True] * 4
 
 

@@ -3,7 +3,6 @@
 import copy
 import ctypes
 import pickle
-import threading
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from ort_lite.tensors.dltensor import (
     check_type,
 )
 from tests.tensors.arrays import ramp
-from tests.threads import join
+from tests.threads import in_threads
 
 
 def test_spec_2_1_the_dltensor_is_laid_out_as_in_c() -> None:
@@ -86,18 +85,14 @@ def test_spec_2_3_threads_count_without_losing_one() -> None:
     gone: list[int] = []
     a = NDArray.from_numpy(np.zeros(3), on_free=lambda: gone.append(1))
 
-    def hammer() -> None:
+    def hammer(_: int) -> None:
         for _ in range(2000):
             b = NDArray(a)
             c = copy.copy(b)
             b.reset()
             del c
 
-    threads = [threading.Thread(target=hammer) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    in_threads(8, hammer)
     assert (a.use_count(), gone) == (1, [])
     a.reset()
     assert gone == [1]

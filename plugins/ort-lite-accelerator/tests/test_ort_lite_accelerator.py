@@ -24,7 +24,7 @@ from ort_lite.plugins import Registry
 from ort_lite.provider import CPU, Device, Rejection
 from ort_lite.transform import NHWC_DOMAIN
 from tests.models.light_models import image, randomised
-from tests.threads import join
+from tests.threads import in_threads, join
 
 NAME = AcceleratorExecutionProvider.name
 HEAD = '<ir_version: 8, opset_import: ["": 17]>'
@@ -386,11 +386,7 @@ def test_many_threads_get_what_one_alone_gets() -> None:
     def work(seed: int) -> None:
         wrong.extend(seed for _ in range(30) if not np.array_equal(made.run(None, pixels(seed))[0], expected[seed]))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    in_threads(4, work)
     assert wrong == []
 
 

@@ -1,6 +1,5 @@
 """The onnxruntime provider in sessions, beside a CPU provider: results, borders, threads, options."""
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.inference import ShapeRules
 from ort_lite.load.load import load
 from ort_lite.provider import GraphView, Rejection
-from tests.threads import join
+from tests.threads import in_threads
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
@@ -206,11 +205,7 @@ def test_many_threads_get_their_own_results() -> None:
         expected = made.run(None, {"x": x})[0].copy()
         wrong.extend(seed for _ in range(100) if not np.array_equal(made.run(None, {"x": x})[0], expected))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    in_threads(8, work)
     assert wrong == []
 
 

@@ -1,6 +1,5 @@
 """The OpenVINO provider in sessions, beside a CPU provider: results, borders, threads, options."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from ort_lite_openvino.compiled import compile_partition
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
-from tests.threads import join
+from tests.threads import in_threads
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
@@ -193,11 +192,7 @@ class TestBorders:
             expected = made.run(None, {"x": x})[0].copy()
             wrong.extend(seed for _ in range(100) if not np.array_equal(made.run(None, {"x": x})[0], expected))
 
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            join(thread)
+        in_threads(8, work)
         assert wrong == []
 
 

@@ -1,6 +1,5 @@
 """The sample provider in sessions, beside a CPU provider."""
 
-import threading
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from ort_lite_sample import SampleExecutionProvider
 import ort_lite
 from ort_lite.errors import ProviderError
 from ort_lite.plugins import Registry
-from tests.threads import join
+from tests.threads import in_threads
 
 PROVIDERS = [SampleExecutionProvider, "CPUExecutionProvider"]
 CHAIN = "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { a = Tanh(x)  b = MatMul(a, w)  y = Relu(b) }"
@@ -128,11 +127,7 @@ def test_many_threads_get_the_right_results() -> None:
         expected = made.run(None, {"x": x})[0]
         wrong.extend(seed for _ in range(50) if not np.array_equal(made.run(None, {"x": x})[0], expected))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    in_threads(4, work)
     assert wrong == []
     assert sample.memory.bytes_in_use == 3 * 2 * 4
 

@@ -14,7 +14,7 @@ from ort_lite.graph.released import DroppedConstant
 from ort_lite.load.load import load
 from ort_lite.provider import GraphView
 from ort_lite_cpu import CPUExecutionProvider
-from tests.threads import join
+from tests.threads import in_threads
 
 XLA = XLAExecutionProvider.name
 NETWORK = (
@@ -293,11 +293,7 @@ def test_many_threads_and_shapes_at_once_get_the_bits_of_serial_runs() -> None:
         same = [np.array_equal(made.run(None, {"x": feeds[number]})[0], expected[number]) for _ in range(100)]
         wrong.extend(number for equal in same if not equal)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(feeds))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    in_threads(len(feeds), work)
     assert wrong == []
     assert facts(made)["compilations"] == 4  # one a bucket, whoever came first
 
