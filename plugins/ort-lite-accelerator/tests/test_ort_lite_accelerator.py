@@ -14,17 +14,16 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 from ort_lite_accelerator import AcceleratorExecutionProvider
-from ort_lite_accelerator.memory import on_card
 from ort_lite_accelerator.operators import misfit
 from ort_lite_accelerator.program import CardExecutable
 
 import ort_lite
 from ort_lite.errors import CompileError, InvalidArgument, NoDevice, OutOfMemory, ProviderError
 from ort_lite.plugins import Registry
-from ort_lite.provider import CPU, Device, Rejection
+from ort_lite.provider import CPU, Rejection
 from ort_lite.transform import NHWC_DOMAIN
 from tests.models.light_models import image, randomised
-from tests.threads import in_threads, join
+from tests.threads import join
 
 NAME = AcceleratorExecutionProvider.name
 HEAD = '<ir_version: 8, opset_import: ["": 17]>'
@@ -378,18 +377,6 @@ def test_a_session_with_both_cards_takes_values_through_the_host() -> None:
     np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(text), pixels())[0], rtol=1e-4, atol=1e-4)
 
 
-def test_many_threads_get_what_one_alone_gets() -> None:
-    made = session(model(RESIDUAL))
-    expected = [made.run(None, pixels(seed))[0] for seed in range(4)]
-    wrong: list[int] = []
-
-    def work(seed: int) -> None:
-        wrong.extend(seed for _ in range(30) if not np.array_equal(made.run(None, pixels(seed))[0], expected[seed]))
-
-    in_threads(4, work)
-    assert wrong == []
-
-
 # Saved programs
 
 
@@ -402,19 +389,6 @@ def test_a_saved_program_runs_on_any_card_without_compiling(
     made = session(tmp_path / "saved.onnx", AcceleratorExecutionProvider(device_id=device_id))
     assert operators(made) == ["CPU Transpose", "EPContext", "CPU Transpose"]
     np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(RESIDUAL), pixels())[0], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(("saved", "fits"), [("1.0", True), ("1.1", False), ("2.0", False), ("", False)])
-def test_programs_of_newer_compilers_are_refused(saved: str, fits: bool) -> None:
-    assert (AcceleratorExecutionProvider().check_compatibility(f"npu-program {saved}") is None) == fits
-
-
-def test_a_program_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AcceleratorExecutionProvider, "compatibility", lambda self: "npu-program 7.0")
-    session(model(CHAIN)).save_compiled(tmp_path / "saved.onnx")
-    monkeypatch.undo()
-    with pytest.raises(CompileError, match=r"compiled for 'npu-program 7.0'; this runs 'npu-program 1.0'"):
-        session(tmp_path / "saved.onnx")
 
 
 def test_bytes_that_are_no_program_are_an_error(tmp_path: Path) -> None:
@@ -444,16 +418,6 @@ def test_small_work_is_not_worth_the_way_to_the_card() -> None:
         bare = onnx.parser.parse_model(f"{HEAD} main {text}")
         planned = ort_lite.plan(bare, [AcceleratorExecutionProvider(), "CPUExecutionProvider"], partitioning="cost")
         assert [p.provider for p in planned.assignment.placements.values()] == [NAME if taken else "CPUExecutionProvider"]
-
-
-def test_what_comes_back_is_a_copy() -> None:
-    provider = AcceleratorExecutionProvider()
-    transfer, x = provider.data_transfer(), np.arange(3, dtype=np.float32)
-    inside = transfer.copy_into(x, CPU, provider.device, provider.allocator().allocate(x.nbytes))
-    out = transfer.copy(inside, provider.device, CPU)
-    on_card(inside)[...] = 0
-    assert out.tolist() == [0, 1, 2]
-    assert not transfer.can_copy(provider.device, Device("npu", 1))
 
 
 def test_its_entry_point_leads_to_the_class(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.inference import ShapeRules
 from ort_lite.load.load import load
 from ort_lite.provider import GraphView, Rejection
-from tests.threads import in_threads
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
@@ -194,19 +193,6 @@ def test_outputs_are_the_callers_own() -> None:
     np.testing.assert_array_equal(y, [1, 2, 3])
     y[:] = z[:] = 7
     np.testing.assert_array_equal(x, [1, 2, 3])
-
-
-def test_many_threads_get_their_own_results() -> None:
-    made = session(LAYERS)
-    wrong: list[int] = []
-
-    def work(seed: int) -> None:
-        x = np.random.default_rng(seed).standard_normal((seed + 1, 3), dtype=np.float32)
-        expected = made.run(None, {"x": x})[0].copy()
-        wrong.extend(seed for _ in range(100) if not np.array_equal(made.run(None, {"x": x})[0], expected))
-
-    in_threads(8, work)
-    assert wrong == []
 
 
 def test_one_session_is_made_for_nodes_that_differ_in_names_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from ort_lite_openvino.compiled import compile_partition
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
-from tests.threads import in_threads
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
@@ -48,17 +47,11 @@ def reasons(made: ort_lite.InferenceSession) -> dict[str, str]:
 
 
 class TestResults:
-    @pytest.mark.parametrize("rows", [1, 5, 0, 64])
-    def test_one_partition_takes_any_number_of_rows(self, rows: int) -> None:
+    def test_one_partition_takes_any_number_of_rows(self) -> None:
         made = session(LAYERS)
-        x = np.random.default_rng(rows).standard_normal((rows, 3), dtype=np.float32)
-        np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(x), rtol=1e-5)
         assert runs_on(made) == ["OpenVINOExecutionProvider"]
-
-    def test_a_session_takes_lengths_in_turn(self) -> None:
-        made = session(LAYERS)
-        for rows in (3, 0, 7, 3):
-            x = np.full((rows, 3), 0.25, np.float32)
+        for rows in (1, 5, 0, 64, 1):
+            x = np.random.default_rng(rows).standard_normal((rows, 3), dtype=np.float32)
             np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(x), rtol=1e-5)
 
     def test_tensors_without_dimensions_come_and_go(self) -> None:
@@ -182,18 +175,6 @@ class TestBorders:
             np.testing.assert_array_equal(made.run(None, feed)[0], expected)
             with pytest.raises(RuntimeException, match="input shapes dim index: 1"):
                 made.run(None, {**feed, of_one: np.ones((3, 5), np.bool_)})
-
-    def test_many_threads_get_their_own_results(self) -> None:
-        made = session(LAYERS)
-        wrong: list[int] = []
-
-        def work(seed: int) -> None:
-            x = np.random.default_rng(seed).standard_normal((seed + 1, 3), dtype=np.float32)
-            expected = made.run(None, {"x": x})[0].copy()
-            wrong.extend(seed for _ in range(100) if not np.array_equal(made.run(None, {"x": x})[0], expected))
-
-        in_threads(8, work)
-        assert wrong == []
 
 
 class TestCapability:

@@ -12,7 +12,6 @@ from ort_lite_sample import SampleExecutionProvider
 import ort_lite
 from ort_lite.errors import ProviderError
 from ort_lite.plugins import Registry
-from tests.threads import in_threads
 
 PROVIDERS = [SampleExecutionProvider, "CPUExecutionProvider"]
 CHAIN = "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { a = Tanh(x)  b = MatMul(a, w)  y = Relu(b) }"
@@ -116,20 +115,6 @@ def test_a_value_of_another_memory_is_refused() -> None:
     first, second = SampleExecutionProvider(), SampleExecutionProvider()
     with pytest.raises(ValueError, match="a value of sample:0 came to sample:0"):
         second.memory.view(first.memory.store(np.ones(2, np.float32)))
-
-
-def test_many_threads_get_the_right_results() -> None:
-    made, sample = session(CHAIN)
-    wrong: list[int] = []
-
-    def work(seed: int) -> None:
-        x = np.random.default_rng(seed).standard_normal((seed + 1, 3)).astype(np.float32)
-        expected = made.run(None, {"x": x})[0]
-        wrong.extend(seed for _ in range(50) if not np.array_equal(made.run(None, {"x": x})[0], expected))
-
-    in_threads(4, work)
-    assert wrong == []
-    assert sample.memory.bytes_in_use == 3 * 2 * 4
 
 
 def test_it_takes_part_only_where_it_is_named() -> None:
