@@ -52,12 +52,6 @@ def test_an_arena_grows_by_half_at_least_and_never_shrinks() -> None:
     assert arena.nbytes == before
 
 
-def test_a_first_reservation_takes_no_byte_too_many() -> None:
-    arena = Arena()
-    arena.reserve(1000)
-    assert arena.nbytes == 1000
-
-
 def test_reserving_what_there_is_keeps_address_and_contents() -> None:
     arena = Arena(256)
     arena.buffer[:] = 7

@@ -54,12 +54,6 @@ def test_the_search_lowers_the_peak_and_keeps_blocks_apart_and_aligned(seed: int
     assert all(offset % (1 << (i % 7)) == 0 for i, offset in enumerate(offsets.tolist()))
 
 
-def test_equal_problems_have_equal_plans() -> None:
-    problem = random_problem(5, 150, 40, 30)
-    first, second = (portfolio.pack(blocks(problem))[0].tolist() for _ in range(2))
-    assert first == second
-
-
 def test_more_time_does_not_hurt() -> None:
     prepared = blocks(Problem.read("B"))
     assert portfolio.pack(prepared, seconds=0.2)[1] <= portfolio.pack(prepared)[1]
