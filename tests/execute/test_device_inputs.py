@@ -13,6 +13,7 @@ from ort_lite.memory.allocators import ArenaAllocator, Chunk
 from ort_lite.provider import CPU, Device
 from tests.load.models import proto
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
+from tests.provider.texts import plain
 
 CRATE = Device("crate")
 TEXT = "main (float[N] x) => (float[N] y) { a = Abs(x)  b = Neg(a)  c = Relu(b)  y = Add(c, x) }"
@@ -78,9 +79,7 @@ class Crate(NumpyProvider):
 
 
 def session(provider: Crate, text: str = TEXT) -> ort_lite.InferenceSession:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return ort_lite.InferenceSession(proto(text), options, [provider, CpuStandIn()])
+    return ort_lite.InferenceSession(proto(text), plain(), [provider, CpuStandIn()])
 
 
 def first_and_third(node: Node) -> bool:

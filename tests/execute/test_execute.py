@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 from ort_lite.compile.compile import compile_assignment
@@ -16,13 +15,13 @@ from ort_lite.execute.profiling import Recording
 from ort_lite.execute.run_events import RunEvents
 from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
-from ort_lite.load.load import load
 from ort_lite.log.events import Stream
 from ort_lite.options import RunOptions
 from ort_lite.partition.partition import partition
 from ort_lite.provider import CompiledPartition, ExecutionProvider, Partition
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
+from tests.provider.texts import graph, named
 from tests.threads import in_threads
 
 RULES = ShapeRules(())
@@ -31,12 +30,7 @@ CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Tanh(b) }"
 
 
 def executable(text: str, *providers: ExecutionProvider) -> Executable:
-    graph = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
-    return compile_assignment(partition(graph, providers, RULES)).executable
-
-
-def named(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.output.name in names
+    return compile_assignment(partition(graph(text), providers, RULES)).executable
 
 
 class Compiling(CpuStandIn):

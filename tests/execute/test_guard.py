@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -21,6 +20,7 @@ from ort_lite.execute.guard import lock_of
 from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate
+from tests.provider.texts import proto
 from tests.threads import in_threads
 
 X = np.array([1, -2, 3], np.float32)
@@ -88,8 +88,7 @@ class PerThread(Declaring):
 
 
 def session(*providers: Any, text: str = CHAIN) -> ort_lite.InferenceSession:
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-    return ort_lite.InferenceSession(proto, providers=providers)
+    return ort_lite.InferenceSession(proto(text), providers=providers)
 
 
 def test_a_state_is_made_once_a_session_and_released_when_it_is_closed() -> None:

@@ -11,25 +11,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
 from ort_lite.errors import RunTerminated, RuntimeException
-from ort_lite.graph import Model, Node
+from ort_lite.graph import Model
 from ort_lite.provider import CompiledPartition, Partition, run_options
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
+from tests.provider.texts import named, plain, proto
 from tests.threads import in_threads
 
 X = np.array([1, -2, 3], np.float32)
 FORK = "(float[3] x) => (float[3] y) { a = Neg(x)  b = Abs(x)  y = Add(a, b) }"
 CHAIN = "(float[3] x) => (float[3] y) { a = Neg(x)  b = Abs(a)  y = Tanh(b) }"
 NAP = 0.2
-
-
-def named(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.output.name in names
 
 
 class Around(NumpyProvider):
@@ -61,15 +57,14 @@ class SerialAround(Around):
 def session(
     model: Any, *providers: Any, threads: int = 0, parallel: bool = True, profile: str = "", **more: Any
 ) -> ort_lite.InferenceSession:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = plain()
     options.inter_op_num_threads = threads
     if parallel:
         options.execution_mode = ort_lite.ExecutionMode.ORT_PARALLEL
     if profile:
         options.enable_profiling, options.profile_file_prefix = True, profile
     if isinstance(model, str):
-        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {model}')
+        model = proto(model)
     return ort_lite.InferenceSession(model, options, providers=list(providers), **more)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -17,28 +16,19 @@ from ort_lite.provider import Capability, Device
 from ort_lite.session.explanation import ControlCost, Explanation
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
+from tests.provider.texts import named, plain, proto
 
 X = np.array([1, -2, 3], np.float32)
 MINE = "NumpyExecutionProvider"
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  d = Neg(c)  e = Abs(d)  y = Relu(e) }"
 
 
-def named(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.output.name in names
-
-
-def options(**config: str) -> ort_lite.SessionOptions:
-    made = ort_lite.SessionOptions()
-    made.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    for key, value in config.items():
-        made.add_session_config_entry(key.replace("__", "."), value)
-    return made
-
-
-def plan(text: str, provider: Any, cpu: Any = None, opset: int = 17, config: Any = None, **given: Any) -> Explanation:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> main {text}')
+def plan(text: str, provider: Any, cpu: Any = None, config: Any = None, **given: Any) -> Explanation:
+    options = plain()
+    for key, value in (config or {}).items():
+        options.add_session_config_entry(key, value)
     providers = [provider, cpu or CpuStandIn()]
-    return ort_lite.plan(model, providers, options(**config or {}), provider_options=[given, {}])
+    return ort_lite.plan(proto(text), providers, options, provider_options=[given, {}])
 
 
 def taken(found: Explanation, label: str = MINE) -> list[str]:
@@ -138,7 +128,7 @@ def test_random_graphs_keep_to_the_limits_and_compute_the_same(seed: int) -> Non
     chosen = {node.name for k, node in enumerate(random_graph(seed, 40).all_nodes()) if (k * 7 + seed) % 3}
     providers = [OtherDevice(lambda node: node.name in chosen and node.op_type != "If"), CpuStandIn()]
     model, inputs = Model(random_graph(seed, 40), {"": 17}), feeds(seed)
-    made = ort_lite.InferenceSession(model, options(), providers=providers, provider_options=[limits, {}])
+    made = ort_lite.InferenceSession(model, plain(), providers=providers, provider_options=[limits, {}])
     for level in made.explain().assignment.levels:
         own = [p for p in level.partitions if p.provider is providers[0]]
         assert len(own) <= limits["max_partitions"]
@@ -304,7 +294,7 @@ def test_units_with_a_part_in_common_are_one() -> None:
     text = QDQ.replace(
         "nd = DequantizeLinear(nq, s, z)\n    m = Abs(nd)", "nd = DequantizeLinear(nq, s, z)\n    m = Add(nd, d)"
     )
-    graph: Graph = ort_lite.load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
+    graph: Graph = ort_lite.load(proto(text)).graph
     (unit,) = qdq_units(graph.nodes)
     assert {node.output.name for node in unit} == {"d", "n", "nq", "nd", "m", "mq"}
 
@@ -339,7 +329,7 @@ class Gpu(NumpyProvider):
         return BoxTransfer(self.device)
 
 
-KEY = "session__name_based_layer_assignment"
+KEY = "session.name_based_layer_assignment"
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda", "gpu:1", "gpu:nvidia", "accelerator", "GpuExecutionProvider", "GPU"])

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -15,6 +14,7 @@ from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.transform import NHWC_DOMAIN
 from tests.load.models import interpret
 from tests.provider.numpy_provider import NumpyProvider
+from tests.provider.texts import proto
 
 X = np.random.default_rng(0).standard_normal((1, 2, 4, 4)).astype(np.float32)
 POOLS = """(float[1,2,4,4] x) => (float[1,2,1,1] y, float[1,2,3,3] b) {
@@ -64,9 +64,9 @@ def _evaluate(partition: Partition, inputs: Sequence[Any]) -> list[Any]:
 
 
 def session(provider: Images, **options: Any) -> ort_lite.InferenceSession:
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {POOLS}')
-    made = ort_lite.InferenceSession(proto, providers=[(provider, options), "CPUExecutionProvider"])
-    for mine, right in zip(made.run(None, {"x": X}), interpret(proto, X), strict=True):
+    model = proto(POOLS)
+    made = ort_lite.InferenceSession(model, providers=[(provider, options), "CPUExecutionProvider"])
+    for mine, right in zip(made.run(None, {"x": X}), interpret(model, X), strict=True):
         np.testing.assert_allclose(mine, right, rtol=1e-5)
     return made
 
@@ -138,13 +138,13 @@ def test_what_moves_between_two_layouts_computes_the_same() -> None:
         f = Concat<axis=1>(e, b)
         y = MaxPool<kernel_shape=[2,2]>(f)
     }"""
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-    made = ort_lite.InferenceSession(proto, providers=[Images(ALL, ALL, ALL), "CPUExecutionProvider"])
+    model = proto(text)
+    made = ort_lite.InferenceSession(model, providers=[Images(ALL, ALL, ALL), "CPUExecutionProvider"])
     assert (
         operators(made)
         == "CPU Transpose, Images AveragePool*, CPU Add, CPU Sigmoid, CPU Mul, CPU Mul, CPU Concat, Images MaxPool*, CPU Transpose"
     )
-    (expected,) = ort_lite.InferenceSession(proto, providers=["CPUExecutionProvider"]).run(None, {"x": X})
+    (expected,) = ort_lite.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {"x": X})
     np.testing.assert_allclose(made.run(None, {"x": X})[0], expected, rtol=1e-6)
 
 
@@ -182,8 +182,7 @@ class Everything(NumpyProvider):
 
 
 def test_a_network_has_transposes_at_its_borders_alone() -> None:
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {RESIDUAL}')
-    places = list(ort_lite.plan(proto, [Everything(), "CPUExecutionProvider"]).assignment.placements.values())
+    places = list(ort_lite.plan(proto(RESIDUAL), [Everything(), "CPUExecutionProvider"]).assignment.placements.values())
     operators = [f"{p.node.op_type}{'*' if p.node.domain == NHWC_DOMAIN else ''}" for p in places]
     assert " ".join(operators) == (
         "Transpose Conv* BatchNormalization* Relu Conv* Add MaxPool* BatchNormalization* AveragePool* Concat "

@@ -14,6 +14,7 @@ from ort_lite.partition.cost.cost_model import CPU_RATES, CostModel
 from ort_lite.partition.cost.strategy import CostStrategy
 from ort_lite.provider import Overhead
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
+from tests.provider.texts import plain
 from tests.text_graphs import model
 
 CHAIN = ("(float[3] x) => (float[3] y)", "{ a = Abs(x) b = Neg(a) y = Tanh(b) }")
@@ -25,9 +26,7 @@ class Mine(NumpyProvider):
 
 def session(partitioning: Any) -> ort_lite.InferenceSession:
     providers = [Mine(operators=OPERATORS), CpuStandIn(operators=OPERATORS)]
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return ort_lite.InferenceSession(model(*CHAIN), options, providers=providers, partitioning=partitioning)
+    return ort_lite.InferenceSession(model(*CHAIN), plain(), providers=providers, partitioning=partitioning)
 
 
 OPERATORS = ("Abs", "Neg", "Tanh", "Add", "QuantizeLinear", "DequantizeLinear")
@@ -137,10 +136,8 @@ def owned(graph: Sequence[Any], **policy: Any) -> list[str]:
     class Rest(CpuStandIn):
         compile = Taking.compile
 
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
     providers: list[Any] = [(Taking(operators=OPERATORS), policy), Rest(operators=OPERATORS)]
-    made = ort_lite.InferenceSession(model(*graph), options, providers=providers)
+    made = ort_lite.InferenceSession(model(*graph), plain(), providers=providers)
     placed: dict[Node, Any] = dict(made._prepared.assignment.placements)
     return [node.output.name for node, place in placed.items() if place.provider == Mine.name]
 

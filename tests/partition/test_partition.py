@@ -1,23 +1,22 @@
 """Partitioning: small graphs that show one thing each. Random ones: test_random_partitions.py."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import process_time
 from typing import Any, ClassVar
 
-import onnx.parser
 import pytest
 
 from ort_lite.errors import Fail, ProviderError, UnknownOperator
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.graph import Graph, Node
+from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
-from ort_lite.load.load import load
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.partition import Partitioner, partition
 from ort_lite.provider import Capability, CompiledPartition, GraphView, Partition, Rejection
 from tests.partition.random_graphs import random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
+from tests.provider.texts import graph, named
 
 RULES = ShapeRules(())
 BRANCHES = """(float[3] x, bool flag) => (float[3] y) {
@@ -29,15 +28,6 @@ BRANCHES = """(float[3] x, bool flag) => (float[3] y) {
     y = Abs(b)
 }"""
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
-
-
-def graph(text: str) -> Graph:
-    return load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
-
-
-def named(*names: str) -> Callable[[Node], bool]:
-    """Nodes by the name of their first output."""
-    return lambda node: node.output.name in names
 
 
 def groups(assignment: Assignment, level: int = 0) -> list[tuple[str, str]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -26,6 +25,7 @@ from ort_lite.provider import Capability, ExecutionProvider, Overhead
 from tests.partition.random_graphs import feeds, random_graph
 from tests.partition.test_random_partitions import check_level, providers_for, size_of
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
+from tests.provider.texts import plain, proto
 
 GRAPHS, BATCH = 24, 8
 BOX, CPU = "BoxExecutionProvider", "CPUExecutionProvider"
@@ -142,10 +142,6 @@ def test_no_single_partition_is_worth_giving_back_afterwards() -> None:
     assert len(kept) > 2 and all(kept)
 
 
-def proto(text: str) -> Any:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-
-
 CHAIN = proto("(float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }")
 NODES = ("Abs_0", "Neg_0", "Tanh_0", "Relu_0")
 
@@ -158,14 +154,6 @@ def priced(box: float, copies: float, launch: float = 0.0) -> CostModel:
 def explained(model: CostModel, **more: Any) -> ort_lite.Explanation:
     provider = OtherDevice(more.pop("takes", lambda node: True))
     return ort_lite.plan(CHAIN, [provider, CpuStandIn()], plain(), partitioning=CostStrategy(model), **more)
-
-
-def plain(**config: str) -> ort_lite.SessionOptions:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    for key, value in config.items():
-        options.add_session_config_entry(f"ort_lite.{key}", value)
-    return options
 
 
 def owners(found: ort_lite.Explanation) -> list[str]:

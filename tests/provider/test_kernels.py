@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -13,6 +12,7 @@ from ort_lite.provider import DataTransfer, Device
 from ort_lite.provider.kernels import KernelProvider, KernelRegistry
 from ort_lite.transform import NHWC_DOMAIN
 from tests.provider.numpy_provider import Box, BoxTransfer, CpuStandIn
+from tests.provider.texts import plain, proto
 
 X = np.array([1, -2, 3], np.float32)
 FLOAT = {"float32"}
@@ -23,10 +23,7 @@ def provider(kernels: KernelRegistry) -> type[KernelProvider]:
 
 
 def session(kernels: KernelRegistry, text: str, opset: int = 17, cls: Any = provider) -> ort_lite.InferenceSession:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> main {text}')
-    return ort_lite.InferenceSession(proto, options, providers=[cls(kernels), CpuStandIn()])
+    return ort_lite.InferenceSession(proto(text, opset), plain(), providers=[cls(kernels), CpuStandIn()])
 
 
 def why_not(made: ort_lite.InferenceSession, node: str) -> str:
@@ -221,8 +218,7 @@ def test_its_chains_say_how_many_kernels_they_run() -> None:
 
 
 def beside_the_cpu(kernels: KernelRegistry, text: str) -> ort_lite.InferenceSession:
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-    return ort_lite.InferenceSession(proto, providers=[provider(kernels), "CPUExecutionProvider"])
+    return ort_lite.InferenceSession(proto(text), providers=[provider(kernels), "CPUExecutionProvider"])
 
 
 def test_a_kernel_declines_nodes_for_other_reasons_than_types() -> None:

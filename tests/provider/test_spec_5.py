@@ -37,6 +37,7 @@ from ort_lite_cpu.operators import FAMILIES, STRING_FAMILIES
 from tests.load.models import interpret
 from tests.provider import numpy_provider
 from tests.provider.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate
+from tests.provider.texts import named, plain, proto, session
 from tests.session.test_session import NoHalf
 from tests.threads import in_threads, join
 
@@ -45,26 +46,8 @@ CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y =
 RESULT = np.maximum(np.tanh(-np.abs(X)), 0)
 
 
-def proto(text: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-
-
-def plain() -> ort_lite.SessionOptions:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return options
-
-
-def session(text: str, *providers: Any, **more: Any) -> ort_lite.InferenceSession:
-    return ort_lite.InferenceSession(proto(text), plain(), providers=list(providers), **more)
-
-
 def owners(made: ort_lite.InferenceSession) -> list[str]:
     return [p.provider.removesuffix("ExecutionProvider") for p in made.explain().assignment.placements.values()]
-
-
-def named(*names: str) -> Any:
-    return lambda node: node.output.name in names
 
 
 # 5.1
