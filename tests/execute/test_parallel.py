@@ -25,7 +25,6 @@ from tests.threads import in_threads
 X = np.array([1, -2, 3], np.float32)
 FORK = "(float[3] x) => (float[3] y) { a = Neg(x)  b = Abs(x)  y = Add(a, b) }"
 CHAIN = "(float[3] x) => (float[3] y) { a = Neg(x)  b = Abs(a)  y = Tanh(b) }"
-NAP = 0.2
 
 
 class Around(NumpyProvider):
@@ -94,23 +93,6 @@ def test_two_branches_on_two_providers_overlap() -> None:
     meet = meeting()
     with session(FORK, Around(meet, "a"), Other(meet, "b"), CpuStandIn()) as made:
         np.testing.assert_array_equal(made.run(None, {"x": X})[0], -X + np.abs(X))
-
-
-@pytest.mark.slow
-def test_it_takes_the_time_of_one_branch() -> None:
-    def run(parallel: bool) -> float:
-        nap = partial(_nap, NAP)
-        with session(FORK, Around(nap, "a"), Other(nap, "b"), CpuStandIn(), parallel=parallel) as made:
-            begin = time.perf_counter()
-            made.run(None, {"x": X})
-            return time.perf_counter() - begin
-
-    assert run(parallel=False) >= 2 * NAP
-    assert run(parallel=True) < 1.75 * NAP
-
-
-def _nap(seconds: float, partition: Partition) -> None:
-    time.sleep(seconds)
 
 
 @pytest.mark.parametrize(("threads", "most"), [(1, 1), (2, 2), (3, 3), (0, 2)])

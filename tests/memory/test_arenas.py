@@ -91,11 +91,7 @@ def test_a_view_outside_is_refused(offset: int, nbytes: int) -> None:
 
 @pytest.mark.parametrize(
     ("growth", "sizes"),
-    [
-        (Growth.half, [100, 150, 225]),
-        (Growth.next_power_of_two, [128, 128, 256]),
-        (Growth.same_as_requested, [100, 101, 200]),
-    ],
+    [(Growth.half, [100, 150, 225]), (Growth.next_power_of_two, [128, 128, 256]), (Growth.same_as_requested, [100, 101, 200])],
 )
 def test_growing_follows_the_strategy(growth: Growth, sizes: list[int]) -> None:
     arena = Arena(growth=growth)

@@ -54,13 +54,7 @@ def sigmoid(x: Array) -> Array:
     ],
 )
 def test_transcendental_functions_are_accurate(
-    name: str,
-    exact: Callable[[Array], Array],
-    low: float,
-    high: float,
-    limit: float,
-    dtype: type[np.floating],
-    target: Target,
+    name: str, exact: Callable[[Array], Array], low: float, high: float, limit: float, dtype: type[np.floating], target: Target
 ) -> None:
     x = samples(dtype, low, high)
     with np.errstate(all="ignore"):

@@ -70,9 +70,7 @@ def test_its_json_holds_the_same() -> None:
         "depth": 0,
         "provider": "CPUExecutionProvider",
         "partition": "CPUExecutionProvider_0",
-        "reasons": [
-            {"provider": "BoxExecutionProvider", "verdict": "declined", "code": "choice", "detail": "not wanted"},
-        ],
+        "reasons": [{"provider": "BoxExecutionProvider", "verdict": "declined", "code": "choice", "detail": "not wanted"}],
         "rule": "",
         "inserted": "",
     }

@@ -36,3 +36,9 @@ def plain(**config: str) -> ort_lite.SessionOptions:
 def session(text: str, *providers: Any, **more: Any) -> ort_lite.InferenceSession:
     """Without optimizations."""
     return ort_lite.InferenceSession(proto(text), plain(), providers=list(providers), **more)
+
+
+def owners(made: ort_lite.InferenceSession | ort_lite.Explanation) -> str:
+    """The provider of each node, in the order of the graph."""
+    found = made.explain() if isinstance(made, ort_lite.InferenceSession) else made
+    return " ".join(place.provider.removesuffix("ExecutionProvider") for place in found.assignment.placements.values())

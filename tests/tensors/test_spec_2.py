@@ -10,15 +10,7 @@ import pytest
 from ort_lite import CVMArrayAlloc, CVMArrayFree, CVMArrayFromHandle, NDArray
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.tensors.container import Container
-from ort_lite.tensors.dltensor import (
-    FLOAT,
-    INT,
-    UINT,
-    DLContext,
-    DLDataType,
-    DLTensor,
-    check_type,
-)
+from ort_lite.tensors.dltensor import FLOAT, INT, UINT, DLContext, DLDataType, DLTensor, check_type
 from tests.tensors.arrays import ramp
 from tests.threads import in_threads
 

@@ -369,10 +369,7 @@ def test_two_sessions_on_two_cards() -> None:
 def test_a_session_with_both_cards_takes_values_through_the_host() -> None:
     both = [AcceleratorExecutionProvider(device_id=k) for k in (0, 1)]
     text = f"{PLAIN} {{ a = Conv<pads=[1,1,1,1]>(x, v)  b = Relu(a)  y = Mul(b, b) }}"
-    made = ort_lite.InferenceSession(
-        model(text),
-        providers=[(both[0], {"limit_nodes": 2}), both[1], "CPUExecutionProvider"],
-    )
+    made = ort_lite.InferenceSession(model(text), providers=[(both[0], {"limit_nodes": 2}), both[1], "CPUExecutionProvider"])
     assert {str(p.provider.device) for p in made.explain().assignment.partitions} >= {"npu:0", "npu:1"}
     np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(text), pixels())[0], rtol=1e-4, atol=1e-4)
 

@@ -144,13 +144,7 @@ def test_a_body_with_a_node_that_it_lacks_leaves_the_node_around_it() -> None:
     made = session(BRANCHES.replace("Exp(z)", "Dropout(z, r, m)").replace("x) =>", "x, float r, bool m) =>"))
     assert reasons(made)["Dropout"].startswith("declined random")
     assert made.run(
-        None,
-        {
-            "c": np.array(False),
-            "x": np.full(2, 2, np.float32),
-            "r": np.array(0, np.float32),
-            "m": np.array(False),
-        },
+        None, {"c": np.array(False), "x": np.full(2, 2, np.float32), "r": np.array(0, np.float32), "m": np.array(False)}
     )[0].tolist() == [-4, -4]
 
 
