@@ -57,11 +57,8 @@ def test_spec_5_6_each_provider_is_asked_about_what_is_left_and_the_first_that_c
 
 
 def test_a_foreign_node_between_keeps_two_groups_apart() -> None:
-    found = partition(
-        graph("(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Add(a, b) }"),
-        [NumpyProvider(named("a", "y")), CpuStandIn()],
-        RULES,
-    )
+    text = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Add(a, b) }"
+    found = partition(graph(text), [NumpyProvider(named("a", "y")), CpuStandIn()], RULES)
     assert groups(found) == [("Numpy", "a"), ("CPU", "b"), ("Numpy", "y")]
     (apart,) = found.levels[0].apart
     assert str(apart) == (
@@ -126,14 +123,6 @@ def test_merge_false_keeps_a_capability_apart() -> None:
     assert groups(partition(graph(text), [alone], RULES)) == [("CPU", "a"), ("CPU", "b"), ("CPU", "y")]
 
 
-def test_a_group_below_its_minimum_is_given_back_with_the_reason() -> None:
-    text = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
-    pairs = NumpyProvider(named("a", "b", "y"), group=lambda node: Capability([node], minimum=2))
-    found = partition(graph(text), [pairs, CpuStandIn()], RULES)
-    assert groups(found) == [("Numpy", "a b"), ("CPU", "c y")]
-    assert why_not(found, "y") == ["lost: group too small: 1 node, takes 2 or more"]
-
-
 def test_what_was_given_back_can_make_another_group_too_small() -> None:
     text = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  d = Abs(c)  y = Add(d, a) }"
     least = {"a": 1, "b": 3, "d": 3, "y": 2}
@@ -158,23 +147,30 @@ class Fusing(CpuStandIn):
             yield Capability([nodes[name] for name in unit])
 
 
-def test_a_unit_that_is_not_convex_loses_itself_alone() -> None:
-    found = partition(graph(CHAIN), [Fusing("a c", "y"), CpuStandIn()], RULES)
-    assert groups(found) == [("CPU", "a b c"), ("Fusing", "y")]
-    assert why_not(found, "a") == ["lost: cycle through Neg 'Neg_0'"]
+TWO = "(float[3] x) => (float[3] y, float[3] z) { a = Abs(x)  b = Neg(x)  y = Tanh(b)  z = Relu(a) }"
 
 
-def test_of_two_units_that_need_each_other_the_second_is_lost() -> None:
-    text = "(float[3] x) => (float[3] y, float[3] z) { a = Abs(x)  b = Neg(x)  y = Tanh(b)  z = Relu(a) }"
-    found = partition(graph(text), [Fusing("a y", "b z"), CpuStandIn()], RULES)
-    assert ("Fusing", "a y") in groups(found)
-    assert why_not(found, "z") == ["lost: cycle through Tanh 'Tanh_0'"]
-
-
-def test_of_two_capabilities_with_a_common_node_the_first_holds() -> None:
-    found = partition(graph(CHAIN), [Fusing("a b", "b c", "y"), CpuStandIn()], RULES)
-    assert groups(found) == [("Fusing", "a b"), ("CPU", "c"), ("Fusing", "y")]
-    assert why_not(found, "c") == ["lost: Neg 'Neg_0' is in an earlier capability too"]
+@pytest.mark.parametrize(
+    ("text", "units", "expected", "node", "reason"),
+    [
+        (CHAIN, ("a c", "y"), [("CPU", "a b c"), ("Fusing", "y")], "a", "cycle through Neg 'Neg_0'"),  # not convex
+        (TWO, ("a y", "b z"), [("CPU", "b"), ("Fusing", "a y"), ("CPU", "z")], "z", "cycle through Tanh 'Tanh_0'"),
+        (
+            CHAIN,
+            ("a b", "b c", "y"),
+            [("Fusing", "a b"), ("CPU", "c"), ("Fusing", "y")],
+            "c",
+            "Neg 'Neg_0' is in an earlier capability too",
+        ),
+    ],
+    ids=["not convex", "each needs the other", "a common node"],
+)
+def test_a_unit_that_cannot_be_loses_itself_alone(
+    text: str, units: tuple[str, ...], expected: list[tuple[str, str]], node: str, reason: str
+) -> None:
+    found = partition(graph(text), [Fusing(*units), CpuStandIn()], RULES)
+    assert groups(found) == expected
+    assert why_not(found, node) == [f"lost: {reason}"]
 
 
 def test_a_node_that_is_claimed_already_is_refused() -> None:
