@@ -18,19 +18,22 @@ def join(worker: Worker, seconds: float = 60) -> None:
     assert not worker.is_alive(), f"{worker} does not end"
 
 
-def in_threads(count: int, work: Callable[[int], object]) -> None:
-    """Call `work` with each number below `count` in a thread of its own. Fails if one raises, or does not end."""
+def run_together(work: Callable[[int], object], count: int, seconds: float = 120) -> None:
+    """Call `work(number)` in `count` threads at once. Raises what the first of them raised."""
     failures: list[BaseException] = []
+    start = threading.Barrier(count)
 
     def guarded(number: int) -> None:
         try:
+            start.wait(60)
             work(number)
-        except BaseException as error:  # noqa: BLE001  shown by the assertion below
+        except BaseException as error:  # noqa: BLE001  raised below
             failures.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
+    threads = [threading.Thread(target=guarded, args=(number,), daemon=True) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        join(thread)
-    assert failures == []
+        join(thread, seconds)
+    if failures:
+        raise failures[0]

@@ -22,7 +22,7 @@ from ort_lite.provider import CompiledPartition, ExecutionProvider, Partition
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.provider.texts import graph, named
-from tests.threads import in_threads
+from tests.threads import run_together
 
 RULES = ShapeRules(())
 X = np.array([1, -2, 3], np.float32)
@@ -216,5 +216,5 @@ def test_runs_at_once_do_not_disturb_each_other(seed: int) -> None:
         for _ in range(20):
             wrong.extend(k for a, b in zip(made.run(feeds(k)), expected[k], strict=True) if not np.array_equal(a, b))
 
-    in_threads(8, work)
+    run_together(work, 8)
     assert wrong == []

@@ -20,7 +20,7 @@ from ort_lite.provider import CompiledPartition, Partition, run_options
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.provider.texts import named, plain, proto
-from tests.threads import in_threads
+from tests.threads import run_together
 
 X = np.array([1, -2, 3], np.float32)
 FORK = "(float[3] x) => (float[3] y) { a = Neg(x)  b = Abs(x)  y = Add(a, b) }"
@@ -163,7 +163,7 @@ def test_runs_of_several_threads_share_the_workers() -> None:
 
     before = helpers()
     with session(Model(graph, {"": 17}), NumpyProvider(lambda node: len(node.name) % 2 == 0), CpuStandIn(), threads=3) as made:
-        in_threads(4, work)
+        run_together(work, 4)
         assert helpers() - before <= 2
     assert not wrong
 

@@ -19,7 +19,7 @@ from ort_lite.memory.allocators import FIRST_REGION, GRAIN, ArenaAllocator, Chun
 from ort_lite.memory.arenas import Growth
 from ort_lite.provider import CPU, Device
 from ort_lite.testing.ledger import Ledger
-from tests.threads import in_threads
+from tests.threads import run_together
 
 AS_REQUESTED = Growth.same_as_requested
 
@@ -103,7 +103,7 @@ def test_threads_that_free_at_once_lose_nothing() -> None:
                 memory.free(chunk)
 
     with switching_often():
-        in_threads(4, work)
+        run_together(work, 4)
     assert memory.bytes_in_use == 0
     memory.shrink()
     assert memory.statistics()["TotalAllocated"] == 0

@@ -25,7 +25,7 @@ from tests.native import kernels
 from tests.native.calls import AARCH64, SSE2, expression_spec, plain
 from tests.native.compiled import object_code
 from tests.processes import child
-from tests.threads import in_threads
+from tests.threads import run_together
 
 pytestmark = pytest.mark.slow  # processes that compile
 
@@ -210,7 +210,7 @@ def test_code_for_another_machine_is_refused() -> None:
 def test_threads_may_load_at_once() -> None:
     specs = [Spec(kernels.add, (kind,) * 3) for kind in ("u8", "u16", "u32", "u64")]
     found: list[list[int]] = []
-    in_threads(8, lambda _: found.append(load(specs)))
+    run_together(lambda _: found.append(load(specs)), 8)
     assert len(found) == 8
     assert all(addresses == found[0] for addresses in found)
 

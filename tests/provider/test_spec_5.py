@@ -39,7 +39,7 @@ from tests.provider import numpy_provider
 from tests.provider.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate
 from tests.provider.texts import named, owners, plain, proto, session
 from tests.session.test_session import NoHalf
-from tests.threads import in_threads, join
+from tests.threads import join, run_together
 
 X = np.array([1, -2, 3], np.float32)
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
@@ -282,14 +282,12 @@ def test_spec_5_13_many_threads_run_one_session_with_shapes_of_their_own() -> No
     cases = [rng.standard_normal((n, 4)).astype(np.float32) for n in rng.integers(1, 40, 12)]
     expected = [made.run(None, {"x": x})[0] for x in cases]
     wrong: list[int] = []
-    together = threading.Barrier(8)
 
     def work(seed: int) -> None:
         order = np.random.default_rng(seed).integers(0, len(cases), 60)
-        together.wait(20)
         wrong.extend(int(k) for k in order if not np.array_equal(made.run(None, {"x": cases[k]})[0], expected[k]))
 
-    in_threads(8, work)
+    run_together(work, 8)
     assert wrong == []
 
 
@@ -303,7 +301,7 @@ def test_spec_5_13_runs_do_not_wait_for_each_other() -> None:
             return [lambda inputs, p=p: (inside.wait(20), evaluate(p, inputs))[1] for p in partitions]
 
     made, done = session(CHAIN, Meeting()), list[bool]()
-    in_threads(4, lambda _: done.append(made.run(None, {"x": X}) is not None))
+    run_together(lambda _: done.append(made.run(None, {"x": X}) is not None), 4)
     assert done == [True] * 4
 
 

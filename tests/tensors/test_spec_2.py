@@ -12,7 +12,7 @@ from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import FLOAT, INT, UINT, DLContext, DLDataType, DLTensor, check_type
 from tests.tensors.arrays import ramp
-from tests.threads import in_threads
+from tests.threads import run_together
 
 
 def test_spec_2_1_the_dltensor_is_laid_out_as_in_c() -> None:
@@ -84,7 +84,7 @@ def test_spec_2_3_threads_count_without_losing_one() -> None:
             b.reset()
             del c
 
-    in_threads(8, hammer)
+    run_together(hammer, 8)
     assert (a.use_count(), gone) == (1, [])
     a.reset()
     assert gone == [1]

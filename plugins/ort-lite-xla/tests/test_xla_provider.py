@@ -1,6 +1,5 @@
 """The provider in sessions: what it takes and why not, its options, and what it owes to callers."""
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ort_lite.graph.released import DroppedConstant
 from ort_lite.load.load import load
 from ort_lite.provider import GraphView
 from ort_lite_cpu import CPUExecutionProvider
-from tests.threads import in_threads
+from tests.threads import run_together
 
 XLA = XLAExecutionProvider.name
 NETWORK = (
@@ -286,14 +285,12 @@ def test_many_threads_and_shapes_at_once_get_the_bits_of_serial_runs() -> None:
     feeds = [np.random.default_rng(k).standard_normal((5 + 4 * (k % 4), 3)).astype(np.float32) for k in range(8)]
     expected = [alone.run(None, {"x": x})[0] for x in feeds]
     wrong: list[int] = []
-    start = threading.Barrier(len(feeds))
 
     def work(number: int) -> None:
-        start.wait(60)
         same = [np.array_equal(made.run(None, {"x": feeds[number]})[0], expected[number]) for _ in range(100)]
         wrong.extend(number for equal in same if not equal)
 
-    in_threads(len(feeds), work)
+    run_together(work, len(feeds))
     assert wrong == []
     assert facts(made)["compilations"] == 4  # one a bucket, whoever came first
 
