@@ -2,9 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any, ClassVar
 
 import numpy as np
@@ -104,40 +102,6 @@ def test_spec_4_8_sessions_share_scratch_one_after_the_other_and_persistent_byte
     assert (statistics.arenas, statistics.in_use) == (1, 0)
     assert statistics.leases == 2 * 5 * 2  # two partitions on the CPU a run
     assert all(session.memory()["scratch"]["shared"] for session in sessions)
-
-
-@pytest.mark.usefixtures("environment")
-@pytest.mark.parametrize("runs", [1, 4])
-def test_spec_4_8_bytes_are_those_of_the_largest_scratch_for_each_run_in_flight(
-    runs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "(float[N, 64] x) => (float[N, 64] y) { e = Exp(x)  f = MatMul(e, w)  g = Exp(f)  y = MatMul(g, w) }"
-    weight = np.eye(64, dtype=np.float32)
-    sessions = [ort_lite.InferenceSession(model(text, w=weight), options(use_env_allocators="1")) for _ in range(3)]
-    pool, start = programs(sessions[0])[0].pool, Barrier(runs, timeout=30)
-    held, lease = Barrier(runs, timeout=30), pool.lease
-
-    def together(nbytes: int) -> Any:
-        arena = lease(nbytes)
-        held.wait(60)  # so many are in flight
-        return arena
-
-    def run(number: int) -> None:
-        start.wait(60)
-        for rows in (10, 500, 100):
-            sessions[number % 3].run(None, {"x": np.zeros((rows, 64), np.float32)})
-
-    monkeypatch.setattr(pool, "lease", together)
-    with ThreadPoolExecutor(runs) as threads:
-        list(threads.map(run, range(runs)))
-    largest = max(plan.scratch for step in segment_runs(programs(sessions[0])[0]) for plan in step.cache.values())
-    figures = sessions[0].memory()
-    assert figures["scratch"]["held"] == runs * largest
-    assert figures["constants"] == weight.nbytes
-    del sessions[1:]
-    assert sessions[0].memory()["scratch"]["held"] == runs * largest  # the pool's, not a session's
-    sessions[0].trim()
-    assert sessions[0].memory()["scratch"]["held"] == 0
 
 
 # 4.9, the cold ones: staged ones are those of test_arenas.py
