@@ -58,12 +58,6 @@ def test_one_partition_takes_any_number_of_rows() -> None:
         np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(x), rtol=1e-5)
 
 
-def test_tensors_without_dimensions_come_and_go() -> None:
-    (y,) = session("(float x) => (float y) { y = Exp(x) }").run(None, {"x": np.array(1, np.float32)})
-    assert y.shape == ()
-    np.testing.assert_allclose(y, np.e, rtol=1e-6)
-
-
 @pytest.mark.parametrize(("op_type", "gates"), [("GRU", 3), ("LSTM", 4), ("RNN", 1)])
 def test_recurrent_networks_over_nothing_end_no_process_and_keep_the_initial_state(op_type: str, gates: int) -> None:
     cell = (", float[2,N,3] c", ", c", ", float[2,N,3] m", ", m") if op_type == "LSTM" else ("",) * 4
@@ -170,13 +164,6 @@ def test_a_node_that_stays_says_why(text: str, reason: str) -> None:
     (answer,) = OnnxRuntimeExecutionProvider().get_capability(view)
     assert isinstance(answer, Rejection)
     assert str(answer).startswith(reason)
-
-
-def test_inputs_are_not_written_to_and_may_be_read_only() -> None:
-    made = session(LAYERS)
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    x.flags.writeable = False
-    np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(np.arange(6, dtype=np.float32).reshape(2, 3)), rtol=1e-5)
 
 
 def test_outputs_are_the_callers_own() -> None:

@@ -54,12 +54,6 @@ class TestResults:
             x = np.random.default_rng(rows).standard_normal((rows, 3), dtype=np.float32)
             np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(x), rtol=1e-5)
 
-    def test_tensors_without_dimensions_come_and_go(self) -> None:
-        made = session("(float x) => (float y) { y = Exp(x) }")
-        (y,) = made.run(None, {"x": np.array(1, np.float32)})
-        assert y.shape == ()
-        np.testing.assert_allclose(y, np.e, rtol=1e-6)
-
     def test_a_pool_of_no_images_gives_none(self) -> None:
         made = session("(float[N,1,4,4] x) => (float[N,1,3,3] y) { y = MaxPool<kernel_shape=[2,2]>(x) }")
         assert runs_on(made) == ["OpenVINOExecutionProvider"]
@@ -133,14 +127,6 @@ class TestResults:
 
 
 class TestBorders:
-    def test_what_goes_in_is_not_written_to_and_may_be_read_only(self) -> None:
-        made = session(LAYERS)
-        x = np.arange(6, dtype=np.float32).reshape(2, 3)
-        x.flags.writeable = False
-        keep = x.copy()
-        np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(keep), rtol=1e-5)
-        np.testing.assert_array_equal(x, keep)
-
     @pytest.mark.parametrize("size", ["3", "N"])
     def test_an_output_that_is_an_input_is_the_callers_own(self, size: str) -> None:
         made = session(f"(float[{size}] x) => (float[{size}] y, float[{size}] z) {{ y = Sum(x)  z = Neg(x) }}")
@@ -151,13 +137,6 @@ class TestBorders:
             np.testing.assert_array_equal(z, [-1, -2, -3])
             y[:] = z[:] = 7
             np.testing.assert_array_equal(x, [1, 2, 3])
-
-    @pytest.mark.parametrize("size", ["3", "N"])
-    def test_results_of_an_earlier_run_stay_as_they_are(self, size: str) -> None:
-        made = session(f"(float[{size}] x) => (float[{size}] y) {{ y = Neg(x) }}")
-        first = made.run(None, {"x": np.ones(3, np.float32)})[0]
-        made.run(None, {"x": np.zeros(3, np.float32)})
-        np.testing.assert_array_equal(first, [-1, -1, -1])
 
     def test_int64_beyond_32_bits_is_an_error_and_not_another_number(self) -> None:
         made = session("(int64[N] x) => (int64[N] y) { y = Abs(x) }")

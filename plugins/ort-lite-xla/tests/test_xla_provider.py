@@ -230,18 +230,6 @@ def test_a_result_stays_when_its_input_changes() -> None:
     np.testing.assert_array_equal(y, 9)
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (1, 3), (5, 3)])
-def test_empty_tensors(shape: tuple[int, int]) -> None:
-    y = session(NETWORK).run(None, {"x": np.ones(shape, np.float32)})[0]
-    assert y.shape == (shape[0], 2)
-
-
-def test_scalars() -> None:
-    made = session("(float x, int64 k) => (float y, int64 m) { y = Exp(x)  m = Neg(k) }")
-    y, m = made.run(None, {"x": np.float32(0), "k": np.int64(5)})
-    assert (y.shape, float(y), m.shape, int(m)) == ((), 1.0, (), -5)
-
-
 def test_quotients_are_no_products_with_an_inverse() -> None:
     """Of which 49 / 49 is less than 1, and the inverse of 3e38 nothing."""
     numbers = np.array([*range(1, 400), 3e38], np.float32)
