@@ -98,14 +98,6 @@ def test_each_input_is_allocated_once_and_freed_after_its_last_reader() -> None:
     assert made.memory()["providers"]["CrateExecutionProvider"] == {"allocator": provider.memory.statistics()}
 
 
-def test_a_value_that_two_partitions_read_is_there_once() -> None:
-    text = "main (float[N] x) => (float[N] y) { a = Abs(x)  b = Neg(a)  c = Sub(b, x)  y = Tanh(c) }"
-    provider = Crate(first_and_third)
-    session(provider, text).run(None, {"x": X})
-    assert provider.memory.statistics()["NumAllocs"] == 2  # x for both, b
-    assert provider.memory.bytes_in_use == 0
-
-
 def test_a_run_that_fails_leaves_nothing_behind() -> None:
     provider = Crate(first_and_third)
     made = session(provider)

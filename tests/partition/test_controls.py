@@ -8,7 +8,7 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph import Graph, Model, Node
+from ort_lite.graph import Model, Node
 from ort_lite.options.policies import Policy, split
 from ort_lite.partition.controls import pieces, qdq_units
 from ort_lite.partition.cost import CostModel
@@ -16,7 +16,7 @@ from ort_lite.provider import Capability, Device
 from ort_lite.session.explanation import ControlCost, Explanation
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
-from tests.provider.texts import named, plain, proto
+from tests.provider.texts import graph, named, plain, proto
 
 X = np.array([1, -2, 3], np.float32)
 MINE = "NumpyExecutionProvider"
@@ -249,16 +249,19 @@ QDQ = """(float[3] x) => (float[3] y)
     y = DequantizeLinear(mq, s, z)
 }"""
 UNITS = ({"d", "n", "nq"}, {"nd", "m", "mq"})
+SHARED = QDQ.replace("Abs(nd)", "Add(nd, d)")
+"""One unit: both read `d`."""
+QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "Neg", "Abs", "Add")
 
 
 class Quantized(NumpyProvider):
     def __init__(self, takes: Callable[[Node], bool] = lambda node: True, cls: Any = None, **more: Any) -> None:
-        super().__init__(takes, operators=("QuantizeLinear", "DequantizeLinear", "Neg", "Abs"), **more)
+        super().__init__(takes, operators=QUANTIZED, **more)
 
 
 class QuantizedCpu(CpuStandIn):
     def __init__(self) -> None:
-        super().__init__(operators=("QuantizeLinear", "DequantizeLinear", "Neg", "Abs"))
+        super().__init__(operators=QUANTIZED)
 
 
 @pytest.mark.parametrize(
@@ -291,12 +294,31 @@ def test_quantized_units_stay_whole(given: dict[str, Any], takes: tuple[str, ...
 
 
 def test_units_with_a_part_in_common_are_one() -> None:
-    text = QDQ.replace(
-        "nd = DequantizeLinear(nq, s, z)\n    m = Abs(nd)", "nd = DequantizeLinear(nq, s, z)\n    m = Add(nd, d)"
-    )
-    graph: Graph = ort_lite.load(proto(text)).graph
-    (unit,) = qdq_units(graph.nodes)
+    (unit,) = qdq_units(graph(SHARED).nodes)
     assert {node.output.name for node in unit} == {"d", "n", "nq", "nd", "m", "mq"}
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "kept"),
+    [
+        (QDQ, {"limit_nodes": 1}, "q"),
+        (QDQ, {"limit_nodes": 2}, "q y"),  # the units around n and m need three each: what is left is for others
+        (QDQ, {"limit_nodes": 3}, "q y"),
+        (QDQ, {"limit_nodes": 4}, "q d n nq"),
+        (QDQ, {"limit_nodes": 6}, "q d n nq y"),
+        (QDQ, {"limit_nodes": 7}, "q d n nq nd m mq"),
+        (QDQ, {"limit_nodes": 8}, "q d n nq nd m mq y"),
+        (QDQ, {"limit_bytes": 20}, "q y"),
+        (SHARED, {"limit_nodes": 6}, "q y"),
+        (SHARED, {"limit_nodes": 7}, "q d n nq nd m mq"),
+    ],
+)
+def test_a_budget_leaves_quantized_units_whole(text: str, limit: dict[str, int], kept: str) -> None:
+    assert taken(plan(text, Quantized(), QuantizedCpu(), **limit)) == kept.split()
+
+
+def test_a_budget_takes_other_nodes_one_by_one() -> None:
+    assert taken(plan(CHAIN, NumpyProvider(), limit_nodes=2)) == ["a", "b"]
 
 
 # What they cost

@@ -1,35 +1,25 @@
-"""Strategies, costs and budgets that make no sense, or would take apart what belongs together."""
+"""Strategies and costs that make no sense."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, ProviderError
-from ort_lite.graph import Graph, Node
+from ort_lite.graph import Graph
 from ort_lite.partition.assignment import Again, Assignment
 from ort_lite.partition.cost.cost_model import CPU_RATES, CostModel
 from ort_lite.partition.cost.strategy import CostStrategy
 from ort_lite.provider import Overhead
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
-from tests.provider.texts import plain
-from tests.text_graphs import model
+from tests.provider.texts import session
 
-CHAIN = ("(float[3] x) => (float[3] y)", "{ a = Abs(x) b = Neg(a) y = Tanh(b) }")
+CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x) b = Neg(a) y = Tanh(b) }"
 
 
 class Mine(NumpyProvider):
     name = "MineExecutionProvider"
 
-
-def session(partitioning: Any) -> ort_lite.InferenceSession:
-    providers = [Mine(operators=OPERATORS), CpuStandIn(operators=OPERATORS)]
-    return ort_lite.InferenceSession(model(*CHAIN), plain(), providers=providers, partitioning=partitioning)
-
-
-OPERATORS = ("Abs", "Neg", "Tanh", "Add", "QuantizeLinear", "DequantizeLinear")
 
 # Strategies
 
@@ -61,7 +51,7 @@ def fails(greedy: Assignment, again: Again) -> Assignment:
 )
 def test_a_strategy_that_is_nonsense_is_named(strategy: Callable[..., Any], message: str) -> None:
     with pytest.raises(Fail, match=f"^the partitioning strategy {message}"):
-        session(strategy)
+        session(CHAIN, Mine(), CpuStandIn(), partitioning=strategy)
 
 
 @pytest.mark.parametrize("back", [("NobodyExecutionProvider", "node"), ("MineExecutionProvider", 3)])
@@ -73,7 +63,7 @@ def test_what_is_given_back_must_be_a_node_of_a_provider(back: tuple[str, Any]) 
     with pytest.raises(
         InvalidArgument, match=r"given back is .*; expected a node, and one of MineExecutionProvider, CPU"
     ) as caught:
-        session(gives)
+        session(CHAIN, Mine(), CpuStandIn(), partitioning=gives)
     assert "in the partitioning strategy gives" in caught.value.__notes__
 
 
@@ -97,7 +87,7 @@ def test_what_is_given_back_must_be_a_node_of_a_provider(back: tuple[str, Any]) 
 )
 def test_a_cost_that_is_nonsense_is_named(costs: CostModel, message: str) -> None:
     with pytest.raises(InvalidArgument, match=f"cost model: {message}"):
-        session(CostStrategy(costs))
+        session(CHAIN, Mine(), CpuStandIn(), partitioning=CostStrategy(costs))
 
 
 def test_saved_ones_are_looked_at_as_well() -> None:
@@ -114,49 +104,4 @@ def test_an_overhead_that_is_nonsense_is_the_providers(told: Overhead) -> None:
     with pytest.raises(
         ProviderError, match=r"MineExecutionProvider: overhead returned Overhead.*; expected an Overhead of finite"
     ):
-        ort_lite.InferenceSession(model(*CHAIN), providers=[Told(), CpuStandIn()], partitioning=CostStrategy())
-
-
-# Budgets
-
-ALONE = (
-    "(float[3] x) => (float[3] y)",
-    "{ q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) n = Neg(d) nq = QuantizeLinear(n, s, z) "
-    "nd = DequantizeLinear(nq, s, z) m = Abs(nd) mq = QuantizeLinear(m, s, z) y = DequantizeLinear(mq, s, z) }",
-    "<float s = {0.5}, uint8 z = {128}>",
-)
-QDQ = (ALONE[0], ALONE[1].replace("Abs(nd)", "Add(nd, d)"), ALONE[2])
-
-
-def owned(graph: Sequence[Any], **policy: Any) -> list[str]:
-    class Taking(Mine):
-        def compile(self, partitions: Any) -> Any:
-            return [lambda inputs: [np.zeros(3, np.float32)] for _ in partitions]
-
-    class Rest(CpuStandIn):
-        compile = Taking.compile
-
-    providers: list[Any] = [(Taking(operators=OPERATORS), policy), Rest(operators=OPERATORS)]
-    made = ort_lite.InferenceSession(model(*graph), plain(), providers=providers)
-    placed: dict[Node, Any] = dict(made._prepared.assignment.placements)
-    return [node.output.name for node, place in placed.items() if place.provider == Mine.name]
-
-
-@pytest.mark.parametrize(
-    ("graph", "limit", "kept"),
-    [
-        (ALONE, {"limit_nodes": 1}, "q"),
-        (ALONE, {"limit_nodes": 2}, "q y"),  # the units around n and m need three each: what is left is for others
-        (ALONE, {"limit_nodes": 3}, "q y"),
-        (ALONE, {"limit_nodes": 4}, "q d n nq"),
-        (ALONE, {"limit_nodes": 6}, "q d n nq y"),
-        (ALONE, {"limit_nodes": 7}, "q d n nq nd m mq"),
-        (ALONE, {"limit_nodes": 8}, "q d n nq nd m mq y"),
-        (ALONE, {"limit_bytes": 20}, "q y"),
-        (QDQ, {"limit_nodes": 6}, "q y"),  # units that share a DequantizeLinear stay together
-        (QDQ, {"limit_nodes": 7}, "q d n nq nd m mq"),
-        (CHAIN, {"limit_nodes": 2}, "a b"),  # no DequantizeLinear feeds them: they are taken one by one
-    ],
-)
-def test_a_budget_leaves_qdq_units_whole(graph: Sequence[str], limit: dict[str, int], kept: str) -> None:
-    assert owned(graph, **limit) == kept.split()
+        session(CHAIN, Told(), CpuStandIn(), partitioning=CostStrategy())
