@@ -17,6 +17,7 @@ import ort_lite
 from ort_lite.errors import RunTerminated, RuntimeException
 from ort_lite.graph import Model
 from ort_lite.provider import CompiledPartition, Partition, run_options
+from tests.execute.test_guard import PerThread, WithState
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.provider.texts import named, plain, proto
@@ -316,46 +317,22 @@ def test_a_step_inside_of_a_serial_provider_may_run_another_session_of_it() -> N
     assert done.wait(20)
 
 
-class Counted:
-    """A partition with a state for each thread."""
-
-    def __init__(self, partition: Partition, alive: list[object], inside: Callable[[Partition], Any]) -> None:
-        self.partition, self.alive, self.inside = partition, alive, inside
-
-    def create_state(self) -> list[int]:
-        state = [threading.get_ident()]
-        self.alive.append(state)
-        return state
-
-    def release_state(self, state: list[int]) -> None:
-        self.alive.remove(state)
-
-    def __call__(self, inputs: Sequence[Any], state: list[int]) -> list[Any]:
-        assert state == [threading.get_ident()]
-        self.inside(self.partition)
-        return evaluate(self.partition, inputs)
-
-
-class PerThread(NumpyProvider):
-    name: ClassVar[str] = "PerThreadExecutionProvider"
-    concurrency: ClassVar[str] = "per-thread"
-
-    def __init__(self, inside: Callable[[Partition], Any], *names: str) -> None:
-        super().__init__(named(*names), group=lambda node: ort_lite.provider.Capability([node], merge=False))
-        self.inside, self.alive = inside, list[object]()
-
-    def compile(self, partitions: Sequence[Partition]) -> Sequence[Any]:
-        return [Counted(partition, self.alive, self.inside) for partition in partitions]
-
-
 def test_each_thread_has_its_state_and_closing_releases_all() -> None:
-    provider = PerThread(meeting(), "a", "b")
-    made = session(FORK, provider, CpuStandIn())
-    for _ in range(3):
-        made.run(None, {"x": X})
-    assert 2 <= len(provider.alive) <= 4
-    made.close()
-    assert provider.alive == []
+    meet = meeting()
+
+    class Meeting(WithState):
+        def __call__(self, inputs: Sequence[Any], state: Any) -> list[Any]:
+            meet(self.partition)
+            return super().__call__(inputs, state)
+
+    provider = PerThread(Meeting, named("a", "b"))
+    provider.group = lambda node: ort_lite.provider.Capability([node], merge=False)
+    with session(FORK, provider, CpuStandIn()) as made:
+        for _ in range(3):
+            made.run(None, {"x": X})
+    kinds = [entry[0] for entry in provider.log]
+    assert 2 <= kinds.count("create") == kinds.count("release") <= 4
+    assert all(entry[2] for entry in provider.log if entry[0] == "call"), "in the thread that made the state"
 
 
 def test_on_run_error_next_works_in_each_thread() -> None:
