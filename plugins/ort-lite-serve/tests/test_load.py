@@ -17,7 +17,8 @@ BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1
 
 def post(running: "Running", name: str, body: Any = BODY, headers: Any = None, timeout: float = 20) -> tuple[int, Any, Any]:
     """(status, answer, headers)"""
-    connection = http.client.HTTPConnection(running.http, timeout=timeout)
+    host, port = running.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection.request("POST", f"/v2/models/{name}/infer", data, headers or {})
     answer = connection.getresponse()
@@ -27,7 +28,8 @@ def post(running: "Running", name: str, body: Any = BODY, headers: Any = None, t
 
 
 def metrics(running: "Running") -> dict[str, float]:
-    connection = http.client.HTTPConnection(running.http, timeout=20)
+    host, port = running.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
     connection.close()
@@ -60,7 +62,8 @@ def test_one_that_fails_fails_alone(start: "Start") -> None:
 
 
 def test_unknown_paths_are_told_in_json(shared_server: "Running") -> None:
-    connection = http.client.HTTPConnection(shared_server.http, timeout=20)
+    host, port = shared_server.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
     connection.request("GET", "/v3")
     answer = connection.getresponse()
     assert (answer.status, json.loads(answer.read())) == (404, {"error": "GET /v3: Not Found"})
@@ -106,7 +109,8 @@ def test_who_waits_too_long_is_told(start: "Start") -> None:
 
 def test_answers_are_not_held_back(shared_server: "Running") -> None:
     """An answer's head and body are two packets; the second must not wait 40 ms for the client's word on the first."""
-    connection = http.client.HTTPConnection(shared_server.http, timeout=20)
+    host, port = shared_server.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
     times = []
     for _ in range(40):
         begin = time.monotonic()
@@ -197,7 +201,8 @@ def test_texts_that_lie_about_their_length(shared_server: "Running") -> None:
 
 
 def test_a_chunked_body_is_measured_as_it_comes(shared_server: "Running") -> None:
-    connection = http.client.HTTPConnection(shared_server.http, timeout=20)
+    host, port = shared_server.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
     chunks, headers = (b" " * 100_000 for _ in range(30)), {"Transfer-Encoding": "chunked"}
     connection.request("POST", "/v2/models/double/infer", chunks, headers, encode_chunked=True)
     assert connection.getresponse().status == 413
