@@ -259,8 +259,9 @@ class TestWhatIsMadePlain:
         y[:] = 7
         assert type(y) is np.ndarray and not mapped.any()
 
-    def test_scalars(self) -> None:
-        (y,) = make("(float x) => (float y) { y = Abs(x) }", Plain(lambda inputs: [np.float32(3)])).run(
+    @pytest.mark.parametrize("declared", ["float", "float[]"], ids=["rank 0", "any rank"])
+    def test_scalars(self, declared: str) -> None:
+        (y,) = make(f"({declared} x) => ({declared} y) {{ y = Abs(x) }}", Plain(lambda inputs: [np.float32(3)])).run(
             None, {"x": np.float32(1)}
         )
         assert type(y) is np.ndarray and y.shape == () and y.flags.writeable
