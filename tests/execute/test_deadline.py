@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -15,6 +14,7 @@ from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, RunTer
 from ort_lite.options.deadline import _Clock, limit_run
 from ort_lite.provider import CompiledPartition, Partition, run_options
 from tests.provider.numpy_provider import NumpyProvider, evaluate
+from tests.provider.texts import proto
 from tests.threads import join
 
 X = np.ones(3, np.float32)
@@ -34,10 +34,9 @@ SQUARE = "(float[N,N] x) => (float[N,N] y) { y = MatMul(x, x) }"
 
 
 def session(text: str, *providers: Any, threads: int = 1) -> ort_lite.InferenceSession:
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
     options = ort_lite.SessionOptions()
     options.intra_op_num_threads = threads
-    return ort_lite.InferenceSession(proto, options, providers=[*providers, "CPUExecutionProvider"])
+    return ort_lite.InferenceSession(proto(text), options, providers=[*providers, "CPUExecutionProvider"])
 
 
 def limit(timeout: float) -> ort_lite.RunOptions:

@@ -1,31 +1,28 @@
 """Running an Executable: order, lifetimes, errors, threads, and what belongs to the caller."""
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 from ort_lite.compile.compile import compile_assignment
-from ort_lite.errors import InvalidArgument, ProviderError, RunTerminated, RuntimeException
+from ort_lite.errors import RunTerminated
 from ort_lite.execute.execute import Executable, copy_aliases
 from ort_lite.execute.profiling import Recording
 from ort_lite.execute.run_events import RunEvents
 from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
-from ort_lite.load.load import load
 from ort_lite.log.events import Stream
 from ort_lite.options import RunOptions
 from ort_lite.partition.partition import partition
 from ort_lite.provider import CompiledPartition, ExecutionProvider, Partition
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
-from tests.threads import join
+from tests.provider.texts import graph, named
+from tests.threads import run_together
 
 RULES = ShapeRules(())
 X = np.array([1, -2, 3], np.float32)
@@ -33,12 +30,7 @@ CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Tanh(b) }"
 
 
 def executable(text: str, *providers: ExecutionProvider) -> Executable:
-    graph = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
-    return compile_assignment(partition(graph, providers, RULES)).executable
-
-
-def named(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.output.name in names
+    return compile_assignment(partition(graph(text), providers, RULES)).executable
 
 
 class Compiling(CpuStandIn):
@@ -165,40 +157,7 @@ def test_owned_copies_sequences_and_maps_down_to_the_arrays() -> None:
     assert copies[1]["a"] is not x
 
 
-# Errors
-
-
-def failing(p: Partition) -> CompiledPartition:
-    def run(inputs: Sequence[Any]) -> list[Any]:
-        raise ZeroDivisionError("oops")
-
-    return run
-
-
-@pytest.mark.parametrize("others", [[], [NumpyProvider(named("b"))]], ids=["direct", "steps"])
-def test_an_exception_is_wrapped_with_partition_and_provider(others: list[ExecutionProvider]) -> None:
-    made = executable(CHAIN, *others, Compiling(failing))
-    with pytest.raises(RuntimeException, match=r"CPUExecutionProvider_0 \(CPU.*\) failed: ZeroDivisionError: oops"):
-        made.run([X])
-
-
-@pytest.mark.parametrize("others", [[], [NumpyProvider(named("b"))]], ids=["direct", "steps"])
-def test_errors_of_ort_lite_are_passed_on(others: list[ExecutionProvider]) -> None:
-    def refuse(p: Partition) -> CompiledPartition:
-        def run(inputs: Sequence[Any]) -> list[Any]:
-            raise InvalidArgument("index 7")
-
-        return run
-
-    with pytest.raises(InvalidArgument, match=r"^index 7\nin CPUExecutionProvider_0 \(CPUExecutionProvider\)$"):
-        executable(CHAIN, *others, Compiling(refuse)).run([X])
-
-
-@pytest.mark.parametrize("others", [[], [NumpyProvider(named("b"))]], ids=["direct", "steps"])
-def test_a_wrong_number_of_results_names_the_partition(others: list[ExecutionProvider]) -> None:
-    made = executable(CHAIN, *others, Compiling(lambda p: lambda inputs: [X, X]))
-    with pytest.raises(ProviderError, match=r"CPUExecutionProvider_0 .* returned 2 values for 1 outputs"):
-        made.run([X])
+# Ends. What fails in a partition, and what it returns: tests/partition/test_borders.py
 
 
 def test_terminate_ends_the_run_before_the_next_step() -> None:
@@ -223,7 +182,7 @@ def test_terminate_that_is_set_before_the_run_ends_it_at_once() -> None:
     options = RunOptions()
     options.terminate = True
     with pytest.raises(RunTerminated, match="before CPUExecutionProvider_0"):
-        executable(CHAIN, Compiling(failing)).run([X], options)
+        executable(CHAIN, CpuStandIn()).run([X], options)
 
 
 # Events and threads
@@ -257,9 +216,5 @@ def test_runs_at_once_do_not_disturb_each_other(seed: int) -> None:
         for _ in range(20):
             wrong.extend(k for a, b in zip(made.run(feeds(k)), expected[k], strict=True) if not np.array_equal(a, b))
 
-    threads = [threading.Thread(target=partial(work, k)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    run_together(work, 8)
     assert wrong == []

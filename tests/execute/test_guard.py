@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -21,7 +20,8 @@ from ort_lite.execute.guard import lock_of
 from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate
-from tests.threads import join
+from tests.provider.texts import proto
+from tests.threads import run_together
 
 X = np.array([1, -2, 3], np.float32)
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Relu(b) }"
@@ -88,25 +88,7 @@ class PerThread(Declaring):
 
 
 def session(*providers: Any, text: str = CHAIN) -> ort_lite.InferenceSession:
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-    return ort_lite.InferenceSession(proto, providers=providers)
-
-
-def in_threads(count: int, work: Callable[[], Any]) -> None:
-    failures: list[BaseException] = []
-
-    def guarded() -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001  shown by the assertion below
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
-    assert failures == []
+    return ort_lite.InferenceSession(proto(text), providers=providers)
 
 
 def test_a_state_is_made_once_a_session_and_released_when_it_is_closed() -> None:
@@ -131,7 +113,7 @@ def test_a_session_that_is_collected_releases_too() -> None:
 def test_per_thread_each_thread_has_a_state_of_its_own() -> None:
     provider = PerThread()
     made = session(provider, CpuStandIn())
-    in_threads(3, lambda: [made.run(None, {"x": X}) for _ in range(5)])
+    run_together(lambda _: [made.run(None, {"x": X}) for _ in range(5)], 3)
     assert sum(entry[0] == "create" for entry in provider.log) == 3
     assert all(entry[2] for entry in provider.log if entry[0] == "call")
     made.close()
@@ -159,7 +141,7 @@ def test_only_a_serial_providers_partitions_wait_for_each_other() -> None:
         return both[-1]
 
     made = session(Serial(keep, lambda node: node.op_type == "Neg"), Declaring(keep))
-    in_threads(6, lambda: [made.run(None, {"x": X}) for _ in range(4)])
+    run_together(lambda _: [made.run(None, {"x": X}) for _ in range(4)], 6)
     most = {one.partition.nodes[0].op_type: one.most for one in both}
     assert most["Neg"] == 1
     assert max(most["Abs"], most["Relu"]) > 1
@@ -178,7 +160,7 @@ def test_sessions_that_share_a_serial_instance_share_its_lock() -> None:
 
     provider = Serial(Counting)
     sessions = [session(provider, CpuStandIn()) for _ in range(2)]
-    in_threads(4, lambda: [s.run(None, {"x": X}) for s in sessions for _ in range(3)])
+    run_together(lambda _: [s.run(None, {"x": X}) for s in sessions for _ in range(3)], 4)
     assert shared["most"] == 1
 
 
@@ -292,7 +274,7 @@ def test_states_of_threads_are_made_side_by_side() -> None:
             return super().create_state()
 
     made = session(PerThread(Together), CpuStandIn())
-    in_threads(8, lambda: made.run(None, {"x": X}))
+    run_together(lambda _: made.run(None, {"x": X}), 8)
 
 
 def test_one_state_is_made_by_one_thread_and_the_others_wait() -> None:
@@ -303,7 +285,7 @@ def test_one_state_is_made_by_one_thread_and_the_others_wait() -> None:
 
     provider = Declaring(Slow)
     made = session(provider, CpuStandIn())
-    in_threads(8, lambda: made.run(None, {"x": X}))
+    run_together(lambda _: made.run(None, {"x": X}), 8)
     assert [entry[0] for entry in provider.log].count("create") == 1
 
 

@@ -11,24 +11,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
 from ort_lite.errors import RunTerminated, RuntimeException
-from ort_lite.graph import Model, Node
+from ort_lite.graph import Model
 from ort_lite.provider import CompiledPartition, Partition, run_options
+from tests.execute.test_guard import PerThread, WithState
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
+from tests.provider.texts import named, plain, proto
+from tests.threads import run_together
 
 X = np.array([1, -2, 3], np.float32)
 FORK = "(float[3] x) => (float[3] y) { a = Neg(x)  b = Abs(x)  y = Add(a, b) }"
 CHAIN = "(float[3] x) => (float[3] y) { a = Neg(x)  b = Abs(a)  y = Tanh(b) }"
-NAP = 0.2
-
-
-def named(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.output.name in names
 
 
 class Around(NumpyProvider):
@@ -60,15 +57,14 @@ class SerialAround(Around):
 def session(
     model: Any, *providers: Any, threads: int = 0, parallel: bool = True, profile: str = "", **more: Any
 ) -> ort_lite.InferenceSession:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = plain()
     options.inter_op_num_threads = threads
     if parallel:
         options.execution_mode = ort_lite.ExecutionMode.ORT_PARALLEL
     if profile:
         options.enable_profiling, options.profile_file_prefix = True, profile
     if isinstance(model, str):
-        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {model}')
+        model = proto(model)
     return ort_lite.InferenceSession(model, options, providers=list(providers), **more)
 
 
@@ -98,23 +94,6 @@ def test_two_branches_on_two_providers_overlap() -> None:
     meet = meeting()
     with session(FORK, Around(meet, "a"), Other(meet, "b"), CpuStandIn()) as made:
         np.testing.assert_array_equal(made.run(None, {"x": X})[0], -X + np.abs(X))
-
-
-@pytest.mark.slow
-def test_it_takes_the_time_of_one_branch() -> None:
-    def run(parallel: bool) -> float:
-        nap = partial(_nap, NAP)
-        with session(FORK, Around(nap, "a"), Other(nap, "b"), CpuStandIn(), parallel=parallel) as made:
-            begin = time.perf_counter()
-            made.run(None, {"x": X})
-            return time.perf_counter() - begin
-
-    assert run(parallel=False) >= 2 * NAP
-    assert run(parallel=True) < 1.75 * NAP
-
-
-def _nap(seconds: float, partition: Partition) -> None:
-    time.sleep(seconds)
 
 
 @pytest.mark.parametrize(("threads", "most"), [(1, 1), (2, 2), (3, 3), (0, 2)])
@@ -178,18 +157,14 @@ def test_runs_of_several_threads_share_the_workers() -> None:
     wanted = reference(random_graph(5, 30), inputs)
     wrong: list[Any] = []
 
-    def work(made: ort_lite.InferenceSession) -> None:
+    def work(_: int) -> None:
         for _ in range(20):
             results = made.run(None, feed)
             wrong.extend(1 for mine, right in zip(results, wanted, strict=True) if mine.tobytes() != right.tobytes())
 
     before = helpers()
     with session(Model(graph, {"": 17}), NumpyProvider(lambda node: len(node.name) % 2 == 0), CpuStandIn(), threads=3) as made:
-        threads = [threading.Thread(target=work, args=(made,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        run_together(work, 4)
         assert helpers() - before <= 2
     assert not wrong
 
@@ -342,46 +317,22 @@ def test_a_step_inside_of_a_serial_provider_may_run_another_session_of_it() -> N
     assert done.wait(20)
 
 
-class Counted:
-    """A partition with a state for each thread."""
-
-    def __init__(self, partition: Partition, alive: list[object], inside: Callable[[Partition], Any]) -> None:
-        self.partition, self.alive, self.inside = partition, alive, inside
-
-    def create_state(self) -> list[int]:
-        state = [threading.get_ident()]
-        self.alive.append(state)
-        return state
-
-    def release_state(self, state: list[int]) -> None:
-        self.alive.remove(state)
-
-    def __call__(self, inputs: Sequence[Any], state: list[int]) -> list[Any]:
-        assert state == [threading.get_ident()]
-        self.inside(self.partition)
-        return evaluate(self.partition, inputs)
-
-
-class PerThread(NumpyProvider):
-    name: ClassVar[str] = "PerThreadExecutionProvider"
-    concurrency: ClassVar[str] = "per-thread"
-
-    def __init__(self, inside: Callable[[Partition], Any], *names: str) -> None:
-        super().__init__(named(*names), group=lambda node: ort_lite.provider.Capability([node], merge=False))
-        self.inside, self.alive = inside, list[object]()
-
-    def compile(self, partitions: Sequence[Partition]) -> Sequence[Any]:
-        return [Counted(partition, self.alive, self.inside) for partition in partitions]
-
-
 def test_each_thread_has_its_state_and_closing_releases_all() -> None:
-    provider = PerThread(meeting(), "a", "b")
-    made = session(FORK, provider, CpuStandIn())
-    for _ in range(3):
-        made.run(None, {"x": X})
-    assert 2 <= len(provider.alive) <= 4
-    made.close()
-    assert provider.alive == []
+    meet = meeting()
+
+    class Meeting(WithState):
+        def __call__(self, inputs: Sequence[Any], state: Any) -> list[Any]:
+            meet(self.partition)
+            return super().__call__(inputs, state)
+
+    provider = PerThread(Meeting, named("a", "b"))
+    provider.group = lambda node: ort_lite.provider.Capability([node], merge=False)
+    with session(FORK, provider, CpuStandIn()) as made:
+        for _ in range(3):
+            made.run(None, {"x": X})
+    kinds = [entry[0] for entry in provider.log]
+    assert 2 <= kinds.count("create") == kinds.count("release") <= 4
+    assert all(entry[2] for entry in provider.log if entry[0] == "call"), "in the thread that made the state"
 
 
 def test_on_run_error_next_works_in_each_thread() -> None:

@@ -1,11 +1,8 @@
 """External data: copied, or mapped once a file, never outside of the model's folder, sizes checked before anything is made."""
 
 import gc
-import mmap
 import os
-import weakref
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -44,31 +41,6 @@ def constant(graph: Graph, name: str) -> Array:
     array = graph.initializers[name].constant
     assert array is not None
     return array
-
-
-def test_tensors_of_a_file_share_one_mapping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    maps = []
-
-    class Counted(mmap.mmap):
-        def __new__(cls, *args: Any, **options: Any) -> "Counted":
-            maps.append(weakref.ref(made := super().__new__(cls, *args, **options)))
-            return made
-
-    monkeypatch.setattr(mmap, "mmap", Counted)
-    path = put(tmp_path, described("a", A, location="w", length=16), described("b", B, location="w", offset=16, length=48))
-    graph = load(path, no_copy=True).graph
-    a, b = constant(graph, "a"), constant(graph, "b")
-    np.testing.assert_array_equal(a, A)
-    np.testing.assert_array_equal(b, B)
-    assert not a.flags.writeable
-    assert not a.flags.owndata
-    assert len(maps) == 1
-    del graph, a
-    gc.collect()
-    assert maps[0]() is not None, "the mapping lives as long as an array of it"
-    del b
-    gc.collect()
-    assert maps[0]() is None
 
 
 def test_offset_and_length_may_be_left_out(tmp_path: Path) -> None:
@@ -131,13 +103,6 @@ class TestPlaces:
         put(tmp_path / "model2")
         with pytest.raises(InvalidGraph, match="outside"):
             load(path)
-
-    def test_a_cache_may_link_the_model_and_its_data_from_one_place(self, tmp_path: Path) -> None:
-        blobs = put(tmp_path / "blobs", described("a", A, location="w")).parent
-        (tmp_path / "snapshot").mkdir()
-        for name in ("model.onnx", "w"):
-            (tmp_path / "snapshot" / name).symlink_to(blobs / name)
-        np.testing.assert_array_equal(constant(load(tmp_path / "snapshot" / "model.onnx").graph, "a"), A)
 
     def test_a_model_from_bytes_needs_a_folder(self, tmp_path: Path) -> None:
         data = put(tmp_path, described("a", A, location="w")).read_bytes()

@@ -15,7 +15,7 @@ from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSu
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Value
 from ort_lite.load.load import load
 from ort_lite.load.wire import LARGE
-from ort_lite.shapes import Expr, symbol
+from ort_lite.shapes import Expr
 from tests.load.models import FUNCTIONS, NESTED, Array, nodes, proto
 
 SIMPLE = proto("main (float[N, 2] x) => (float[N, 2] y) <float[2] w = {1, 2}> { [add] y = Add(x, w) }")
@@ -35,12 +35,6 @@ class TestSources:
         assert [str(load(source).graph) for source in sources] == [TEXT] * len(sources)
         with path.open("rb") as file:
             assert str(load(file).graph) == TEXT
-
-    def test_the_callers_bytes_may_change_afterwards(self) -> None:
-        data = bytearray(SIMPLE.SerializeToString())
-        model = load(data)
-        data[:] = bytes(len(data))
-        assert constant(model.graph, "w").tolist() == [1, 2]
 
     def test_tensors_of_a_large_file_are_read_into_memory_of_their_own(self, tmp_path: Path) -> None:
         path = tmp_path / "large.onnx"
@@ -187,11 +181,6 @@ class TestTypes:
         assert str(loaded.graph.inputs[0].type) == "float32[5, N, x_2, x_4, x_4_2, x_5, x_6]"
         assert loaded.unnamed_dims == {"x_2": "?", "x_4_2": "", "x_5": "", "x_6": ""}
 
-    def test_one_name_is_one_symbol(self) -> None:
-        graph = load(SIMPLE).graph
-        assert graph.inputs[0].shape == (symbol("N"), 2)
-        assert graph.outputs[0].shape == (symbol("N"), 2)
-
     def test_an_unknown_rank_is_not_rank_zero(self) -> None:
         infos = [helper.make_tensor_value_info("x", 1, None), helper.make_tensor_value_info("y", 1, [])]
         model = helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", infos[:1], infos[1:]))
@@ -254,18 +243,6 @@ class TestVersions:
         model.ir_version = 2
         del model.opset_import[:]
         assert load(model).opset_imports == {"": 1}
-
-
-def test_what_belongs_to_the_file_is_kept() -> None:
-    model = nodes(helper.make_node("Relu", ["x"], ["y"]))
-    model.producer_name, model.producer_version, model.domain, model.model_version = "p", "1.2", "d", 7
-    model.doc_string, model.graph.doc_string = "about the model", "about the graph"
-    model.metadata_props.add(key="k", value="v")
-    loaded = load(model)
-    assert (loaded.producer_name, loaded.producer_version, loaded.domain, loaded.model_version) == ("p", "1.2", "d", 7)
-    assert (loaded.doc_string, loaded.graph.doc_string) == ("about the model", "about the graph")
-    assert loaded.metadata_props == {"k": "v"}
-    assert loaded.ir_version == 8
 
 
 def test_functions_have_bodies_defaults_and_versions_of_their_own() -> None:

@@ -19,7 +19,7 @@ from ort_lite.memory.allocators import FIRST_REGION, GRAIN, ArenaAllocator, Chun
 from ort_lite.memory.arenas import Growth
 from ort_lite.provider import CPU, Device
 from ort_lite.testing.allocation_log import AllocationLog
-from tests.threads import join
+from tests.threads import run_together
 
 AS_REQUESTED = Growth.same_as_requested
 
@@ -96,18 +96,14 @@ def test_the_garbage_collector_may_free_inside_of_any_call() -> None:
 def test_threads_that_free_at_once_lose_nothing() -> None:
     memory = ArenaAllocator(CPU, limit=1 << 20, growth=AS_REQUESTED)
 
-    def work() -> None:
+    def work(_: int) -> None:
         for k in range(2000):
             chunks = [memory.allocate(k % 999) for _ in range(3)]
             for chunk in chunks:
                 memory.free(chunk)
 
     with switching_often():
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            join(thread)
+        run_together(work, 4)
     assert memory.bytes_in_use == 0
     memory.shrink()
     assert memory.statistics()["TotalAllocated"] == 0

@@ -52,12 +52,6 @@ def test_an_arena_grows_by_half_at_least_and_never_shrinks() -> None:
     assert arena.nbytes == before
 
 
-def test_a_first_reservation_takes_no_byte_too_many() -> None:
-    arena = Arena()
-    arena.reserve(1000)
-    assert arena.nbytes == 1000
-
-
 def test_reserving_what_there_is_keeps_address_and_contents() -> None:
     arena = Arena(256)
     arena.buffer[:] = 7
@@ -97,11 +91,7 @@ def test_a_view_outside_is_refused(offset: int, nbytes: int) -> None:
 
 @pytest.mark.parametrize(
     ("growth", "sizes"),
-    [
-        (Growth.half, [100, 150, 225]),
-        (Growth.next_power_of_two, [128, 128, 256]),
-        (Growth.same_as_requested, [100, 101, 200]),
-    ],
+    [(Growth.half, [100, 150, 225]), (Growth.next_power_of_two, [128, 128, 256]), (Growth.same_as_requested, [100, 101, 200])],
 )
 def test_growing_follows_the_strategy(growth: Growth, sizes: list[int]) -> None:
     arena = Arena(growth=growth)
@@ -184,7 +174,7 @@ def test_cold_constants_are_read_in_place() -> None:
     assert stored.flags.writeable
 
 
-def test_staged_constants_are_copied_once_however_many_threads_come() -> None:
+def test_spec_4_9_staged_constants_are_copied_once_however_many_threads_come() -> None:
     copies, start = [], Barrier(THREADS)
 
     def hydrate(target: Bytes) -> None:

@@ -1,20 +1,8 @@
-from itertools import pairwise
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.memory.planning.free_list import FreeList, MemoryActiveBlock, MemoryFreeBlock
 from tests.memory.problems import Problem, disjoint, first_fit, problems
-
-
-def test_spec_4_12_dead_blocks_return_only_after_their_last_operator() -> None:
-    arena = FreeList(100)
-    assert arena.place(60, end_op=3) == 0
-    arena.advance(3)
-    assert arena.place(60, end_op=4) is None
-    arena.advance(4)
-    assert arena.place(60, end_op=4) == 0
 
 
 def test_spec_4_12_a_fit_is_split_into_pad_slot_and_rest() -> None:
@@ -23,21 +11,6 @@ def test_spec_4_12_a_fit_is_split_into_pad_slot_and_rest() -> None:
     assert arena.place(20, end_op=5, alignment=64) == 64
     assert arena.free == [MemoryFreeBlock(10, 54), MemoryFreeBlock(84, 116)]
     assert sorted(arena.active) == [MemoryActiveBlock(5, 64, 20), MemoryActiveBlock(9, 0, 10)]
-
-
-@pytest.mark.parametrize("ends", [(1, 2, 3), (3, 2, 1), (1, 3, 2), (2, 1, 3)])
-def test_spec_4_12_adjacent_free_blocks_are_merged(ends: tuple[int, int, int]) -> None:
-    arena = FreeList(30)
-    for end in ends:
-        arena.place(10, end)
-    assert arena.free == []
-    for op in (2, 3, 4):
-        arena.advance(op)
-        spans = [(block.offset, block.offset + block.size) for block in arena.free]
-        assert spans == sorted(spans)
-        assert all(top < low for (_, top), (low, _) in pairwise(spans))
-        assert sum(block.size for block in arena.free) == 10 * (op - 1)
-    assert arena.free == [MemoryFreeBlock(0, 30)]
 
 
 @given(problems(most=20), st.integers(0, 100), st.integers(0, 3))

@@ -44,10 +44,6 @@ def test_spec_4_3_merging_is_commutative_associative_and_idempotent(
     assert merged(a, b).tensor_id == "a"
 
 
-def test_an_inclusive_lifetime_becomes_half_open_in_one_place() -> None:
-    assert TensorLifetime("x", 3, 3).half_open() == (3, 4)
-
-
 def test_a_lifetime_that_ends_before_it_starts_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="'x': start_op 5 comes after end_op 4"):
         TensorLifetime("x", 5, 4)

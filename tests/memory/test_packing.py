@@ -57,10 +57,6 @@ def test_first_fit_matches_the_oracle_with_few_and_many_neighbours(
     check_first_fit(problem, rule(prepared), [1 << (i % 7) for i in range(n)])
 
 
-def test_blocks_of_no_bytes_are_at_0_and_in_nobodys_way() -> None:
-    check_first_fit(Problem((0, 8, 0), (0, 0, 0), (9, 9, 9)), np.arange(3))
-
-
 def test_a_negative_size_does_not_fit() -> None:
     offsets, misfits = Blocks([-1, 8], [0, 0], [1, 1]).first_fit(np.arange(2))
     assert (offsets.tolist(), misfits) == ([-1, 0], -1)
@@ -96,12 +92,6 @@ def test_the_table_lists_all_neighbours_by_their_starts_or_none(n: int, times: i
         listed = table[table[2 * t] : table[2 * t + 1]].tolist()
         assert listed == (sorted(alive, key=lambda u: problem.start[u]) if len(alive) <= packing.NEAR else [])
         assert (table[2 * t] > 0) == (len(alive) <= packing.NEAR)
-
-
-def test_no_blocks_are_a_plan_of_nothing() -> None:
-    empty = Blocks([], [], [])
-    offsets, peak = empty.first_fit(empty.by_size(), empty.near())
-    assert (len(offsets), peak, empty.lower_bound()) == (0, 0, 0)
 
 
 def test_only_the_order_of_times_counts() -> None:

@@ -93,10 +93,6 @@ def test_spec_4_7_a_tensor_is_found_by_its_id() -> None:
         plan().get_allocation("nobody")
 
 
-def test_the_certificate_counts_aliases_once() -> None:
-    assert plan().certificate("cpu") == plan().certificate() == Certificate(peak=96, lower_bound=96)
-
-
 def test_the_certificate_of_an_unknown_memory_is_a_key_error() -> None:
     with pytest.raises(KeyError, match="gpu"):
         plan().certificate("gpu")

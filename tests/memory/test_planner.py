@@ -68,14 +68,6 @@ def test_spec_4_13_greedy_is_first_fit_in_the_order_of_starts(problem: Problem) 
     assert offsets(plan) == first_fit(problem, order)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_free_list_and_the_native_kernel_agree_on_greedy(seed: int) -> None:
-    problem = random_problem(seed, 300, 150, 30)
-    native = Blocks(problem.size, problem.start, problem.end)
-    plan = BYTES.plan(GREEDY, problem.requests(), problem.lifetimes())
-    assert offsets(plan) == native.first_fit(native.by_start(), native.near())[0].tolist()
-
-
 @given(problems(most=20))
 def test_by_size_is_first_fit_largest_first(problem: Problem) -> None:
     order = sorted(range(len(problem.size)), key=lambda i: -problem.size[i])
@@ -153,14 +145,6 @@ def test_spec_4_7_constant_arenas_have_the_memory_that_kernels_read_as_key_and_o
     }
     with pytest.raises(InvalidArgument, match=r"'other' \(8 bytes\) comes from 'rom', but .*'sram' is filled from 'flash'"):
         Memories(BANKS).plan(GREEDY, [*requests, tensor("other", 8, CONSTANT, "rom", "sram")], {})
-
-
-def test_persistent_tensors_are_in_arenas_of_their_own_and_share_no_bytes() -> None:
-    problem = Problem((16, 16), (0, 1), (1, 2))
-    requests = [*problem.requests(attributes=TensorAttributes("dtcm")), *(tensor(f"s{i}", 16, PERSISTENT) for i in range(3))]
-    plan = Memories(BANKS).plan(GREEDY, requests, problem.lifetimes())
-    assert [plan.tensor_allocs[name].offset for name in ("t0", "t1", "s0", "s1", "s2")] == [0, 0, 0, 16, 32]
-    assert (plan.arena_usages["dtcm"].used, plan.persistent_arenas["dtcm"].used) == (16, 48)
 
 
 @pytest.mark.parametrize("destination", ["flash", "rom", "nowhere"])

@@ -52,23 +52,6 @@ def test_what_others_ran_with_is_as_far_as_an_arena_grows_ahead() -> None:
     assert first.nbytes == 1500  # a record: it grows by half
 
 
-def test_the_arena_released_last_is_leased_first() -> None:
-    pool = ScratchPool(Arena)
-    first, second = pool.lease(8), pool.lease(8)
-    pool.release(first)
-    pool.release(second)
-    assert pool.lease(8) is second
-
-
-def test_two_programs_share_a_pool_one_after_the_other() -> None:
-    pool = ScratchPool(Arena)
-    small = pool.lease(100)
-    pool.release(small)
-    large = pool.lease(5000)
-    assert large is small
-    assert (large.nbytes, pool.statistics().arenas) == (5000, 1)
-
-
 def test_releasing_twice_is_refused() -> None:
     pool = ScratchPool(Arena)
     arena = pool.lease(8)

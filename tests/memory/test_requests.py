@@ -56,10 +56,7 @@ def test_a_tensor_that_needs_more_than_the_user_asks_for_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        ({"min_alignment": 12}, "min_alignment 12"),
-        ({"writable": ("cpu",), "read_only": ("cpu",)}, "named twice"),
-    ],
+    [({"min_alignment": 12}, "min_alignment 12"), ({"writable": ("cpu",), "read_only": ("cpu",)}, "named twice")],
 )
 def test_unsound_platforms_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):

@@ -51,11 +51,7 @@ def test_bits_count_and_not_values() -> None:
 
 @pytest.mark.parametrize(
     "array",
-    [
-        np.zeros(SMALLEST // 4 - 1, np.float32),
-        np.zeros((200, 200), np.float32).T[:, ::2],
-        np.full(SMALLEST, "word", object),
-    ],
+    [np.zeros(SMALLEST // 4 - 1, np.float32), np.zeros((200, 200), np.float32).T[:, ::2], np.full(SMALLEST, "word", object)],
     ids=["small", "strided", "strings"],
 )
 def test_some_arrays_are_left_alone(array: Array) -> None:

@@ -2,10 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
-from time import sleep
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,15 +13,13 @@ from onnx import numpy_helper
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.load.spans import span_of
-from ort_lite.memory.arenas import Bytes, ConstantArena, PersistentArena, allocate_array
+from ort_lite.memory.arenas import PersistentArena, allocate_array
 from ort_lite.memory.environment import ENVIRONMENT
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.program import Program
 from tests.cpu.steps import segment_runs
 from tests.load.models import proto
-
-THREADS = 16
 
 
 @pytest.fixture
@@ -109,90 +104,7 @@ def test_spec_4_8_sessions_share_scratch_one_after_the_other_and_persistent_byte
     assert all(session.memory()["scratch"]["shared"] for session in sessions)
 
 
-@pytest.mark.usefixtures("environment")
-@pytest.mark.parametrize("runs", [1, 4])
-def test_spec_4_8_bytes_are_those_of_the_largest_scratch_for_each_run_in_flight(
-    runs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "(float[N, 64] x) => (float[N, 64] y) { e = Exp(x)  f = MatMul(e, w)  g = Exp(f)  y = MatMul(g, w) }"
-    weight = np.eye(64, dtype=np.float32)
-    sessions = [ort_lite.InferenceSession(model(text, w=weight), options(use_env_allocators="1")) for _ in range(3)]
-    pool, start = programs(sessions[0])[0].pool, Barrier(runs, timeout=30)
-    held, lease = Barrier(runs, timeout=30), pool.lease
-
-    def together(nbytes: int) -> Any:
-        arena = lease(nbytes)
-        held.wait(60)  # so many are in flight
-        return arena
-
-    def run(number: int) -> None:
-        start.wait(60)
-        for rows in (10, 500, 100):
-            sessions[number % 3].run(None, {"x": np.zeros((rows, 64), np.float32)})
-
-    monkeypatch.setattr(pool, "lease", together)
-    with ThreadPoolExecutor(runs) as threads:
-        list(threads.map(run, range(runs)))
-    largest = max(plan.scratch for step in segment_runs(programs(sessions[0])[0]) for plan in step.cache.values())
-    figures = sessions[0].memory()
-    assert figures["scratch"]["held"] == runs * largest
-    assert figures["constants"] == weight.nbytes
-    del sessions[1:]
-    assert sessions[0].memory()["scratch"]["held"] == runs * largest  # the pool's, not a session's
-    sessions[0].trim()
-    assert sessions[0].memory()["scratch"]["held"] == 0
-
-
-# 4.9
-
-
-class Staged(ExecutionProvider):
-    """Takes every MatMul; its constants lie in an arena of their own, which is filled when a run first needs it."""
-
-    name: ClassVar[str] = "StagedExecutionProvider"
-
-    def __init__(self) -> None:
-        self.copies: list[int] = []
-
-    def get_capability(self, graph: GraphView) -> Iterator[Capability]:
-        return (Capability([node]) for node in graph if node.op_type == "MatMul")
-
-    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
-        return [self._compiled(partition) for partition in partitions]
-
-    def _compiled(self, partition: Partition) -> CompiledPartition:
-        [constant] = partition.constants
-        array = constant.constant
-        assert array is not None
-
-        def hydrate(target: Bytes) -> None:
-            self.copies.append(len(target))
-            sleep(0.05)  # every thread comes meanwhile
-            target[:] = array.reshape(-1).view(np.uint8)
-
-        arena = ConstantArena(array.nbytes, hydrate)
-        return lambda inputs: [inputs[0] @ arena.buffer.view(array.dtype).reshape(array.shape)]
-
-
-def test_spec_4_9_staged_constants_are_copied_once_before_the_first_of_sixteen_runs() -> None:
-    weight = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
-    provider = Staged()
-    session = ort_lite.InferenceSession(
-        model("(float[N, 8] x) => (float[N, 3] y) { a = Exp(x)  y = MatMul(a, w) }", w=weight), options(), [provider]
-    )
-    assert provider.copies == []
-    x, start = np.ones((2, 8), np.float32), Barrier(THREADS, timeout=30)
-
-    def run(_: int) -> Array:
-        start.wait(60)
-        found: Array = session.run(None, {"x": x})[0]
-        return found
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        results = list(threads.map(run, range(THREADS)))
-    assert provider.copies == [weight.nbytes]
-    for result in results:
-        np.testing.assert_allclose(result, np.exp(x) @ weight, rtol=1e-5)
+# 4.9, the cold ones: staged ones are those of test_arenas.py
 
 
 def test_spec_4_9_cold_constants_are_read_where_they_are(tmp_path: Path) -> None:

@@ -41,11 +41,7 @@ def expression_spec(expression: str, result: str, *types: str, module: str = "or
 
 
 def evaluate(
-    expression: str,
-    result: npt.DTypeLike,
-    *arrays: Array,
-    module: str = "ort_lite.native.lang",
-    target: Target | None = None,
+    expression: str, result: npt.DTypeLike, *arrays: Array, module: str = "ort_lite.native.lang", target: Target | None = None
 ) -> Array:
     """`expression` of x, y and z, which are the elements of the arrays, converted to `result`."""
     given = [np.ascontiguousarray(array) for array in (*arrays, *[arrays[0]] * (3 - len(arrays)))]

@@ -166,10 +166,7 @@ def test_half_precision_uses_what_the_target_has(target: Target, by_instruction:
         (Spec(kernels.add, ("f32",) * 4), "belong to no parameter"),
         (Spec(kernels.scaled, ("f32",) * 3, {"kind": "relu"}), "no value for the Static parameter 'limit'"),
         (Spec(kernels.plus, ("f32",)), "the last parameters of a kernel"),
-        (
-            Spec.from_source("f", "def f(x, part: int, parts: int): ...", "tests.native.kernels"),
-            "annotated None",
-        ),
+        (Spec.from_source("f", "def f(x, part: int, parts: int): ...", "tests.native.kernels"), "annotated None"),
     ],
 )
 def test_a_failing_compile_names_the_kernel_and_the_reason(spec: Spec, message: str) -> None:

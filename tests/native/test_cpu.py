@@ -11,12 +11,7 @@ from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2
 
 @pytest.mark.parametrize(
     ("target", "nbytes", "registers", "fma"),
-    [
-        (SSE2, 16, 16, False),
-        (HASWELL, 32, 16, True),
-        (SKYLAKE_AVX512, 64, 32, True),
-        (AARCH64, 16, 32, True),
-    ],
+    [(SSE2, 16, 16, False), (HASWELL, 32, 16, True), (SKYLAKE_AVX512, 64, 32, True), (AARCH64, 16, 32, True)],
     ids=lambda value: value.name if isinstance(value, Target) else "",
 )
 def test_registers_follow_the_features(target: Target, nbytes: int, registers: int, fma: bool) -> None:

@@ -54,13 +54,7 @@ def sigmoid(x: Array) -> Array:
     ],
 )
 def test_transcendental_functions_are_accurate(
-    name: str,
-    exact: Callable[[Array], Array],
-    low: float,
-    high: float,
-    limit: float,
-    dtype: type[np.floating],
-    target: Target,
+    name: str, exact: Callable[[Array], Array], low: float, high: float, limit: float, dtype: type[np.floating], target: Target
 ) -> None:
     x = samples(dtype, low, high)
     with np.errstate(all="ignore"):
@@ -83,23 +77,11 @@ def test_what_grows_never_falls(name: str, low: float, high: float, target: Targ
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(
-    ("name", "exact"),
-    [
-        ("sqrt", np.sqrt),
-        ("floor", np.floor),
-        ("ceil", np.ceil),
-        ("trunc", np.trunc),
-        ("rint", np.rint),
-        ("fabs", np.abs),
-        ("isnan", np.isnan),
-        ("isinf", np.isinf),
-    ],
-)
-def test_exact_functions_equal_numpys(name: str, exact: np.ufunc, dtype: type[np.floating], target: Target) -> None:
+@pytest.mark.parametrize("name", ["sqrt", "floor", "ceil", "trunc", "rint", "fabs", "isnan", "isinf"])
+def test_exact_functions_equal_numpys(name: str, dtype: type[np.floating], target: Target) -> None:
     x = samples(dtype, -20, 20)
     with np.errstate(all="ignore"):
-        expected = exact(x)
+        expected = getattr(np, name)(x)
     np.testing.assert_array_equal(evaluate(f"{name}(x)", expected.dtype, x, target=target), expected)
 
 
@@ -113,33 +95,15 @@ def test_functions_of_two_equal_numpys_nan_included(name: str, exact: np.ufunc, 
     np.testing.assert_array_equal(evaluate(f"{name}(x, y)", dtype, x, y), exact(x, y))
 
 
+C_LIBRARY = "sin cos tan asin acos atan sinh cosh asinh acosh atanh exp2 expm1 log1p log2 log10 cbrt"
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(
-    ("name", "exact"),
-    [
-        ("sin", np.sin),
-        ("cos", np.cos),
-        ("tan", np.tan),
-        ("asin", np.arcsin),
-        ("acos", np.arccos),
-        ("atan", np.arctan),
-        ("sinh", np.sinh),
-        ("cosh", np.cosh),
-        ("asinh", np.arcsinh),
-        ("acosh", np.arccosh),
-        ("atanh", np.arctanh),
-        ("exp2", np.exp2),
-        ("expm1", np.expm1),
-        ("log1p", np.log1p),
-        ("log2", np.log2),
-        ("log10", np.log10),
-        ("cbrt", np.cbrt),
-    ],
-)
-def test_functions_of_the_c_library_keep_their_accuracy(name: str, exact: np.ufunc, dtype: type[np.floating]) -> None:
+@pytest.mark.parametrize("name", C_LIBRARY.split())
+def test_functions_of_the_c_library_keep_their_accuracy(name: str, dtype: type[np.floating]) -> None:
     x: Array = np.array([*SPECIAL, *np.linspace(-3, 3, 101)], dtype)
     with np.errstate(all="ignore"):
-        expected = exact(x.astype(np.float64))
+        expected = getattr(np, name)(x.astype(np.float64))
     assert ulps(evaluate(f"{name}(x)", dtype, x), expected).max() <= 4
 
 

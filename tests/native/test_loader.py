@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from tests.native import kernels
 from tests.native.calls import AARCH64, SSE2, expression_spec, plain
 from tests.native.compiled import object_code
 from tests.processes import child
-from tests.threads import join
+from tests.threads import run_together
 
 pytestmark = pytest.mark.slow  # processes that compile
 
@@ -211,11 +210,7 @@ def test_code_for_another_machine_is_refused() -> None:
 def test_threads_may_load_at_once() -> None:
     specs = [Spec(kernels.add, (kind,) * 3) for kind in ("u8", "u16", "u32", "u64")]
     found: list[list[int]] = []
-    threads = [threading.Thread(target=lambda: found.append(load(specs))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    run_together(lambda _: found.append(load(specs)), 8)
     assert len(found) == 8
     assert all(addresses == found[0] for addresses in found)
 

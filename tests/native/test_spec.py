@@ -164,20 +164,22 @@ def test_generated_source_is_keyed_by_its_text_and_by_what_it_names() -> None:
     assert source_key(text, HELPERS.replace("builder.add", "builder.sub")) == same
 
 
-def test_processes_agree_whatever_their_hash_seed() -> None:
+def key_elsewhere(spec: str, target: str = "host()", before: str = "", **environment: str) -> str:
+    """The key of a spec as another process computes it."""
     code = (
-        "from tests.native import kernels\nfrom ort_lite.native import Spec\nfrom ort_lite.native.cpu import host\n"
-        "from ort_lite.native.spec import key_of\n"
-        "print(key_of(Spec(kernels.scaled, ('f32',) * 3, {'kind': 'relu', 'limit': 0}), host()))"
+        f"{before}\nfrom tests.native import kernels\nfrom ort_lite.native import Spec\n"
+        "from ort_lite.native.cpu import host, parse_target\nfrom ort_lite.native.spec import key_of\n"
+        f"print(key_of({spec}, {target}))"
     )
+    given = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=given, capture_output=True, text=True, check=True, timeout=240).stdout.strip()
+
+
+def test_processes_agree_whatever_their_hash_seed() -> None:
     own = key_of(Spec(kernels.scaled, ("f32",) * 3, {"limit": 0, "kind": "relu"}), host())
-    root = str(Path(__file__).parents[2])
-    for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root}
-        output = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=240
-        )
-        assert output.stdout.strip() == own
+    spec = "Spec(kernels.scaled, ('f32',) * 3, {'kind': 'relu', 'limit': 0})"
+    assert [key_elsewhere(spec, PYTHONHASHSEED=seed) for seed in ("1", "2")] == [own] * 2
 
 
 def test_specs_are_equal_hashable_and_picklable() -> None:
@@ -259,18 +261,10 @@ def test_objects_for_processes_without_a_compiler_are_of_a_version_that_is_suppo
 
 
 def test_the_key_is_the_same_whatever_release_of_python_and_cpu_ask() -> None:
-    code = (
-        "import sys\nsys.version = sys.argv[1]\nfrom tests.native import kernels\nfrom ort_lite.native import Spec\n"
-        "from ort_lite.native.cpu import parse_target\nfrom ort_lite.native.spec import key_of\n"
-        "print(key_of(Spec(kernels.large, ('f32',)), parse_target('haswell').replace(name=sys.argv[1])))"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    commands = [[sys.executable, "-c", code, version] for version in ("3.11.2 (main)", "3.11.9 (other)")]
-    found = {
-        subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=240).stdout
-        for command in commands
-    }
-    assert found == {key_of(Spec(kernels.large, ("f32",)), HASWELL) + "\n"}
+    own = key_of(Spec(kernels.large, ("f32",)), HASWELL)
+    for version in ("3.11.2 (main)", "3.11.9 (other)"):
+        target, before = f"parse_target('haswell').replace(name={version!r})", f"import sys\nsys.version = {version!r}"
+        assert key_elsewhere("Spec(kernels.large, ('f32',))", target, before) == own
 
 
 def test_the_key_follows_compilers_and_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:

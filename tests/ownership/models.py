@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Model
+from ort_lite.load.spans import ByteSpan, span_of
 from ort_lite.load.tensor_slot import TensorSlot
 from ort_lite.load.tensors import model_tensors
 
@@ -105,3 +106,13 @@ def constant(loaded: Model, name: str = "w") -> Array:
     array = loaded.graph.initializers[name].constant
     assert array is not None
     return array
+
+
+def span(loaded: Model, name: str = "w") -> ByteSpan:
+    found = span_of(constant(loaded, name))
+    assert found is not None
+    return found
+
+
+def address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])

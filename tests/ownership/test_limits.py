@@ -73,11 +73,6 @@ class TestStructure:
         loaded = ort_lite.load(path, load_external_data=False)
         assert [value.constant for value in loaded.graph.initializers.values()] == [None, None]
 
-    def test_a_session_needs_the_values(self) -> None:
-        structure = ort_lite.load(inline(), ParseOptions(skip_raw_data=True))
-        with pytest.raises(InvalidArgument, match="parameter 'w' has not been loaded"):
-            ort_lite.InferenceSession(structure)
-
 
 class TestCallback:
     def test_every_raw_tensor_is_shown_and_a_deleter_is_called_once(self) -> None:

@@ -8,21 +8,8 @@ import pytest
 
 import ort_lite
 from ort_lite import ParseOptions, SerializeOptions, TensorBufferOptions
-from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph import Model
-from ort_lite.load.spans import ByteSpan, span_of
-from tests.ownership.models import SMALL, W, constant, inline, model, raw
-
-
-def span(loaded: Model, name: str = "w") -> ByteSpan:
-    found = span_of(constant(loaded, name))
-    assert found is not None
-    return found
-
-
-def address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
+from tests.ownership.models import SMALL, W, address, constant, inline, model, raw, span
 
 
 def test_spec_1_1_buffer_options_select_everything_and_align_nothing() -> None:

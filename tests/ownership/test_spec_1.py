@@ -15,23 +15,10 @@ import numpy as np
 import pytest
 
 import ort_lite
-from ort_lite import ByteSpan, span_of
-from ort_lite.dtypes import Array
+from ort_lite import ByteSpan
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph import Model
 from ort_lite.load.tensors import model_tensors
-from tests.ownership.models import W, constant, everywhere, inline, model, put_external, put_inline, raw
-
-
-def span(loaded: Model, name: str = "w") -> ByteSpan:
-    found = span_of(constant(loaded, name))
-    assert found is not None
-    return found
-
-
-def address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
-
+from tests.ownership.models import W, address, constant, everywhere, inline, model, put_external, put_inline, raw, span
 
 # 1.6 to 1.8, 1.17: spans
 
@@ -191,6 +178,7 @@ def test_spec_1_12_external_with_no_copy_maps_each_file_once(tmp_path: Path, mon
     assert span(loaded, "v").address - span(loaded, "w").address == W.nbytes
     assert [span(loaded, name).mode for name in "wvu"] == ["borrowed"] * 3
     np.testing.assert_array_equal(constant(loaded, "v"), -W)
+    assert not constant(loaded, "v").flags.writeable
 
 
 @pytest.mark.parametrize(

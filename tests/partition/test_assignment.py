@@ -2,13 +2,11 @@
 
 import json
 
-import onnx.parser
-
 from ort_lite.inference import ShapeRules
-from ort_lite.load.load import load
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.partition import partition
 from tests.provider.numpy_provider import CpuStandIn, OtherDevice
+from tests.provider.texts import graph
 
 TEXT = """(float[3] x, bool flag) => (float[3] y) {
     a = Abs(x)
@@ -21,8 +19,8 @@ TEXT = """(float[3] x, bool flag) => (float[3] y) {
 
 
 def assignment() -> Assignment:
-    graph = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {TEXT}')).graph
-    return partition(graph, [OtherDevice(lambda node: node.output.name in "aty"), CpuStandIn()], ShapeRules(()))
+    providers = [OtherDevice(lambda node: node.output.name in "aty"), CpuStandIn()]
+    return partition(graph(TEXT), providers, ShapeRules(()))
 
 
 def test_it_prints_a_line_for_each_node_and_for_what_is_between() -> None:
@@ -72,9 +70,7 @@ def test_its_json_holds_the_same() -> None:
         "depth": 0,
         "provider": "CPUExecutionProvider",
         "partition": "CPUExecutionProvider_0",
-        "reasons": [
-            {"provider": "BoxExecutionProvider", "verdict": "declined", "code": "choice", "detail": "not wanted"},
-        ],
+        "reasons": [{"provider": "BoxExecutionProvider", "verdict": "declined", "code": "choice", "detail": "not wanted"}],
         "rule": "",
         "inserted": "",
     }

@@ -16,16 +16,12 @@ from ort_lite.errors import InvalidArgument, OutOfMemory, ProviderError, Runtime
 from ort_lite.graph import TensorType
 from ort_lite.provider import CPU, Device
 from ort_lite.shapes import symbol
-from tests.load.models import proto
 from tests.provider.numpy_provider import Box, BoxTransfer, NumpyProvider, OtherDevice
+from tests.provider.texts import plain, proto
 
 
 def make(text: str, *providers: Any, **config: str) -> ort_lite.InferenceSession:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    for key, value in config.items():
-        options.add_session_config_entry(f"ort_lite.{key}", value)
-    return ort_lite.InferenceSession(proto(f"main {text}"), options, providers=list(providers))
+    return ort_lite.InferenceSession(proto(text), plain(**config), providers=list(providers))
 
 
 X = np.array([1, -2, 3], np.float32)
@@ -263,8 +259,9 @@ class TestWhatIsMadePlain:
         y[:] = 7
         assert type(y) is np.ndarray and not mapped.any()
 
-    def test_scalars(self) -> None:
-        (y,) = make("(float x) => (float y) { y = Abs(x) }", Plain(lambda inputs: [np.float32(3)])).run(
+    @pytest.mark.parametrize("declared", ["float", "float[]"], ids=["rank 0", "any rank"])
+    def test_scalars(self, declared: str) -> None:
+        (y,) = make(f"({declared} x) => ({declared} y) {{ y = Abs(x) }}", Plain(lambda inputs: [np.float32(3)])).run(
             None, {"x": np.float32(1)}
         )
         assert type(y) is np.ndarray and y.shape == () and y.flags.writeable
@@ -310,7 +307,7 @@ class TestInputsAreReadOnly:
                 seen.extend(v.constant for node in graph for v in node.inputs if v is not None and v.constant is not None)
                 return super().get_capability(graph)
 
-        model = ort_lite.load(proto(f"main {text}"))
+        model = ort_lite.load(proto(text))
         own = np.array([2], np.float32)
         model.graph.initializers["w"].constant = own
         ort_lite.InferenceSession(model, providers=[Asking()])

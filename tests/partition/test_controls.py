@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph import Graph, Model, Node
+from ort_lite.graph import Model, Node
 from ort_lite.options.policies import Policy, split
 from ort_lite.partition.controls import pieces, qdq_units
 from ort_lite.partition.cost import CostModel
@@ -17,28 +16,19 @@ from ort_lite.provider import Capability, Device
 from ort_lite.session.explanation import ControlCost, Explanation
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
+from tests.provider.texts import graph, named, plain, proto
 
 X = np.array([1, -2, 3], np.float32)
 MINE = "NumpyExecutionProvider"
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  d = Neg(c)  e = Abs(d)  y = Relu(e) }"
 
 
-def named(*names: str) -> Callable[[Node], bool]:
-    return lambda node: node.output.name in names
-
-
-def options(**config: str) -> ort_lite.SessionOptions:
-    made = ort_lite.SessionOptions()
-    made.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    for key, value in config.items():
-        made.add_session_config_entry(key.replace("__", "."), value)
-    return made
-
-
-def plan(text: str, provider: Any, cpu: Any = None, opset: int = 17, config: Any = None, **given: Any) -> Explanation:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> main {text}')
+def plan(text: str, provider: Any, cpu: Any = None, config: Any = None, **given: Any) -> Explanation:
+    options = plain()
+    for key, value in (config or {}).items():
+        options.add_session_config_entry(key, value)
     providers = [provider, cpu or CpuStandIn()]
-    return ort_lite.plan(model, providers, options(**config or {}), provider_options=[given, {}])
+    return ort_lite.plan(proto(text), providers, options, provider_options=[given, {}])
 
 
 def taken(found: Explanation, label: str = MINE) -> list[str]:
@@ -138,7 +128,7 @@ def test_random_graphs_keep_to_the_limits_and_compute_the_same(seed: int) -> Non
     chosen = {node.name for k, node in enumerate(random_graph(seed, 40).all_nodes()) if (k * 7 + seed) % 3}
     providers = [OtherDevice(lambda node: node.name in chosen and node.op_type != "If"), CpuStandIn()]
     model, inputs = Model(random_graph(seed, 40), {"": 17}), feeds(seed)
-    made = ort_lite.InferenceSession(model, options(), providers=providers, provider_options=[limits, {}])
+    made = ort_lite.InferenceSession(model, plain(), providers=providers, provider_options=[limits, {}])
     for level in made.explain().assignment.levels:
         own = [p for p in level.partitions if p.provider is providers[0]]
         assert len(own) <= limits["max_partitions"]
@@ -259,16 +249,19 @@ QDQ = """(float[3] x) => (float[3] y)
     y = DequantizeLinear(mq, s, z)
 }"""
 UNITS = ({"d", "n", "nq"}, {"nd", "m", "mq"})
+SHARED = QDQ.replace("Abs(nd)", "Add(nd, d)")
+"""One unit: both read `d`."""
+QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "Neg", "Abs", "Add")
 
 
 class Quantized(NumpyProvider):
     def __init__(self, takes: Callable[[Node], bool] = lambda node: True, cls: Any = None, **more: Any) -> None:
-        super().__init__(takes, operators=("QuantizeLinear", "DequantizeLinear", "Neg", "Abs"), **more)
+        super().__init__(takes, operators=QUANTIZED, **more)
 
 
 class QuantizedCpu(CpuStandIn):
     def __init__(self) -> None:
-        super().__init__(operators=("QuantizeLinear", "DequantizeLinear", "Neg", "Abs"))
+        super().__init__(operators=QUANTIZED)
 
 
 @pytest.mark.parametrize(
@@ -301,12 +294,31 @@ def test_quantized_units_stay_whole(given: dict[str, Any], takes: tuple[str, ...
 
 
 def test_units_with_a_part_in_common_are_one() -> None:
-    text = QDQ.replace(
-        "nd = DequantizeLinear(nq, s, z)\n    m = Abs(nd)", "nd = DequantizeLinear(nq, s, z)\n    m = Add(nd, d)"
-    )
-    graph: Graph = ort_lite.load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
-    (unit,) = qdq_units(graph.nodes)
+    (unit,) = qdq_units(graph(SHARED).nodes)
     assert {node.output.name for node in unit} == {"d", "n", "nq", "nd", "m", "mq"}
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "kept"),
+    [
+        (QDQ, {"limit_nodes": 1}, "q"),
+        (QDQ, {"limit_nodes": 2}, "q y"),  # the units around n and m need three each: what is left is for others
+        (QDQ, {"limit_nodes": 3}, "q y"),
+        (QDQ, {"limit_nodes": 4}, "q d n nq"),
+        (QDQ, {"limit_nodes": 6}, "q d n nq y"),
+        (QDQ, {"limit_nodes": 7}, "q d n nq nd m mq"),
+        (QDQ, {"limit_nodes": 8}, "q d n nq nd m mq y"),
+        (QDQ, {"limit_bytes": 20}, "q y"),
+        (SHARED, {"limit_nodes": 6}, "q y"),
+        (SHARED, {"limit_nodes": 7}, "q d n nq nd m mq"),
+    ],
+)
+def test_a_budget_leaves_quantized_units_whole(text: str, limit: dict[str, int], kept: str) -> None:
+    assert taken(plan(text, Quantized(), QuantizedCpu(), **limit)) == kept.split()
+
+
+def test_a_budget_takes_other_nodes_one_by_one() -> None:
+    assert taken(plan(CHAIN, NumpyProvider(), limit_nodes=2)) == ["a", "b"]
 
 
 # What they cost
@@ -339,7 +351,7 @@ class Gpu(NumpyProvider):
         return BoxTransfer(self.device)
 
 
-KEY = "session__name_based_layer_assignment"
+KEY = "session.name_based_layer_assignment"
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda", "gpu:1", "gpu:nvidia", "accelerator", "GpuExecutionProvider", "GPU"])

@@ -96,25 +96,18 @@ def reaches(after: list[list[int]], start: int, goal: int) -> bool:
     return start == goal or any(reaches(after, reader, goal) for reader in after[start])
 
 
-def test_a_unit_that_is_not_convex_is_not_admitted() -> None:
-    quotient = Quotient(dag("0-1 1-2 2-3"))
-    groups, lost = quotient.admit([[0, 2], [3]])
-    assert groups == [3]
-    assert lost == [(0, 1)]
-    assert quotient.members == {0: [0], 1: [1], 2: [2], 3: [3]}
-
-
-def test_of_two_units_that_need_each_other_the_first_stays() -> None:
-    quotient = Quotient(dag("0-2 1-3"))  # {1, 2} reads from {0, 3} and the other way round
-    groups, lost = quotient.admit([[0, 3], [1, 2]])
-    assert groups == [0]
-    assert lost == [(1, 3)]
-
-
-def test_units_far_from_the_cycle_stay() -> None:
-    quotient = Quotient(dag("0-1 1-2 3-4 4-5 5-6"))
-    groups, lost = quotient.admit([[0, 2], [3, 4], [5, 6]])
-    assert (groups, lost) == ([3, 5], [(0, 1)])
+@pytest.mark.parametrize(
+    ("edges", "units", "groups", "lost"),
+    [
+        ("0-1 1-2 2-3", [[0, 2], [3]], [3], [(0, 1)]),  # not convex
+        ("0-2 1-3", [[0, 3], [1, 2]], [0], [(1, 3)]),  # each reads from the other: the first stays
+        ("0-1 1-2 3-4 4-5 5-6", [[0, 2], [3, 4], [5, 6]], [3, 5], [(0, 1)]),  # units far from the cycle stay
+    ],
+)
+def test_units_are_admitted_one_by_one(
+    edges: str, units: list[list[int]], groups: list[int], lost: list[tuple[int, int]]
+) -> None:
+    assert Quotient(dag(edges)).admit(units) == (groups, lost)
 
 
 @pytest.mark.parametrize("seed", range(80))

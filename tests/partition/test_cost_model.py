@@ -3,27 +3,22 @@
 from pathlib import Path
 from typing import Any
 
-import onnx.parser
 import pytest
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph import Graph, Node
+from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
-from ort_lite.load.load import load
 from ort_lite.partition.cost.cost_model import CPU_RATES, CostModel, Rates
 from ort_lite.partition.partition import partition
 from ort_lite.provider import Overhead
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
+from tests.provider.texts import graph
 
 BOX, CPU, PART = "BoxExecutionProvider", "CPUExecutionProvider", "NumpyExecutionProvider"
 CHAIN = "(float[N,4] x) => (float[N,4] y) { a = Abs(x)  b = Neg(a)  y = Relu(b) }"
 LOOP = """(float[3] x, int64 n) => (float[3] y) <bool go = {1}> {
     y = Loop (n, go, x) <body = trip (int64 i, bool c, float[3] v) => (bool d, float[3] w) { d = Identity(c)  w = Neg(v) }>
 }"""
-
-
-def graph(text: str) -> Graph:
-    return load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
 
 
 def cost(model: CostModel, text: str, *providers: Any) -> float:

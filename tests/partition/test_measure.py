@@ -14,6 +14,7 @@ from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.tools.verify import measure as measure_module
 from ort_lite.tools.verify.measure import measure_costs
 from tests.provider.numpy_provider import CpuStandIn, OtherDevice
+from tests.provider.texts import plain
 
 BOX, CPU = "BoxExecutionProvider", "CPUExecutionProvider"
 MODEL = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> main (float[N,3] x, bool c) => (float[N,3] y) {
@@ -58,12 +59,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(measure_module, "time", made)
     return made
-
-
-def plain() -> ort_lite.SessionOptions:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return options
 
 
 def test_each_node_is_timed_by_itself_and_the_shortest_is_the_start(clock: Clock) -> None:

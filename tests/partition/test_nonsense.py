@@ -1,36 +1,25 @@
-"""Strategies, costs and budgets that make no sense, or would take apart what belongs together."""
+"""Strategies and costs that make no sense."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, ProviderError
-from ort_lite.graph import Graph, Node
+from ort_lite.graph import Graph
 from ort_lite.partition.assignment import Again, Assignment
 from ort_lite.partition.cost.cost_model import CPU_RATES, CostModel
 from ort_lite.partition.cost.strategy import CostStrategy
 from ort_lite.provider import Overhead
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
-from tests.text_graphs import model
+from tests.provider.texts import session
 
-CHAIN = ("(float[3] x) => (float[3] y)", "{ a = Abs(x) b = Neg(a) y = Tanh(b) }")
+CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x) b = Neg(a) y = Tanh(b) }"
 
 
 class Mine(NumpyProvider):
     name = "MineExecutionProvider"
 
-
-def session(partitioning: Any) -> ort_lite.InferenceSession:
-    providers = [Mine(operators=OPERATORS), CpuStandIn(operators=OPERATORS)]
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return ort_lite.InferenceSession(model(*CHAIN), options, providers=providers, partitioning=partitioning)
-
-
-OPERATORS = ("Abs", "Neg", "Tanh", "Add", "QuantizeLinear", "DequantizeLinear")
 
 # Strategies
 
@@ -62,7 +51,7 @@ def fails(greedy: Assignment, again: Again) -> Assignment:
 )
 def test_a_strategy_that_is_nonsense_is_named(strategy: Callable[..., Any], message: str) -> None:
     with pytest.raises(Fail, match=f"^the partitioning strategy {message}"):
-        session(strategy)
+        session(CHAIN, Mine(), CpuStandIn(), partitioning=strategy)
 
 
 @pytest.mark.parametrize("back", [("NobodyExecutionProvider", "node"), ("MineExecutionProvider", 3)])
@@ -74,7 +63,7 @@ def test_what_is_given_back_must_be_a_node_of_a_provider(back: tuple[str, Any]) 
     with pytest.raises(
         InvalidArgument, match=r"given back is .*; expected a node, and one of MineExecutionProvider, CPU"
     ) as caught:
-        session(gives)
+        session(CHAIN, Mine(), CpuStandIn(), partitioning=gives)
     assert "in the partitioning strategy gives" in caught.value.__notes__
 
 
@@ -98,7 +87,7 @@ def test_what_is_given_back_must_be_a_node_of_a_provider(back: tuple[str, Any]) 
 )
 def test_a_cost_that_is_nonsense_is_named(costs: CostModel, message: str) -> None:
     with pytest.raises(InvalidArgument, match=f"cost model: {message}"):
-        session(CostStrategy(costs))
+        session(CHAIN, Mine(), CpuStandIn(), partitioning=CostStrategy(costs))
 
 
 def test_saved_ones_are_looked_at_as_well() -> None:
@@ -115,73 +104,4 @@ def test_an_overhead_that_is_nonsense_is_the_providers(told: Overhead) -> None:
     with pytest.raises(
         ProviderError, match=r"MineExecutionProvider: overhead returned Overhead.*; expected an Overhead of finite"
     ):
-        ort_lite.InferenceSession(model(*CHAIN), providers=[Told(), CpuStandIn()], partitioning=CostStrategy())
-
-
-# Budgets
-
-QDQ = (
-    "(float[3] x) => (float[3] y)",
-    """{
-    q = QuantizeLinear(x, s, z)
-    d = DequantizeLinear(q, s, z)
-    n = Neg(d)
-    nq = QuantizeLinear(n, s, z)
-    nd = DequantizeLinear(nq, s, z)
-    m = Add(nd, d)
-    mq = QuantizeLinear(m, s, z)
-    y = DequantizeLinear(mq, s, z)
-}""",
-    "<float s = {0.5}, uint8 z = {128}>",
-)
-ALONE = (
-    "(float[3] x) => (float[3] y)",
-    "{ q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) n = Neg(d) nq = QuantizeLinear(n, s, z) "
-    "nd = DequantizeLinear(nq, s, z) m = Abs(nd) mq = QuantizeLinear(m, s, z) y = DequantizeLinear(mq, s, z) }",
-    "<float s = {0.5}, uint8 z = {128}>",
-)
-
-
-def owned(graph: Sequence[Any], **policy: Any) -> list[str]:
-    class Taking(Mine):
-        def compile(self, partitions: Any) -> Any:
-            return [lambda inputs: [np.zeros(3, np.float32)] for _ in partitions]
-
-    class Rest(CpuStandIn):
-        compile = Taking.compile
-
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    providers: list[Any] = [(Taking(operators=OPERATORS), policy), Rest(operators=OPERATORS)]
-    made = ort_lite.InferenceSession(model(*graph), options, providers=providers)
-    placed: dict[Node, Any] = dict(made._stage_results.assignment.placements)
-    return [node.output.name for node, place in placed.items() if place.provider == Mine.name]
-
-
-@pytest.mark.parametrize(
-    ("limit", "kept"),
-    [
-        (1, ["q"]),
-        (2, ["q", "y"]),  # the units around n and m need three each: what is left is for others
-        (3, ["q", "y"]),
-        (4, ["q", "d", "n", "nq"]),
-        (6, ["q", "d", "n", "nq", "y"]),
-        (7, ["q", "d", "n", "nq", "nd", "m", "mq"]),
-        (8, ["q", "d", "n", "nq", "nd", "m", "mq", "y"]),
-    ],
-)
-def test_a_budget_leaves_qdq_units_whole(limit: int, kept: list[str]) -> None:
-    assert owned(ALONE, limit_nodes=limit) == kept
-
-
-def test_units_that_share_a_dequantize_linear_stay_together() -> None:
-    assert owned(QDQ, limit_nodes=6) == ["q", "y"]
-    assert owned(QDQ, limit_nodes=7) == ["q", "d", "n", "nq", "nd", "m", "mq"]
-
-
-def test_nodes_that_no_dequantize_linear_feeds_are_taken_one_by_one() -> None:
-    assert owned(CHAIN, limit_nodes=2) == ["a", "b"]
-
-
-def test_bytes_leave_them_whole_too() -> None:
-    assert owned(ALONE, limit_bytes=20) == ["q", "y"]
+        session(CHAIN, Told(), CpuStandIn(), partitioning=CostStrategy())

@@ -1,28 +1,22 @@
-"""Partitioning: small graphs that show one thing each, and properties of random ones."""
+"""Partitioning: small graphs that show one thing each. Random ones: test_random_partitions.py."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from graphlib import CycleError, TopologicalSorter
-from itertools import combinations
+from collections.abc import Iterator, Sequence
 from time import process_time
 from typing import Any, ClassVar
 
-import numpy as np
-import onnx.parser
 import pytest
 
-from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import Fail, ProviderError, UnknownOperator
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.graph import Graph, Node
+from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
-from ort_lite.load.load import load
-from ort_lite.partition.assignment import Assignment, Level
+from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.partition import Partitioner, partition
-from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
-from tests.partition.random_graphs import feeds, random_graph
-from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
+from ort_lite.provider import Capability, CompiledPartition, GraphView, Partition, Rejection
+from tests.partition.random_graphs import random_graph
+from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
+from tests.provider.texts import graph, named
 
 RULES = ShapeRules(())
 BRANCHES = """(float[3] x, bool flag) => (float[3] y) {
@@ -33,15 +27,7 @@ BRANCHES = """(float[3] x, bool flag) => (float[3] y) {
     >
     y = Abs(b)
 }"""
-
-
-def graph(text: str) -> Graph:
-    return load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
-
-
-def named(*names: str) -> Callable[[Node], bool]:
-    """Nodes by the name of their first output."""
-    return lambda node: node.output.name in names
+CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
 
 
 def groups(assignment: Assignment, level: int = 0) -> list[tuple[str, str]]:
@@ -60,23 +46,19 @@ def why_not(assignment: Assignment, name: str) -> list[str]:
 # One thing each
 
 
-def test_each_node_goes_to_the_first_provider_that_takes_it() -> None:
-    found = partition(
-        graph("(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Relu(b) }"),
-        [NumpyProvider(named("a", "b")), CpuStandIn()],
-        RULES,
-    )
-    assert groups(found) == [("Numpy", "a b"), ("CPU", "y")]
-    assert why_not(found, "a") == ["lost: earlier provider NumpyExecutionProvider takes it"]
-    assert why_not(found, "y") == ["declined choice: not wanted"]
+def test_spec_5_6_each_provider_is_asked_about_what_is_left_and_the_first_that_claims_a_node_has_it() -> None:
+    providers = first, second, last = NumpyProvider(named("a", "b")), NumpyProvider(named("b", "c")), CpuStandIn()
+    found = partition(graph(CHAIN), [first, second, last], RULES)
+    asked = [" ".join(node.output.name for view in provider.asked for node in view) for provider in providers]
+    assert asked == ["a b c y", "c y", "y"]
+    assert groups(found) == [("Numpy", "a b"), ("Numpy", "c"), ("CPU", "y")]
+    assert why_not(found, "b") == ["lost: earlier provider NumpyExecutionProvider takes it"] * 2
+    assert why_not(found, "y") == ["declined choice: not wanted"] * 2
 
 
 def test_a_foreign_node_between_keeps_two_groups_apart() -> None:
-    found = partition(
-        graph("(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Add(a, b) }"),
-        [NumpyProvider(named("a", "y")), CpuStandIn()],
-        RULES,
-    )
+    text = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Add(a, b) }"
+    found = partition(graph(text), [NumpyProvider(named("a", "y")), CpuStandIn()], RULES)
     assert groups(found) == [("Numpy", "a"), ("CPU", "b"), ("Numpy", "y")]
     (apart,) = found.levels[0].apart
     assert str(apart) == (
@@ -141,14 +123,6 @@ def test_merge_false_keeps_a_capability_apart() -> None:
     assert groups(partition(graph(text), [alone], RULES)) == [("CPU", "a"), ("CPU", "b"), ("CPU", "y")]
 
 
-def test_a_group_below_its_minimum_is_given_back_with_the_reason() -> None:
-    text = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
-    pairs = NumpyProvider(named("a", "b", "y"), group=lambda node: Capability([node], minimum=2))
-    found = partition(graph(text), [pairs, CpuStandIn()], RULES)
-    assert groups(found) == [("Numpy", "a b"), ("CPU", "c y")]
-    assert why_not(found, "y") == ["lost: group too small: 1 node, takes 2 or more"]
-
-
 def test_what_was_given_back_can_make_another_group_too_small() -> None:
     text = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  d = Abs(c)  y = Add(d, a) }"
     least = {"a": 1, "b": 3, "d": 3, "y": 2}
@@ -173,26 +147,30 @@ class Fusing(CpuStandIn):
             yield Capability([nodes[name] for name in unit])
 
 
-CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
+TWO = "(float[3] x) => (float[3] y, float[3] z) { a = Abs(x)  b = Neg(x)  y = Tanh(b)  z = Relu(a) }"
 
 
-def test_a_unit_that_is_not_convex_loses_itself_alone() -> None:
-    found = partition(graph(CHAIN), [Fusing("a c", "y"), CpuStandIn()], RULES)
-    assert groups(found) == [("CPU", "a b c"), ("Fusing", "y")]
-    assert why_not(found, "a") == ["lost: cycle through Neg 'Neg_0'"]
-
-
-def test_of_two_units_that_need_each_other_the_second_is_lost() -> None:
-    text = "(float[3] x) => (float[3] y, float[3] z) { a = Abs(x)  b = Neg(x)  y = Tanh(b)  z = Relu(a) }"
-    found = partition(graph(text), [Fusing("a y", "b z"), CpuStandIn()], RULES)
-    assert ("Fusing", "a y") in groups(found)
-    assert why_not(found, "z") == ["lost: cycle through Tanh 'Tanh_0'"]
-
-
-def test_of_two_capabilities_with_a_common_node_the_first_holds() -> None:
-    found = partition(graph(CHAIN), [Fusing("a b", "b c", "y"), CpuStandIn()], RULES)
-    assert groups(found) == [("Fusing", "a b"), ("CPU", "c"), ("Fusing", "y")]
-    assert why_not(found, "c") == ["lost: Neg 'Neg_0' is in an earlier capability too"]
+@pytest.mark.parametrize(
+    ("text", "units", "expected", "node", "reason"),
+    [
+        (CHAIN, ("a c", "y"), [("CPU", "a b c"), ("Fusing", "y")], "a", "cycle through Neg 'Neg_0'"),  # not convex
+        (TWO, ("a y", "b z"), [("CPU", "b"), ("Fusing", "a y"), ("CPU", "z")], "z", "cycle through Tanh 'Tanh_0'"),
+        (
+            CHAIN,
+            ("a b", "b c", "y"),
+            [("Fusing", "a b"), ("CPU", "c"), ("Fusing", "y")],
+            "c",
+            "Neg 'Neg_0' is in an earlier capability too",
+        ),
+    ],
+    ids=["not convex", "each needs the other", "a common node"],
+)
+def test_a_unit_that_cannot_be_loses_itself_alone(
+    text: str, units: tuple[str, ...], expected: list[tuple[str, str]], node: str, reason: str
+) -> None:
+    found = partition(graph(text), [Fusing(*units), CpuStandIn()], RULES)
+    assert groups(found) == expected
+    assert why_not(found, node) == [f"lost: {reason}"]
 
 
 def test_a_node_that_is_claimed_already_is_refused() -> None:
@@ -235,14 +213,6 @@ def test_an_answer_that_is_no_capability_names_the_provider() -> None:
 
     with pytest.raises(ProviderError, match=r"NumpyExecutionProvider: get_capability returned .* expected Capability"):
         partition(graph(CHAIN), [Wrong(), CpuStandIn()], RULES)
-
-
-def test_the_view_holds_what_nobody_has_claimed() -> None:
-    second = CpuStandIn()
-    partition(graph(CHAIN), [NumpyProvider(named("a", "c")), second], RULES)
-    (view,) = second.asked
-    assert [node.output.name for node in view] == ["b", "y"]
-    assert len(view) == 2
 
 
 # Control flow
@@ -334,85 +304,7 @@ def test_everybody_is_asked_again_after_help() -> None:
     assert len(provider.asked) == 2
 
 
-# Properties of random graphs
-
-
-class Part(NumpyProvider):
-    name = "PartExecutionProvider"
-
-
-def providers_for(seed: int, main: Graph) -> list[ExecutionProvider]:
-    """One to three that take random nodes, and the default one."""
-    rng = random.Random(seed)
-    kinds = [NumpyProvider, OtherDevice, Part][: 1 + seed % 3]
-    made: list[ExecutionProvider] = []
-    for kind in kinds:
-        share = rng.choice((0.2, 0.5, 0.8))
-        chosen = {node.name for node in main.all_nodes() if rng.random() < share}
-        flat = kind is OtherDevice  # bodies run on the CPU
-        made.append(kind(partial(wanted, chosen, flat)))
-    return [*made, CpuStandIn()]
-
-
-def wanted(chosen: set[str], flat: bool, node: Node) -> bool:
-    return node.name in chosen and not (flat and node.op_type == "If")
-
-
-def quotient_is_acyclic(level: Level, owner: dict[Node, str]) -> bool:
-    sorter: TopologicalSorter[str] = TopologicalSorter()
-    for node in level.graph:
-        sorter.add(owner[node])
-        for value in (*node.inputs, *node.captures()):
-            if value is not None and value.producer in owner and owner[value.producer] != owner[node]:
-                sorter.add(owner[node], owner[value.producer])
-    try:
-        sorter.prepare()
-    except CycleError:
-        return False
-    return True
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100))
-def test_partitions_of_random_graphs_are_convex_and_maximal(seed: int) -> None:
-    main = random_graph(seed, 5 + seed % 40, depth=2)
-    found = partition(main, providers_for(seed, main), RULES)
-    for level in found.levels:
-        owner = {node: p.name for p in level.partitions for node in p.nodes}
-        assert set(owner) == set(level.graph)
-        assert quotient_is_acyclic(level, owner)
-        for first, second in combinations(level.partitions, 2):
-            if first.provider is second.provider:
-                merged = {node: first.name if name == second.name else name for node, name in owner.items()}
-                assert not quotient_is_acyclic(level, merged), f"{first.name} and {second.name} could be one"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100))
-def test_random_graphs_give_the_reference_results(seed: int) -> None:
-    main = random_graph(seed, 5 + seed % 40, depth=2)
-    compiled = compile_assignment(partition(main, providers_for(seed, main), RULES))
-    for got, expected in zip(compiled.executable.run(feeds(seed)), reference(main, feeds(seed)), strict=True):
-        np.testing.assert_array_equal(got, expected)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_same_graph_and_providers_give_the_same_assignment(seed: int) -> None:
-    texts = []
-    for _ in range(2):
-        main = random_graph(seed, 40, depth=2)
-        texts.append(partition(main, providers_for(seed, main), RULES).to_json())
-    assert texts[0] == texts[1]
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_every_node_says_of_every_other_provider_why_not(seed: int) -> None:
-    main = random_graph(seed, 20, depth=2)
-    providers = providers_for(seed, main)
-    found = partition(main, providers, RULES)
-    for node in main.all_nodes():
-        place = found.of(node)
-        assert {place.provider, *(reason.provider for reason in place.reasons)} == set(found.providers)
+# Size
 
 
 class Costless(NumpyProvider):

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import onnx.parser
 import pytest
 
 import ort_lite
@@ -11,6 +10,7 @@ from ort_lite.errors import InvalidArgument, PlacementError
 from ort_lite.partition.placement import place
 from ort_lite.provider import Capability
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
+from tests.provider.texts import session
 
 X = np.array([1, -2, 3], np.float32)
 CHAIN = "(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }"
@@ -22,12 +22,8 @@ NUMPY, CPU = "NumpyExecutionProvider", "CPUExecutionProvider"
 
 
 def explained(text: str, rules: Any, *providers: Any) -> ort_lite.Explanation:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
-    made = ort_lite.InferenceSession(
-        proto, options, providers=providers or [NumpyProvider(), CpuStandIn()], placement_rules=rules
-    )
+    providers = providers or (NumpyProvider(), CpuStandIn())
+    made = session(text, *providers, placement_rules=rules)
     feed = {"x": X, "f": np.array(True)} if "bool f" in text else {"x": X}
     expected = -np.abs(X) if "bool f" in text else np.maximum(np.tanh(-np.abs(X)), 0)
     np.testing.assert_array_equal(made.run(None, feed)[0], expected)

@@ -11,6 +11,7 @@ from ort_lite.errors import ProviderError
 from ort_lite.graph import Attr, Graph, Node, TensorType, Value
 from ort_lite.provider import Capability, CompiledPartition, GraphView, Partition, Rejection
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
+from tests.provider.texts import plain
 from tests.text_graphs import model
 
 SIGNATURE = "(float[3] x, bool f) => (float[3] y)"
@@ -80,10 +81,8 @@ class Meddling(NumpyProvider):
 
 
 def session(provider: Any, **policy: Any) -> ort_lite.InferenceSession:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
     made = model(SIGNATURE, BODY.replace("<tag = 1, tags = [1, 2]>", ""), CONSTANTS)
-    return ort_lite.InferenceSession(made, options, providers=[(provider, policy) if policy else provider, CpuStandIn()])
+    return ort_lite.InferenceSession(made, plain(), providers=[(provider, policy) if policy else provider, CpuStandIn()])
 
 
 @pytest.mark.parametrize("hook", ["get_capability", "compile"])

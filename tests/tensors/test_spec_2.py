@@ -3,7 +3,6 @@
 import copy
 import ctypes
 import pickle
-import threading
 
 import numpy as np
 import pytest
@@ -11,17 +10,9 @@ import pytest
 from ort_lite import CVMArrayAlloc, CVMArrayFree, CVMArrayFromHandle, NDArray
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.tensors.container import Container
-from ort_lite.tensors.dltensor import (
-    FLOAT,
-    INT,
-    UINT,
-    DLContext,
-    DLDataType,
-    DLTensor,
-    check_type,
-)
+from ort_lite.tensors.dltensor import FLOAT, INT, UINT, DLContext, DLDataType, DLTensor, check_type
 from tests.tensors.arrays import ramp
-from tests.threads import join
+from tests.threads import run_together
 
 
 def test_spec_2_1_the_dltensor_is_laid_out_as_in_c() -> None:
@@ -86,18 +77,14 @@ def test_spec_2_3_threads_count_without_losing_one() -> None:
     gone: list[int] = []
     a = NDArray.from_numpy(np.zeros(3), on_free=lambda: gone.append(1))
 
-    def hammer() -> None:
+    def hammer(_: int) -> None:
         for _ in range(2000):
             b = NDArray(a)
             c = copy.copy(b)
             b.reset()
             del c
 
-    threads = [threading.Thread(target=hammer) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    run_together(hammer, 8)
     assert (a.use_count(), gone) == (1, [])
     a.reset()
     assert gone == [1]

@@ -21,11 +21,7 @@ from tests.ownership.models import W, inline
 DATA = Path(__file__).parents[1] / "data" / "params"
 GOLDEN: dict[str, dict[str, Array]] = {
     "two_tensors": {"w": np.array([[1, 2, 3], [4, 5, 6]], np.int32), "bias": np.array([0.5, -1], np.float32)},
-    "scalar_empty_bool": {
-        "s": np.array(7, np.int64),
-        "e": np.zeros((0, 4), np.float32),
-        "b": np.array([True, False]),
-    },
+    "scalar_empty_bool": {"s": np.array(7, np.int64), "e": np.zeros((0, 4), np.float32), "b": np.array([True, False])},
 }
 ONE = save_params({"w": np.arange(3, dtype=np.int16)})
 RECORD = ONE.index(struct.pack("<Q", 0xDD5E40F096B4A13F))

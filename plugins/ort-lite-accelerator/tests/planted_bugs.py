@@ -25,7 +25,8 @@ from ort_lite.provider import Capability, Device, GraphView, Rejection
 
 Chunks = Sequence[Chunk | None]
 Plant = Callable[[pytest.MonkeyPatch], Any]
-Call = Callable[..., list[CardTensor]]
+Cards = list[CardTensor]
+Call = Callable[..., Cards]
 
 
 class Bug(NamedTuple):
@@ -188,36 +189,88 @@ BUGS |= {
 
 # Kernels
 
+CHANGES: Mapping[tuple[str, ...], Mapping[str, Callable[..., Any]]] = {
+    ("attributes", "Conv"): {
+        "bias_ignored": lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, None, z),
+        "dilations_ignored": lambda right, stream, s, *xs: right(stream, {**s, "dilations": [1] * len(s["window"])}, *xs),
+        "all_groups_have_the_first_ones_weights": lambda right, stream, s, x, w, *xs: right(
+            stream, s, x, np.repeat(w[:1], len(w), 0), *xs
+        ),
+        "strides_in_the_other_order": lambda right, stream, s, *xs: right(stream, {**s, "strides": s["strides"][::-1]}, *xs),
+        "the_first_image_for_the_whole_batch": lambda right, stream, s, x, *xs: right(
+            stream, s, np.repeat(x[:1], len(x), 0), *xs
+        ),
+    },
+    ("attributes", "MaxPool"): {
+        "pool_dilations_ignored": lambda right, stream, s, x: right(stream, {**s, "dilations": [1] * len(s["window"])}, x)
+    },
+    ("attributes", "GlobalAveragePool"): {
+        "averages_of_two_dimensions_alone": lambda right, _, s, x: x.mean(axis=(1, 2) if s["last"] else (2, 3), keepdims=True)
+    },
+    ("numbers", "Relu"): {"nan_swallowed_by_relu": lambda right, _, s, x: np.fmax(x, np.float32(0))},
+    ("numbers", "Mul"): {
+        "nothing_times_infinity_is_nothing": lambda right, _, s, a, b: np.where((a == 0) | (b == 0), np.float32(0), a * b)
+    },
+    ("numbers", "Softmax"): {
+        "exponentials_overflow": lambda right, _, s, x: np.exp(x) / np.exp(x).sum(axis=s["axis"], keepdims=True)
+    },
+    ("attributes", "Relu"): {
+        "empty_tensors_crash": lambda right, stream, s, x: right(stream, s, x) + 0 * x.reshape(-1)[0],
+        "numbers_become_vectors": lambda right, stream, s, x: np.atleast_1d(right(stream, s, x)),
+    },
+    ("attributes", "Add"): {"broadcasting_of_the_second_alone": lambda right, _, s, a, b: a + np.broadcast_to(b, a.shape)},
+    ("attributes", "Mul"): {
+        "broadcasting_of_numbers_and_equals_alone": lambda right, stream, s, a, b: (
+            a * (b if b.size == 1 else np.resize(b, a.shape) if a.size >= b.size else b)
+        )
+    },
+    ("attributes", "Gemm"): {
+        "trans_b_ignored": lambda right, stream, s, a, b, *c: right(
+            stream, {**s, "transB": 0} if b.shape[0] == b.shape[1] else s, a, b, *c
+        ),
+        "columns_of_c_taken_for_rows": lambda right, stream, s, a, b, c=None: right(
+            stream, s, a, b, c if c is None or c.ndim < 2 or c.shape[1] > 1 else np.resize(c, (1, c.size))[:, :1]
+        ),
+    },
+    ("attributes", "MatMul"): {
+        "vectors_stay_matrices": lambda right, _, s, a, b: np.atleast_2d(a) @ b,
+        "the_first_matrix_of_a_batch": lambda right, _, s, a, b: a @ (b[:1] if b.ndim > 2 and len(b) else b),
+    },
+    ("attributes", "Flatten"): {
+        "negative_axes_taken_for_the_first": lambda right, stream, s, x: right(stream, {**s, "axis": max(s["axis"], 0)}, x)
+    },
+    ("attributes", "Softmax"): {
+        "negative_axes_without_their_sign": lambda right, stream, s, x: right(
+            stream, {**s, "axis": min(abs(s["axis"]), x.ndim - 1)}, x
+        )
+    },
+    ("attributes", "LeakyRelu"): {"slopes_are_positive": lambda right, _, s, x: np.maximum(x, np.float32(s["alpha"]) * x)},
+    ("attributes", "Concat"): {"concatenation_from_the_front": lambda right, _, s, *xs: np.concatenate(xs, abs(s["axis"]))},
+    ("attributes", "Transpose"): {
+        "permutations_inverted": lambda right, _, s, x: x.transpose(s["perm"] and np.argsort(s["perm"])),
+        "strides_of_a_result_ignored": lambda right, stream, s, x: (y := right(stream, s, x)).ravel("K").reshape(y.shape),
+    },
+    ("graphs", "Conv", "Add"): {
+        "fused_sum_of_the_first_image": lambda right, stream, s, x, w, b=None, z=None: right(
+            stream, s, x, w, b, z if z is None else z[:1]
+        )
+    },
+    ("graphs", "Relu", "Add"): {"relu_in_place": lambda right, _, s, x: np.maximum(x, 0, out=x)},
+    ("handles", "Relu"): {"an_input_written_to": lambda right, _, s, x: np.maximum(x, 0, out=x)},
+}
+"""Check and operators -> bugs, and what each makes of a call of the first operator's kernel, `right`."""
 
-@bug("attributes", "Conv")
-def bias_ignored(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Conv", lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, None, z))
-
-
-@bug("attributes", "Conv")
-def dilations_ignored(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Conv", lambda right, stream, s, *xs: right(stream, {**s, "dilations": [1] * len(s["window"])}, *xs))
-
-
-@bug("attributes", "Conv")
-def all_groups_have_the_first_ones_weights(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Conv", lambda right, stream, s, x, w, *xs: right(stream, s, x, np.repeat(w[:1], len(w), 0), *xs))
+BUGS |= {
+    bug: Bug(key[0], key[1:], partial(change_kernel, name=key[1], change=change))
+    for key, changes in CHANGES.items()
+    for bug, change in changes.items()
+}
 
 
 @kernel_bug("attributes", "Conv")
 def pads_of_both_ends_exchanged(right: Any, stream: CardStream, s: Any, *xs: Any) -> Any:
     rank = len(s["window"])
     return right(stream, {**s, "pads": [*s["pads"][rank:], *s["pads"][:rank]]}, *xs)
-
-
-@bug("attributes", "Conv")
-def strides_in_the_other_order(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Conv", lambda right, stream, s, *xs: right(stream, {**s, "strides": s["strides"][::-1]}, *xs))
-
-
-@bug("attributes", "Conv")
-def the_first_image_for_the_whole_batch(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Conv", lambda right, stream, s, x, *xs: right(stream, s, np.repeat(x[:1], len(x), 0), *xs))
 
 
 @kernel_bug("attributes", "Conv")
@@ -233,109 +286,10 @@ def maxima_padded_with_zeros(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kernels, "_windows", lambda image, s, fill: windows(image, s, 0))
 
 
-@bug("attributes", "MaxPool")
-def pool_dilations_ignored(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "MaxPool", lambda right, stream, s, x: right(stream, {**s, "dilations": [1] * len(s["window"])}, x))
-
-
-@bug("attributes", "GlobalAveragePool")
-def averages_of_two_dimensions_alone(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(
-        patch, "GlobalAveragePool", lambda right, stream, s, x: x.mean(axis=(1, 2) if s["last"] else (2, 3), keepdims=True)
-    )
-
-
-@bug("numbers", "Relu")
-def nan_swallowed_by_relu(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Relu", lambda right, stream, s, x: np.fmax(x, np.float32(0)))
-
-
-@bug("numbers", "Mul")
-def nothing_times_infinity_is_nothing(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Mul", lambda right, stream, s, a, b: np.where((a == 0) | (b == 0), np.float32(0), a * b))
-
-
 @bug("numbers", "Add")
 def sums_saturate(patch: pytest.MonkeyPatch) -> None:
     largest = np.finfo(np.float32).max
     change_kernel(patch, "Add", lambda right, stream, s, a, b: np.clip(a + b, -largest, largest))
-
-
-@bug("numbers", "Softmax")
-def exponentials_overflow(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Softmax", lambda right, stream, s, x: np.exp(x) / np.exp(x).sum(axis=s["axis"], keepdims=True))
-
-
-@bug("attributes", "Relu")
-def empty_tensors_crash(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Relu", lambda right, stream, s, x: right(stream, s, x) + 0 * x.reshape(-1)[0])
-
-
-@bug("attributes", "Relu")
-def numbers_become_vectors(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Relu", lambda right, stream, s, x: np.atleast_1d(right(stream, s, x)))
-
-
-@bug("attributes", "Add")
-def broadcasting_of_the_second_alone(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Add", lambda right, stream, s, a, b: a + np.broadcast_to(b, a.shape))
-
-
-@kernel_bug("attributes", "Mul")
-def broadcasting_of_numbers_and_equals_alone(right: Any, stream: CardStream, s: Any, a: Array, b: Array) -> Any:
-    return a * (b if b.size == 1 else np.resize(b, a.shape) if a.size >= b.size else b)
-
-
-@kernel_bug("attributes", "Gemm")
-def trans_b_ignored(right: Any, stream: CardStream, s: Any, a: Array, b: Array, *c: Array) -> Any:
-    return right(stream, {**s, "transB": 0} if b.shape[0] == b.shape[1] else s, a, b, *c)
-
-
-@kernel_bug("attributes", "Gemm")
-def columns_of_c_taken_for_rows(right: Any, stream: CardStream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
-    return right(stream, s, a, b, c if c is None or c.ndim < 2 or c.shape[1] > 1 else np.resize(c, (1, c.size))[:, :1])
-
-
-@bug("attributes", "MatMul")
-def vectors_stay_matrices(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "MatMul", lambda right, stream, s, a, b: np.atleast_2d(a) @ b)
-
-
-@bug("attributes", "MatMul")
-def the_first_matrix_of_a_batch(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "MatMul", lambda right, stream, s, a, b: a @ (b[:1] if b.ndim > 2 and len(b) else b))
-
-
-@bug("attributes", "Flatten")
-def negative_axes_taken_for_the_first(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Flatten", lambda right, stream, s, x: right(stream, {**s, "axis": max(s["axis"], 0)}, x))
-
-
-@bug("attributes", "Softmax")
-def negative_axes_without_their_sign(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(
-        patch, "Softmax", lambda right, stream, s, x: right(stream, {**s, "axis": min(abs(s["axis"]), x.ndim - 1)}, x)
-    )
-
-
-@bug("attributes", "LeakyRelu")
-def slopes_are_positive(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "LeakyRelu", lambda right, stream, s, x: np.maximum(x, np.float32(s["alpha"]) * x))
-
-
-@bug("attributes", "Concat")
-def concatenation_from_the_front(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Concat", lambda right, stream, s, *xs: np.concatenate(xs, abs(s["axis"])))
-
-
-@bug("attributes", "Transpose")
-def permutations_inverted(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Transpose", lambda right, stream, s, x: x.transpose(s["perm"] and np.argsort(s["perm"])))
-
-
-@bug("attributes", "Transpose")
-def strides_of_a_result_ignored(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Transpose", lambda right, stream, s, x: (y := right(stream, s, x)).ravel("K").reshape(y.shape))
 
 
 # Fusions, layouts, and who else reads a value
@@ -344,13 +298,6 @@ def strides_of_a_result_ignored(patch: pytest.MonkeyPatch) -> None:
 @bug("graphs", "Conv", "Relu")
 def fused_relu_dropped(patch: pytest.MonkeyPatch) -> None:
     setting(patch, "Conv", relu=0)
-
-
-@bug("graphs", "Conv", "Add")
-def fused_sum_of_the_first_image(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(
-        patch, "Conv", lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, b, z if z is None else z[:1])
-    )
 
 
 @kernel_bug("graphs", "Conv", "Add", "Relu")
@@ -396,11 +343,6 @@ def pads_of_channels_last_in_the_other_order(right: Any, stream: CardStream, s: 
     return right(stream, {**s, "pads": pads} if s["last"] else s, x)
 
 
-@bug("graphs", "Relu", "Add")
-def relu_in_place(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Relu", lambda right, stream, s, x: np.maximum(x, 0, out=x))
-
-
 @bug("graphs", "Relu", "Mul", "Add")
 def outputs_in_the_order_of_the_nodes_reversed(patch: pytest.MonkeyPatch) -> None:
     right = CardExecutable.into_memory
@@ -435,9 +377,7 @@ def shapes_remembered_by_the_first_dimension(patch: pytest.MonkeyPatch) -> None:
 
 
 @call_bug("sizes", "MatMul")
-def one_shape_for_ever(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def one_shape_for_ever(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     shapes = [x.shape for x in inputs]
     if self.__dict__.setdefault("shapes", shapes) != shapes:
         raise RuntimeError("compiled for other shapes")
@@ -460,17 +400,13 @@ def one_scratch_memory_for_all_threads(patch: pytest.MonkeyPatch) -> None:
 
 
 @call_bug("threads", "Relu", "Add")
-def operands_kept_in_the_program(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def operands_kept_in_the_program(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     self.cache_of_inputs = inputs
     return right(self, self.cache_of_inputs, chunks, state)
 
 
 @call_bug("handles", "Relu")
-def results_in_the_buffer_of_the_last_call(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def results_in_the_buffer_of_the_last_call(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     made = right(self, inputs, chunks, state)
     kept = self.__dict__.setdefault("pool", {})
     for k, y in enumerate(made):
@@ -486,9 +422,7 @@ def states_never_released(patch: pytest.MonkeyPatch) -> None:
 
 
 @call_bug("statelessness", "Relu")
-def the_last_values_kept(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def the_last_values_kept(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     self.last = inputs
     return right(self, inputs, chunks, state)
 
@@ -592,22 +526,13 @@ def types_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
 
 
 @call_bug("handles", "Flatten", "Reshape")
-def results_in_the_memory_of_their_input(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def results_in_the_memory_of_their_input(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     made = right(self, inputs, chunks, state)
     return [CardTensor(inputs[0].memory, y.dtype, y.shape) if y.nbytes == inputs[0].nbytes else y for y in made]
 
 
-@bug("handles", "Relu")
-def an_input_written_to(patch: pytest.MonkeyPatch) -> None:
-    change_kernel(patch, "Relu", lambda right, stream, s, x: np.maximum(x, 0, out=x))
-
-
 @call_bug("handles", "Relu")
-def an_input_returned(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def an_input_returned(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     on_card(inputs[0])[...] = on_card(right(self, inputs, chunks, state)[0]).reshape(inputs[0].shape)
     return [inputs[0]]
 
@@ -627,17 +552,13 @@ def results_are_others_in_memory_that_is_given(patch: pytest.MonkeyPatch) -> Non
 
 
 @call_bug("caches", "MatMul", "Relu")
-def a_cache_by_shape_without_limit(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def a_cache_by_shape_without_limit(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     self.__dict__.setdefault("cache", {}).setdefault(tuple(x.shape for x in inputs), bytearray(1000))
     return right(self, inputs, chunks, state)
 
 
 @call_bug("caches", "MatMul", "Relu")
-def a_workspace_on_the_card_for_each_shape(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def a_workspace_on_the_card_for_each_shape(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     key, known = tuple(x.shape for x in inputs), self.__dict__.setdefault("cache", {})
     if key not in known:
         known[key] = store(np.zeros(64, np.float32), self._arena)
@@ -871,9 +792,7 @@ def claims_less_each_time(patch: pytest.MonkeyPatch) -> Any:
 
 
 @call_bug("interrupted", "MatMul", "Add")
-def locked_after_an_error(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def locked_after_an_error(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     if self.__dict__.get("busy"):
         raise RuntimeError("busy")
     self.busy = True
@@ -883,9 +802,7 @@ def locked_after_an_error(
 
 
 @call_bug("interrupted", "MatMul", "Add")
-def memory_lost_with_each_error(
-    right: Call, self: Any, inputs: Sequence[CardTensor], chunks: Chunks, state: CardStream
-) -> list[CardTensor]:
+def memory_lost_with_each_error(right: Call, self: Any, inputs: Cards, chunks: Chunks, state: CardStream) -> Cards:
     workspace = self._arena.allocate(64)
     made = right(self, inputs, chunks, state)
     self._arena.free(workspace)

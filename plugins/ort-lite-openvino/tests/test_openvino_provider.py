@@ -1,6 +1,5 @@
 """The OpenVINO provider in sessions, beside a CPU provider: results, borders, threads, options."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from ort_lite_openvino.compiled import compile_partition
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
-from tests.threads import join
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
@@ -49,24 +47,12 @@ def reasons(made: ort_lite.InferenceSession) -> dict[str, str]:
 
 
 class TestResults:
-    @pytest.mark.parametrize("rows", [1, 5, 0, 64])
-    def test_one_partition_takes_any_number_of_rows(self, rows: int) -> None:
+    def test_one_partition_takes_any_number_of_rows(self) -> None:
         made = session(LAYERS)
-        x = np.random.default_rng(rows).standard_normal((rows, 3), dtype=np.float32)
-        np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(x), rtol=1e-5)
         assert runs_on(made) == ["OpenVINOExecutionProvider"]
-
-    def test_a_session_takes_lengths_in_turn(self) -> None:
-        made = session(LAYERS)
-        for rows in (3, 0, 7, 3):
-            x = np.full((rows, 3), 0.25, np.float32)
+        for rows in (1, 5, 0, 64, 1):
+            x = np.random.default_rng(rows).standard_normal((rows, 3), dtype=np.float32)
             np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(x), rtol=1e-5)
-
-    def test_tensors_without_dimensions_come_and_go(self) -> None:
-        made = session("(float x) => (float y) { y = Exp(x) }")
-        (y,) = made.run(None, {"x": np.array(1, np.float32)})
-        assert y.shape == ()
-        np.testing.assert_allclose(y, np.e, rtol=1e-6)
 
     def test_a_pool_of_no_images_gives_none(self) -> None:
         made = session("(float[N,1,4,4] x) => (float[N,1,3,3] y) { y = MaxPool<kernel_shape=[2,2]>(x) }")
@@ -141,14 +127,6 @@ class TestResults:
 
 
 class TestBorders:
-    def test_what_goes_in_is_not_written_to_and_may_be_read_only(self) -> None:
-        made = session(LAYERS)
-        x = np.arange(6, dtype=np.float32).reshape(2, 3)
-        x.flags.writeable = False
-        keep = x.copy()
-        np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(keep), rtol=1e-5)
-        np.testing.assert_array_equal(x, keep)
-
     @pytest.mark.parametrize("size", ["3", "N"])
     def test_an_output_that_is_an_input_is_the_callers_own(self, size: str) -> None:
         made = session(f"(float[{size}] x) => (float[{size}] y, float[{size}] z) {{ y = Sum(x)  z = Neg(x) }}")
@@ -159,13 +137,6 @@ class TestBorders:
             np.testing.assert_array_equal(z, [-1, -2, -3])
             y[:] = z[:] = 7
             np.testing.assert_array_equal(x, [1, 2, 3])
-
-    @pytest.mark.parametrize("size", ["3", "N"])
-    def test_results_of_an_earlier_run_stay_as_they_are(self, size: str) -> None:
-        made = session(f"(float[{size}] x) => (float[{size}] y) {{ y = Neg(x) }}")
-        first = made.run(None, {"x": np.ones(3, np.float32)})[0]
-        made.run(None, {"x": np.zeros(3, np.float32)})
-        np.testing.assert_array_equal(first, [-1, -1, -1])
 
     def test_int64_beyond_32_bits_is_an_error_and_not_another_number(self) -> None:
         made = session("(int64[N] x) => (int64[N] y) { y = Abs(x) }")
@@ -183,22 +154,6 @@ class TestBorders:
             np.testing.assert_array_equal(made.run(None, feed)[0], expected)
             with pytest.raises(RuntimeException, match="input shapes dim index: 1"):
                 made.run(None, {**feed, of_one: np.ones((3, 5), np.bool_)})
-
-    def test_many_threads_get_their_own_results(self) -> None:
-        made = session(LAYERS)
-        wrong: list[int] = []
-
-        def work(seed: int) -> None:
-            x = np.random.default_rng(seed).standard_normal((seed + 1, 3), dtype=np.float32)
-            expected = made.run(None, {"x": x})[0].copy()
-            wrong.extend(seed for _ in range(100) if not np.array_equal(made.run(None, {"x": x})[0], expected))
-
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            join(thread)
-        assert wrong == []
 
 
 class TestCapability:

@@ -183,12 +183,7 @@ def slow(path: Path) -> Path:
 
 def test_replicas_come_with_load_share_weights_and_answer_before_they_go(client: Any, tmp_path: Path) -> None:
     path = slow(tmp_path / "slow.onnx")
-    scaling = {
-        "min_replicas": 1,
-        "max_replicas": 2,
-        "target_ongoing_requests": 1,
-        "upscale_delay_s": 0.2,
-    }
+    scaling = {"min_replicas": 1, "max_replicas": 2, "target_ongoing_requests": 1, "upscale_delay_s": 0.2}
     serve.run(deploy(str(path), autoscaling_config=scaling, **SMALL, **SOON), name="slow", route_prefix="/v2/models/slow")
     x = np.ones((1, 512), np.float32)
     (expected,) = ort_lite.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(

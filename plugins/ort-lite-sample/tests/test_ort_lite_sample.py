@@ -1,6 +1,5 @@
 """The sample provider in sessions, beside a CPU provider."""
 
-import threading
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from ort_lite_sample import SampleExecutionProvider
 import ort_lite
 from ort_lite.errors import ProviderError
 from ort_lite.plugins import Registry
-from tests.threads import join
 
 PROVIDERS = [SampleExecutionProvider, "CPUExecutionProvider"]
 CHAIN = "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { a = Tanh(x)  b = MatMul(a, w)  y = Relu(b) }"
@@ -55,12 +53,6 @@ def test_gemm_follows_its_attributes() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     (y,) = made.run(None, {"x": x})
     np.testing.assert_allclose(y, -(0.5 * (x.T @ np.array([[1, 4], [2, 5], [3, 6]], np.float32)) + [2, -2]), rtol=1e-6)
-
-
-def test_only_what_crosses_the_border_is_counted_in_and_out() -> None:
-    made, sample = session(CHAIN)
-    made.run(None, {"x": np.zeros((5, 3), np.float32)})
-    assert (sample.transfer.bytes_in, sample.transfer.bytes_out) == (5 * 3 * 4, 5 * 2 * 4)
 
 
 def test_after_a_run_the_memory_holds_constants_alone() -> None:
@@ -117,24 +109,6 @@ def test_a_value_of_another_memory_is_refused() -> None:
     first, second = SampleExecutionProvider(), SampleExecutionProvider()
     with pytest.raises(ValueError, match="a value of sample:0 came to sample:0"):
         second.memory.view(first.memory.store(np.ones(2, np.float32)))
-
-
-def test_many_threads_get_the_right_results() -> None:
-    made, sample = session(CHAIN)
-    wrong: list[int] = []
-
-    def work(seed: int) -> None:
-        x = np.random.default_rng(seed).standard_normal((seed + 1, 3)).astype(np.float32)
-        expected = made.run(None, {"x": x})[0]
-        wrong.extend(seed for _ in range(50) if not np.array_equal(made.run(None, {"x": x})[0], expected))
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
-    assert wrong == []
-    assert sample.memory.bytes_in_use == 3 * 2 * 4
 
 
 def test_it_takes_part_only_where_it_is_named() -> None:

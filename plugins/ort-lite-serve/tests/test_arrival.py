@@ -66,8 +66,7 @@ def test_a_slow_body_is_told_why(hasty: "Running") -> None:
 
 
 def test_the_second_request_of_a_connection_has_its_own_time(hasty: "Running") -> None:
-    host, port = hasty.http.split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    connection = http.client.HTTPConnection(hasty.http, timeout=10)
     for _ in range(2):
         connection.request("GET", "/v2/health/live")
         assert connection.getresponse().read()
@@ -130,8 +129,7 @@ def frames(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def test_grpc_requests_are_answered_as_before(hasty: "Running") -> None:
-    host, port = hasty.http.split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    connection = http.client.HTTPConnection(hasty.http, timeout=10)
     body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}]}
     connection.request("POST", "/v2/models/double/infer", json.dumps(body))
     assert json.loads(connection.getresponse().read())["outputs"][0]["data"] == [2, 4, 6]

@@ -1,6 +1,5 @@
 """The provider in sessions: what it takes and why not, its options, and what it owes to callers."""
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ort_lite.graph.released import DroppedConstant
 from ort_lite.load.load import load
 from ort_lite.provider import GraphView
 from ort_lite_cpu import CPUExecutionProvider
-from tests.threads import join
+from tests.threads import run_together
 
 XLA = XLAExecutionProvider.name
 NETWORK = (
@@ -231,18 +230,6 @@ def test_a_result_stays_when_its_input_changes() -> None:
     np.testing.assert_array_equal(y, 9)
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (1, 3), (5, 3)])
-def test_empty_tensors(shape: tuple[int, int]) -> None:
-    y = session(NETWORK).run(None, {"x": np.ones(shape, np.float32)})[0]
-    assert y.shape == (shape[0], 2)
-
-
-def test_scalars() -> None:
-    made = session("(float x, int64 k) => (float y, int64 m) { y = Exp(x)  m = Neg(k) }")
-    y, m = made.run(None, {"x": np.float32(0), "k": np.int64(5)})
-    assert (y.shape, float(y), m.shape, int(m)) == ((), 1.0, (), -5)
-
-
 def test_quotients_are_no_products_with_an_inverse() -> None:
     """Of which 49 / 49 is less than 1, and the inverse of 3e38 nothing."""
     numbers = np.array([*range(1, 400), 3e38], np.float32)
@@ -286,18 +273,12 @@ def test_many_threads_and_shapes_at_once_get_the_bits_of_serial_runs() -> None:
     feeds = [np.random.default_rng(k).standard_normal((5 + 4 * (k % 4), 3)).astype(np.float32) for k in range(8)]
     expected = [alone.run(None, {"x": x})[0] for x in feeds]
     wrong: list[int] = []
-    start = threading.Barrier(len(feeds))
 
     def work(number: int) -> None:
-        start.wait(60)
         same = [np.array_equal(made.run(None, {"x": feeds[number]})[0], expected[number]) for _ in range(100)]
         wrong.extend(number for equal in same if not equal)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(feeds))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
+    run_together(work, len(feeds))
     assert wrong == []
     assert facts(made)["compilations"] == 4  # one a bucket, whoever came first
 
