@@ -48,16 +48,6 @@ def test_any_number_of_rows_keys_and_heads(heads: tuple[int, int], rows: int, le
         check_op("Attention", *qkv(2, *heads, rows, length, size, values), **TOLERANCE)
 
 
-@pytest.mark.parametrize("rows", [2, 9])
-def test_heads_beside_each_other_need_no_transposition(rows: int) -> None:
-    q, k, v = qkv(2, 6, 3, rows, 7, 4, 5)
-    check_op("Attention", flat(q), flat(k), flat(v), q_num_heads=6, kv_num_heads=3, outputs=4, scale=0.3, **TOLERANCE)
-
-
-def test_doubles() -> None:
-    check_op("Attention", *qkv(1, 2, 1, 5, 6, 4, 4, "float64"), opset=25, rtol=1e-12)
-
-
 def mask_like(shape: Shape, dtype: str) -> Array:
     """Bools, a quarter of them False; floats with as many -inf."""
     x = ramp(shape)
@@ -107,17 +97,6 @@ def test_causality_and_windows(causal: int, window: tuple[int, int], rows: int) 
     check_op("Attention", q, k, v, None, ramp((2, 2, 5, 4)), ramp((2, 2, 5, 4)), outputs=3, **attributes)
 
 
-@pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize("three", [False, True])
-def test_the_past_comes_first(three: bool, rows: int) -> None:
-    q, k, v = qkv(2, 4, 2, rows, 3, 4, 6)
-    heads: dict[str, Any] = {"q_num_heads": 4, "kv_num_heads": 2} if three else {}
-    given = [flat(x) if three else x for x in (q, k, v)]
-    past = [ramp((2, 2, 7, 4)), ramp((2, 2, 7, 6))]
-    for outputs in (1, 3, 4):
-        check_op("Attention", *given, ramp((rows, 10)), *past, outputs=outputs, is_causal=1, **heads, **TOLERANCE)
-
-
 @pytest.mark.parametrize("rows", [2, 5])
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
 def test_scores_at_every_stage(mode: int, rows: int) -> None:
@@ -131,10 +110,6 @@ def test_raw_scores_are_not_capped() -> None:
     capped, plain = (run_op("Attention", operands, {"softcap": cap}, opset=25, outputs=4) for cap in (0.5, 0.0))
     assert np.array_equal(capped[3], plain[3])
     assert not np.allclose(capped[0], plain[0])
-
-
-def test_softcap_is_applied_before_the_mask() -> None:
-    check_op("Attention", *qkv(1, 2, 2, 5, 7, 4, 3), mask_like((5, 7), "bool"), softcap=0.7, scale=2.0, **TOLERANCE)
 
 
 def test_a_double_softmax_computes_in_doubles() -> None:

@@ -10,27 +10,13 @@ from onnx import TensorProto
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 import ort_lite
-from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, ints, run_op
+from tests.cpu.check import ints, run_op
 from tests.cpu.ort import ort_op
 
 OP = "BifurcationDetector"
 HOW: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
-
-
-def check(*inputs: Array | None, **attributes: int) -> None:
-    want = ort_op(OP, inputs, attributes, outputs=("int64", "int64"), **HOW)
-    check_op(OP, *inputs, expected=want, outputs=2, **attributes, **HOW)
-
-
-def test_a_guess_is_taken_up_to_the_first_difference() -> None:
-    source = ints(1, 5, 3, 4, 2, 5, 3)
-    check(source, ints(9), ints(0), ints(1, 5, 3, 4, 2, 5, 3, 7))
-    check(source, ints(9), ints(0), ints(1, 5, 0, 4, 2, 5, 3, 7))
-    check(source, ints(9), ints(4), ints(2, 5, 3, 7))
-    check(source, ints(9, 1), ints(0))
 
 
 @settings(max_examples=60)

@@ -148,31 +148,6 @@ SUMS = """(int64 n, float[K] x) => (float[K] last, float[T, K] all) {
 }"""
 
 
-@pytest.mark.parametrize("trips", [0, 1, 5])
-def test_a_loop_carries_values_and_stacks_rows(trips: int) -> None:
-    last, rows = run(SUMS, n=np.array(trips), x=ramp((3,)))
-    x, steps = ramp((3,)), np.cumsum(range(trips))
-    np.testing.assert_allclose(last, x + (steps[-1] if trips else 0), rtol=1e-6)
-    assert rows.shape == (trips, 3) if trips else rows.shape[0] == 0
-    np.testing.assert_allclose(rows.reshape(-1), [value for step in steps for value in (x + step) * x], rtol=1e-5)
-
-
-def test_a_loop_ends_when_its_condition_says_so() -> None:
-    text = """(float[1] x) => (float[1] last, int64[T] trips) {
-        yes = Constant<value = bool {1}>()
-        last, trips = Loop ("", yes, x) <body = b (int64 i, bool go, float[1] s) => (bool more, float[1] t, int64 k) {
-            hundred = Constant<value_float=100.0>()
-            t = Add(s, s)
-            less = Less(t, hundred)
-            more = Squeeze(less)
-            k = Identity(i)
-        }>
-    }"""
-    last, trips = run(text, x=np.array([3], np.float32))
-    assert last.tolist() == [192]
-    assert trips.tolist() == [0, 1, 2, 3, 4, 5]
-
-
 def test_a_carried_value_may_grow() -> None:
     text = """(int64 n, float[K] x) => (float[L] y) {
         yes = Constant<value = bool {1}>()
@@ -183,22 +158,6 @@ def test_a_carried_value_may_grow() -> None:
     }"""
     [y] = run(text, n=np.array(3), x=ramp((2,)))
     np.testing.assert_array_equal(y, np.tile(ramp((2,)), 4))
-
-
-def test_loops_nest() -> None:
-    text = """(int64 n, float[K] x) => (float[K] y) {
-        yes = Constant<value = bool {1}>()
-        y = Loop (n, yes, x) <body = outer (int64 i, bool go, float[K] s) => (bool more, float[K] t) {
-            more = Identity(go)
-            inner_yes = Constant<value = bool {1}>()
-            t = Loop (n, inner_yes, s) <body = inner (int64 j, bool on, float[K] u) => (bool again, float[K] v) {
-                again = Identity(on)
-                v = Add(u, x)
-            }>
-        }>
-    }"""
-    [y] = run(text, n=np.array(3), x=ramp((2,)))
-    np.testing.assert_allclose(y, 10 * ramp((2,)), rtol=1e-5)
 
 
 def test_an_error_inside_names_the_inner_node() -> None:
@@ -218,37 +177,10 @@ def test_an_error_inside_names_the_inner_node() -> None:
 
 # --- Scan
 
-SCAN = """(float[K] start, float[T,K] xs) => (float[K] last, float[T,K] ys) {{
-    last, ys = Scan (start, xs) <num_scan_inputs = 1 {attributes}, body = b (float[K] s, float[K] x) => (float[K] t, float[K] y) {{
-        t = Add(s, x)
-        y = Mul(t, x)
-    }}>
-}}"""
-
 
 def scanned(start: Array, xs: Array) -> tuple[Array, Array]:
     sums = start + np.cumsum(xs, 0, dtype=np.float32)
     return (sums[-1] if len(xs) else start), sums * xs
-
-
-@pytest.mark.parametrize("steps", [0, 1, 4])
-@pytest.mark.parametrize("opset", [9, 11, 16, 21, 25])
-def test_scan_carries_a_state_along_slices(steps: int, opset: int) -> None:
-    start, xs = ramp((3,)), ramp((steps, 3))
-    last, ys = run(SCAN.format(attributes=""), opset, start=start, xs=xs)
-    want_last, want = scanned(start, xs)
-    np.testing.assert_allclose(last, want_last, rtol=1e-5)
-    assert len(ys) == steps  # without steps nobody tells the other dimensions
-    np.testing.assert_allclose(ys.reshape(want.shape), want, rtol=1e-5)
-
-
-def test_scan_goes_backwards_and_along_other_axes() -> None:
-    start, xs = ramp((3,)), ramp((3, 4))
-    both = ", scan_input_directions = [1], scan_input_axes = [1], scan_output_directions = [1], scan_output_axes = [-1]"
-    last, ys = run(SCAN.format(attributes=both).replace("[T,K]", "[K,T]"), start=start, xs=xs)
-    want_last, want = scanned(start, xs.T[::-1])
-    np.testing.assert_allclose(last, want_last, rtol=1e-5)
-    np.testing.assert_allclose(ys, want[::-1].T, rtol=1e-5)
 
 
 def test_slices_of_a_vector_are_scalars() -> None:

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ort_lite.dtypes import Array
@@ -137,40 +135,9 @@ def test_where_products_cost_the_same_changes_of_order_decide(body: str, kernel:
     assert chosen("float[1,1,30,30] x", (16, 1, 3, 3), body) == {kernel}
 
 
-@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"])
-@pytest.mark.parametrize("kernel", [(3, 2), (2, 3), (1, 4)], ids=str)
-def test_auto_pad(mode: str, kernel: Shape) -> None:
-    check_op("Conv", ramp((1, 3, 8, 9)), weights(4, 3, *kernel), constants=(1,), atol=1e-5, auto_pad=mode, strides=[2, 3])
-
-
 def test_double_precision() -> None:
     x, w = ramp((1, 40, 6, 7), "float64"), weights(40, 40, 3, 3, dtype="float64")
     check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
-
-
-@st.composite
-def convolutions(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any]]:
-    number = st.integers(1, 3)
-    group, c, o = draw(number), draw(st.integers(1, 9)), draw(st.integers(1, 18))
-    kernel, strides, dilations = ([draw(number) for _ in range(2)] for _ in range(3))
-    pads = [draw(st.integers(0, 3)) for _ in range(4)]
-    least = [max((k - 1) * d + 1 - pads[i] - pads[i + 2], 1) for i, (k, d) in enumerate(zip(kernel, dilations, strict=True))]
-    size = [low + draw(st.integers(0, 12)) for low in least]
-    attributes = {"group": group, "strides": strides, "dilations": dilations, "pads": pads}
-    return ramp((draw(number), c * group, *size)), weights(o * group, c, *kernel), attributes
-
-
-@settings(max_examples=60)
-@given(convolutions(), st.sampled_from([(), (1,)]))
-def test_any_convolution_matches_its_definition(case: tuple[Array, Array, dict[str, Any]], constants: Shape) -> None:
-    x, w, attributes = case
-    got = run_op("Conv", [x, w], attributes, constants=constants, fixed=True)
-    assert_close(got[0], convolved(x, w, **attributes), 1e-5, 1e-5, f"{x.shape} {w.shape} {attributes}")
-
-
-def test_no_image() -> None:
-    want = np.zeros((0, 4, 3, 3), np.float32)
-    check_op("Conv", np.zeros((0, 3, 5, 5), np.float32), weights(4, 3, 3, 3), expected=want, constants=(1,))
 
 
 # --- The kernels for special cases
@@ -261,13 +228,6 @@ def test_depthwise_over_one_axis_and_with_more_outputs_than_inputs() -> None:
     x = ramp((2, 20, 11))
     check_op("Conv", x, weights(20, 1, 5), expected=convolved, constants=(1,), atol=1e-5, group=20, pads=[2, 2])
     check_op("Conv", x, weights(40, 1, 5), expected=convolved, constants=(1,), atol=1e-5, group=20, pads=[2, 2])
-
-
-def test_depthwise_is_chosen() -> None:
-    program = op_program(
-        "Conv", [ramp((1, 8, 5, 5)), weights(8, 1, 3, 3)], {"group": 8, "kernel_shape": [3, 3]}, constants=(1,)
-    )
-    assert "depthwise" in names(program)
 
 
 LANES = tile_for("f32", host()).lanes

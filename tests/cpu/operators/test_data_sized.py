@@ -21,28 +21,6 @@ def test_positions_of_what_is_not_zero() -> None:
     check_op("NonZero", np.array(["", "a"], object), expected=np.array([[1]]))
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1, -1])
-def test_compress(axis: int | None) -> None:
-    condition = np.array([False, True, True])
-    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
-    check_op("Compress", ramp((3, 4)), condition, **attributes, expected=np.compress(condition, ramp((3, 4)), axis))
-
-
-@pytest.mark.parametrize("dtype", ["int64", "float32", "object"])
-def test_unique_elements(dtype: str) -> None:
-    x = np.array([2, 1, 1, 3, 2]).astype(str if dtype == "object" else dtype).astype(dtype)
-    values = np.unique(x)
-    check_op("Unique", x, outputs=4, expected=[values, ints(1, 0, 3), ints(1, 0, 0, 2, 1), ints(2, 2, 1)])
-    first_come = [values[[1, 0, 2]], ints(0, 1, 3), ints(0, 1, 1, 2, 0), ints(2, 2, 1)]
-    check_op("Unique", x, sorted=0, outputs=4, expected=first_come)
-
-
-def test_unique_slices() -> None:
-    x = np.array([[1, 0, 1], [0, 0, 0], [1, 0, 1]], np.float32)
-    check_op("Unique", x, axis=0, outputs=4, expected=[x[1::-1], ints(1, 0), ints(1, 0, 1), ints(1, 2)])
-    check_op("Unique", x, axis=-1, sorted=0, outputs=2, expected=[x[:, :2], ints(0, 1)])
-
-
 def test_elements_of_the_result_can_be_read_by_kernels() -> None:
     """What NumPy makes of another axis lies in another order in memory."""
     [got] = run_op("Compress", [ramp((4, 5)).T.copy(), np.array([True, False, True, True])], {"axis": 1})
@@ -58,14 +36,6 @@ def test_any_zero_is_zero(dtype: str) -> None:
         check_op("NonZero", x * 1j, expected=np.array(np.nonzero(x)))
     halves = np.array([-0.0, 1, 0], ml_dtypes.bfloat16)
     check_op("NonZero", halves, expected=np.array([[1]]))
-
-
-@pytest.mark.parametrize("dtype", ["float16", "complex128", "uint8"])
-def test_compress_moves_elements_of_any_size(dtype: str) -> None:
-    x, condition = ramp((4, 3), "float32").astype(dtype), np.array([True, False, True])
-    check_op("Compress", x, condition, axis=1, expected=x[:, [0, 2]])
-    check_op("Compress", x, condition[:2], axis=1, constants=[1], expected=x[:, :1])
-    check_op("Compress", x, np.zeros(5, bool), expected=x.reshape(-1)[:0])
 
 
 def test_a_condition_that_is_too_long_is_refused() -> None:
@@ -85,13 +55,6 @@ def test_any_elements_and_slices(rows: int, columns: int, axis: int | None, orde
     want = [np.take(found, order, axis or 0), first[order], np.argsort(order)[inverse.reshape(-1)], counts[order]]
     for got, wanted in zip(run_op("Unique", [x], attributes, outputs=4), want, strict=True):
         np.testing.assert_array_equal(got, wanted)
-
-
-@pytest.mark.parametrize("dtype", ["complex64", "complex128", "bool", "float64"])
-def test_unique_of_other_types(dtype: str) -> None:
-    x = np.array([2 + 1j, 1, 2, 1, 0, 2 + 1j]) if dtype.startswith("complex") else np.array([2, 1, 0, 1, 0, 2])
-    x = x.astype(dtype)
-    check_op("Unique", x, outputs=4, expected=list(np.unique(x, True, True, True)))
 
 
 def test_what_is_no_number_occurs_once_and_last() -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ort_lite.errors import OrtLiteError
@@ -28,12 +27,6 @@ def test_matches_the_reference(channels: int, m: int, group: int, moved: int, at
     offset, mask = ramp((2, moved * 12, oh, ow), low=-1.4, high=1.4), ramp((2, moved * 6, oh, ow), low=0, high=1)
     more = [ramp((m,)), mask] if whole else []
     check_op("DeformConv", x, w, offset, *more, opset=22, atol=1e-4, group=group, offset_group=moved, **attributes)
-
-
-def test_offsets_of_zero_leave_an_ordinary_convolution() -> None:
-    x, w, offset = ramp((1, 2, 5, 5)), ramp((3, 2, 3, 3)), np.zeros((1, 18, 3, 3), np.float32)
-    [wanted] = run_op("Conv", [x, w], opset=22)
-    check_op("DeformConv", x, w, offset, opset=22, atol=1e-5, expected=wanted)
 
 
 def test_offsets_of_another_shape_are_refused() -> None:

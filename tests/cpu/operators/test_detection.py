@@ -35,30 +35,11 @@ def test_matches_the_reference(batches: int, classes: int, most: int) -> None:
     check_op("NonMaxSuppression", boxes, scores, ints(most), number(0.3), number(2.0), constants=[2])
 
 
-def test_corners_come_in_any_order() -> None:
-    boxes, scores = boxes_of(20), scores_of(20)
-    flipped = boxes[..., [2, 1, 0, 3]]
-    [wanted] = run_op("NonMaxSuppression", [boxes, scores, ints(20), number(0.4)])
-    check_op("NonMaxSuppression", flipped, scores, ints(20), number(0.4), expected=wanted)
-
-
-def test_boxes_may_be_centres_and_sizes_with_x_first() -> None:
-    boxes, scores = boxes_of(20), scores_of(20)
-    top, left, bottom, right = np.moveaxis(boxes, -1, 0)
-    centred = np.stack([(left + right) / 2, (top + bottom) / 2, right - left, bottom - top], -1)
-    [wanted] = run_op("NonMaxSuppression", [boxes, scores, ints(20), number(0.4)])
-    check_op("NonMaxSuppression", centred, scores, ints(20), number(0.4), center_point_box=1, expected=wanted)
-
-
 def test_an_overlap_of_just_the_threshold_is_kept() -> None:
     boxes = np.array([[[0, 0, 1, 1], [0, 0.5, 1, 1.5]]], np.float32)
     third = number(np.float32(0.5) / np.float32(1.5))
     wanted = np.array([[0, 0, i] for i in scores_of(2)[0, 0].argsort()[::-1]])
     check_op("NonMaxSuppression", boxes, scores_of(2), ints(9), third, expected=wanted)
-
-
-def test_nothing_is_picked_where_no_number_is_given() -> None:
-    check_op("NonMaxSuppression", boxes_of(5), scores_of(5), expected=np.zeros((0, 3), np.int64))
 
 
 def test_of_equal_scores_the_first_box_wins() -> None:

@@ -24,10 +24,6 @@ def test_an_extractor_takes_columns(shape: tuple[int, ...], index: Any, dtype: s
     check_op("ArrayFeatureExtractor", ramp(shape, dtype), np.array(index, np.int64), expected=extracted, constants=[1], **ML)
 
 
-def test_an_extractor_takes_columns_of_strings() -> None:
-    check_op("ArrayFeatureExtractor", WORDS, ints(1, 1, 0), expected=extracted, constants=[1], **ML)
-
-
 def test_an_index_out_of_range_is_named() -> None:
     for index in (3, -1):
         words = rf"ArrayFeatureExtractor.*index {index} at position 1 of 'in1' is out of range \[0, 3\)"
@@ -70,10 +66,6 @@ def one_hot(x: Array, zeros: int = 1, **categories: list[Any]) -> Array:
 def test_numbers_become_rows_of_zeros_and_a_one(shape: tuple[int, ...], dtype: str) -> None:
     x = (np.arange(np.prod(shape)).reshape(shape) % 5 + (0.7 if dtype[0] == "f" else 0)).astype(dtype)
     check_op("OneHotEncoder", x, expected=one_hot, **ML, cats_int64s=[3, 1, 0, 12])
-
-
-def test_strings_become_rows_of_zeros_and_a_one() -> None:
-    check_op("OneHotEncoder", WORDS, expected=one_hot, **ML, cats_strings=["green", "red"])
 
 
 @pytest.mark.parametrize("x", [np.array([1, 2], np.int64), np.array(["a", "b"], object)], ids=["numbers", "strings"])

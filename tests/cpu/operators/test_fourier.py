@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, ints, op_program, ramp, run_op
+from tests.cpu.check import check_op, op_program, ramp, run_op
 
 
 def parts(z: Array, dtype: str) -> Array:
@@ -45,11 +45,6 @@ def test_lengths_cut_and_fill(length: int | None, inverse: int, onesided: int) -
     check_op(
         "DFT", x, wanted, np.array(-2), opset=20, rtol=1e-9, atol=1e-12, constants=[1, 2], expected=transformed, **attributes
     )
-
-
-def test_before_opset_20_the_axis_is_an_attribute() -> None:
-    x = ramp((2, 5, 3, 2))
-    check_op("DFT", x, opset=17, axis=2, atol=1e-5, expected=lambda x, axis: transformed(x, None, np.array(axis)))
 
 
 @pytest.mark.parametrize("n", [10, 12, 55, 84])
@@ -105,17 +100,6 @@ def test_stft_of_windowed_frames(complex_: int, onesided: int) -> None:
     x, window = ramp((2, 50, complex_)), ramp((12,), low=0.1, high=1)
     wanted = framed(x, 5, window, onesided)
     check_op("STFT", x, np.array(5), window, onesided=onesided, atol=1e-5, constants=[1], expected=wanted)
-
-
-def test_stft_without_a_window() -> None:
-    x = ramp((1, 40, 1))
-    wanted = framed(x, 8, np.ones(16), 1)
-    check_op("STFT", x, np.array(8), None, np.array(16), atol=1e-5, constants=[1, 3], expected=wanted)
-
-
-def test_the_frame_step_may_be_known_at_run_time_only() -> None:
-    x = ramp((1, 20, 1))
-    check_op("STFT", x, ints(4).reshape(()), ramp((8,)), atol=1e-5, expected=framed(x, 4, ramp((8,)), 1))
 
 
 def test_the_parts_of_numbers_are_no_axis() -> None:

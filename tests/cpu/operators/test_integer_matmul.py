@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import InvalidArgument
@@ -79,12 +77,6 @@ def test_zero_points_of_rows_and_columns(a_type: str, b_type: str) -> None:
         expected=product,
         constants=[1, 3],
     )
-
-
-@settings(max_examples=30)
-@given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 40))
-def test_any_product_is_exact(m: int, k: int, n: int) -> None:
-    check_op("MatMulInteger", full((m, k), "int8"), full((k, n), "uint8"), expected=product)
 
 
 def test_the_largest_products_do_not_overflow() -> None:

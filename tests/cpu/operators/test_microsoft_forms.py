@@ -109,21 +109,6 @@ def test_gates(op: str) -> None:
     check(op, ramp((3, 20), low=-6, high=6))
 
 
-def test_fused_products() -> None:
-    a, b = ramp((2, 4, 3)), ramp((2, 5, 4))
-    check("FusedMatMul", a, b, transA=1, transB=1, alpha=0.5)
-    check("FusedMatMul", ramp((3, 2, 4)), b, transBatchA=1, transB=1)
-    check("FusedGemm", ramp((3, 4)), ramp((4, 5)), ramp((5,)), activation="Relu", alpha=2.0)
-    check("FusedGemm", ramp((3, 4)), ramp((4, 5)), activation="LeakyRelu", activation_alpha=0.3)
-
-
-def test_fused_convolutions() -> None:
-    x, w, bias = ramp((1, 3, 6, 7)), ramp((4, 3, 3, 3)), ramp((4,))
-    check("FusedConv", x, w, bias, activation="Relu", pads=[1, 1, 1, 1], rtol=1e-4)
-    check("FusedConv", x, w, bias, ramp((1, 4, 4, 5)), activation="Relu", rtol=1e-4)
-    check("FusedConv", x, w, activation="HardSigmoid", activation_params=[0.3, 0.4], rtol=1e-4)
-
-
 def test_quantised_and_back() -> None:
     x, scale = ramp((3, 4)), np.array(0.05, np.float32)
     check("QuantizeLinear", x, scale, np.array(7, np.uint8), outputs=("uint8",))

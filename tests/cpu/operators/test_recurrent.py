@@ -49,21 +49,6 @@ def check(op: str, inputs: Sequence[Array | None], constants: Sequence[int] = ()
     check_op(op, *inputs, outputs=outputs, opset=14, constants=constants, expected=want, **attributes, **CLOSE)
 
 
-@pytest.mark.parametrize("op", GATES)
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_every_direction(op: str, direction: str) -> None:
-    directions = 2 if direction == "bidirectional" else 1
-    check(op, [ramp((STEPS, BATCH, INPUT)), *weights(op, directions)], WEIGHTS, direction=direction)
-
-
-@pytest.mark.parametrize("op", GATES)
-def test_sequences_of_different_length_and_given_states(op: str) -> None:
-    lengths = np.array([4, 1, 3], np.int32)
-    states = [ramp((2, BATCH, SIZE)) for _ in range(2 if op == "LSTM" else 1)]
-    inputs = [ramp((STEPS, BATCH, INPUT)), *weights(op, 2), lengths, *states]
-    check(op, inputs, WEIGHTS, direction="bidirectional")
-
-
 @pytest.mark.parametrize(("op", "linear"), [("LSTM", 0), ("GRU", 0), ("GRU", 1), ("RNN", 0)])
 @pytest.mark.parametrize(("batch", "size"), [(1, 37), (7, 37), (2, 64)])
 def test_hidden_units_of_several_blocks(op: str, linear: int, batch: int, size: int) -> None:
@@ -74,21 +59,6 @@ def test_hidden_units_of_several_blocks(op: str, linear: int, batch: int, size: 
     inputs = [ramp((STEPS, batch, INPUT)), *weights(op, 2, size=size), lengths, *states, *peepholes]
     attributes = {"linear_before_reset": 1} if linear else {}
     check(op, inputs, [*WEIGHTS, 7][: 3 + len(peepholes)], direction="bidirectional", hidden_size=size, **attributes)
-
-
-@pytest.mark.parametrize("op", GATES)
-def test_without_bias_and_with_clipped_gates(op: str) -> None:
-    check(op, [ramp((STEPS, BATCH, INPUT), low=-9, high=9), *weights(op, bias=False)], [1, 2], clip=0.5)
-
-
-def test_peepholes_and_coupled_gates() -> None:
-    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("LSTM"), None, None, None, ramp((1, 3 * SIZE))]
-    check("LSTM", inputs, [*WEIGHTS, 7])
-    check("LSTM", inputs, [*WEIGHTS, 7], input_forget=1)
-
-
-def test_the_reset_gate_before_or_after_the_product() -> None:
-    check("GRU", [ramp((STEPS, BATCH, INPUT)), *weights("GRU")], WEIGHTS, linear_before_reset=1)
 
 
 # Names, those that take alpha and beta in this order. Three to an LSTM: few kernels to compile.
@@ -131,13 +101,6 @@ def test_no_steps_leave_the_states_as_they_are(op: str) -> None:
     state = ramp((1, BATCH, SIZE))
     want = [np.zeros((0, 1, BATCH, SIZE), np.float32), state]
     check_op(op, np.zeros((0, BATCH, INPUT), np.float32), *weights(op), None, state, outputs=2, hidden_size=SIZE, expected=want)
-
-
-def test_only_what_is_asked_for_is_made() -> None:
-    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("GRU")]
-    y, last = theirs("GRU", inputs, {"hidden_size": SIZE}, 2)
-    check_op("GRU", *inputs, hidden_size=SIZE, expected=y, **CLOSE)
-    np.testing.assert_allclose(y[-1], last)
 
 
 def test_the_size_is_that_of_the_weights_where_it_is_not_given() -> None:

@@ -19,21 +19,6 @@ def caches(rows: int, columns: int) -> list[Array]:
     return [ramp((rows, columns)), ramp((rows, columns), low=0)]
 
 
-@pytest.mark.parametrize("interleaved", [0, 1])
-@pytest.mark.parametrize("turned", [0, 4])
-@pytest.mark.parametrize("rank", [3, 4])
-def test_positions_are_looked_up(rank: int, turned: int, interleaved: int) -> None:
-    x = ramp((2, 5, 24) if rank == 3 else (2, 3, 5, 8))
-    attributes: dict[str, Any] = {"num_heads": 3, "rotary_embedding_dim": turned, "interleaved": interleaved}
-    check_op("RotaryEmbedding", x, *caches(10, (turned or 8) // 2), IDS, opset=23, **attributes)
-
-
-@pytest.mark.parametrize("rank", [3, 4])
-def test_without_positions_every_row_has_angles_of_its_own(rank: int) -> None:
-    x = ramp((2, 5, 24) if rank == 3 else (2, 3, 5, 8))
-    check_op("RotaryEmbedding", x, ramp((2, 5, 4)), ramp((2, 5, 4), low=0), opset=23, num_heads=3)
-
-
 @pytest.mark.parametrize("attributes", [{}, {"interleaved": 1}, {"num_heads": 3, "rotary_embedding_dim": 4}], ids=str)
 @pytest.mark.parametrize("ids", [IDS, ints(3)], ids=["each", "first"])
 @pytest.mark.parametrize("rank", [3, 4])

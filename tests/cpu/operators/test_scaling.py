@@ -46,11 +46,6 @@ def test_rows_of_length_one_have_the_bits_that_onnxruntime_gives() -> None:
     check_op("Normalizer", x, expected=ort_op("Normalizer", [x], {"norm": "L2"}, **ML), rtol=0, atol=0, **ML, norm="L2")
 
 
-def test_a_normalizer_takes_the_largest_by_default() -> None:
-    x = np.array([[-4, -2, -8], [1, 2, 4]], np.float32)
-    check_op("Normalizer", x, expected=ort_op("Normalizer", [x], {}, **ML), **ML)
-
-
 def imputed(x: Array, imputed_value_floats: list[float], replaced_value_float: float) -> Array:
     missing = np.isnan(x) if np.isnan(replaced_value_float) else x == np.float32(replaced_value_float)
     return np.where(missing, np.array(imputed_value_floats), x).astype(x.dtype)
@@ -62,20 +57,6 @@ def imputed(x: Array, imputed_value_floats: list[float], replaced_value_float: f
 def test_an_imputer_replaces_a_value_or_what_is_none(values: list[float], replaced: float, dtype: str) -> None:
     x = np.array([[2.5, np.nan, 1], [2.5, 2.5, np.nan]], dtype)
     check_op("Imputer", x, expected=imputed, **ML, imputed_value_floats=values, replaced_value_float=replaced)
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_an_imputer_of_integers(dtype: str) -> None:
-    x = np.array([[-1, 2], [3, -1]], dtype)
-    wanted = np.array([[8, 2], [3, 9]], dtype)
-    check_op("Imputer", x, expected=wanted, **ML, imputed_value_int64s=[8, 9], replaced_value_int64=-1)
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_a_binarizer_is_one_above_the_threshold(dtype: str) -> None:
-    x = np.array([[-2, 0, 1, 2], [3, 1, 0.5, 1.5]]).astype(dtype)
-    check_op("Binarizer", x, expected=(x > 1).astype(dtype), **ML, threshold=1.0)
-    check_op("Binarizer", x, expected=(x > 0).astype(dtype), **ML)
 
 
 @pytest.mark.parametrize("fixed", [True, False])

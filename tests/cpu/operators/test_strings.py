@@ -98,27 +98,9 @@ def test_special_numbers_have_names() -> None:
     check_op("Cast", names, expected=numbers, to=to_onnx("float32"))
 
 
-@pytest.mark.parametrize("target", ["float16", "bool", "int64"])
-def test_texts_become_other_types(target: str) -> None:
-    texts = np.array(["0", "1", "2e0"], object)
-    check_op("Cast", texts, expected=np.array([0, 1, 2]).astype(target), to=to_onnx(target))
-
-
 def test_a_text_that_is_no_number_is_named() -> None:
     with pytest.raises(RuntimeException, match=r"Cast 'node'.*'twelve'"):
         run_op("Cast", [np.array(["twelve"], object)], {"to": to_onnx("float32")})
-
-
-def test_unique_strings() -> None:
-    x = np.array(["b", "a", "b"], object)
-    wanted = [np.array(["a", "b"], object), ints(1, 0), ints(1, 0, 1), ints(1, 2)]
-    check_op("Unique", x, expected=wanted, outputs=4)
-
-
-def test_constants_of_strings() -> None:
-    check_op("Constant", expected=np.array("é", object), value_string="é")
-    check_op("Constant", expected=np.array(["é", ""], object), value_strings=["é", ""])
-    check_op("Constant", expected=X, value=X)
 
 
 def test_what_identity_returns_is_the_callers_own() -> None:
@@ -183,9 +165,3 @@ def test_optimization_does_not_decide_whether_strings_are_resized(scale: int, at
         return
     [y] = ort_lite.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
     np.testing.assert_array_equal(y, np.repeat(x, scale, 0))
-
-
-def test_rows_of_a_cache_are_overwritten() -> None:
-    want = X[None].copy()
-    want[0, 1] = "p"
-    check_op("TensorScatter", X[None], np.full((1, 1, 4), "p", object), ints(1), opset=24, expected=want)

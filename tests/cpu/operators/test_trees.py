@@ -117,11 +117,6 @@ def test_two_classes_follow_the_rules_of_onnxruntime(classes: str, positive: boo
     classify(rows(6, 30), attributes, columns=1 if undefined else 99)
 
 
-def test_labels_may_be_strings() -> None:
-    attributes = random_forest(7, 7, range(3)).by_id("class")
-    classify(rows(7, 30), {**attributes, "classlabels_strings": ["red", "green", "blue"]}, "string")
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("targets", [1, 2])
 def test_ensembles_of_version_five(targets: int, dtype: str) -> None:

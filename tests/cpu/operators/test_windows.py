@@ -22,12 +22,6 @@ def test_windows_are_sums_of_cosines(op: str, periodic: int) -> None:
     check_op(op, np.array(10), periodic=periodic, constants=[0], expected=wanted)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16"])
-def test_windows_of_another_type(dtype: str) -> None:
-    wanted = FORMULAS["HannWindow"](2 * np.pi * np.arange(8) / 8).astype(dtype)
-    check_op("HannWindow", np.array(8), output_datatype=to_onnx(dtype), constants=[0], expected=wanted, rtol=1e-3)
-
-
 @pytest.mark.parametrize("op", ["HannWindow", "BlackmanWindow"])
 def test_the_middle_of_a_window_of_integers_is_one(op: str) -> None:
     wanted = np.zeros(11, np.int16)
