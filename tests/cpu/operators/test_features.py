@@ -11,7 +11,6 @@ from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
 
 ML: dict[str, Any] = {"domain": "ai.onnx.ml", "opset": 1}
-WORDS = np.array([["red", "blue"], ["green", "red"]], object)
 
 
 def extracted(x: Array, index: Array) -> Array:

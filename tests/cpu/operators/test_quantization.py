@@ -1,7 +1,5 @@
 """QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear."""
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import onnx.parser
@@ -14,8 +12,6 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidGraph
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ramp, run_op
-
-MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
 
 
 def f32(*values: float) -> Array:

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, op_program, ramp, run_op
+from tests.cpu.ort import ort_op
 
 STEPS, BATCH, INPUT, SIZE = 4, 3, 5, 6
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -27,19 +26,7 @@ def weights(op: str, directions: int = 1, bias: bool = True, size: int = SIZE) -
 
 
 def theirs(op: str, inputs: Sequence[Array | None], attributes: dict[str, Any], outputs: int) -> list[Any]:
-    names = ["" if array is None else f"in{k}" for k, array in enumerate(inputs)]
-    given = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
-    infos = [
-        onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for name, array in given.items()
-    ]
-    results = [onnx.helper.make_tensor_value_info(f"out{k}", onnx.TensorProto.FLOAT, None) for k in range(outputs)]
-    node = onnx.helper.make_node(op, names, [result.name for result in results], **attributes)
-    model = onnx.helper.make_model(
-        onnx.helper.make_graph([node], "g", infos, results), opset_imports=[onnx.helper.make_opsetid("", 14)], ir_version=8
-    )
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return list(session.run(None, given))
+    return ort_op(op, inputs, attributes, opset=14, outputs=["float32"] * outputs)
 
 
 def check(op: str, inputs: Sequence[Array | None], constants: Sequence[int] = (), **attributes: Any) -> None:

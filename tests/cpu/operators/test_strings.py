@@ -16,20 +16,12 @@ from tests.cpu.check import check_op, ints, op_program, run_op
 X = np.array([[f"{row}é{column}" for column in range(4)] for row in range(3)], object)
 OTHER = np.array([["p"], ["q"], [""]], object)
 MOVES: list[tuple[str, tuple[Array | None, ...], tuple[int, ...], dict[str, Any], Callable[..., Any]]] = [
-    ("Reshape", (X, ints(2, -1)), (1,), {}, lambda x, s: x.reshape(2, -1)),
-    ("Flatten", (X,), (), {"axis": 0}, lambda x, axis: x.reshape(1, -1)),
-    ("Squeeze", (OTHER, ints(1)), (1,), {}, lambda x, axes: x[:, 0]),
-    ("Unsqueeze", (X, ints(0)), (1,), {}, lambda x, axes: x[None]),
-    ("Transpose", (X,), (), {"perm": [1, 0]}, lambda x, perm: x.T),
     ("Concat", (X, OTHER, X), (1,), {"axis": 1}, lambda *xs, axis: np.concatenate(xs, axis)),
     ("Slice", (X, ints(3), ints(-5), ints(1), ints(-2)), (1, 2, 3, 4), {}, lambda x, *_: x[:, 3::-2]),
     ("Split", (X,), (), {"axis": 1, "num_outputs": 2}, lambda x, axis, num_outputs: np.split(x, 2, 1)),
     ("Gather", (X, ints(2, 0)), (1,), {"axis": 1}, lambda x, index, axis: x[:, index]),
     ("GatherElements", (X, np.array([[1], [0], [-1]])), (), {"axis": 1}, lambda x, i, axis: np.take_along_axis(x, i, 1)),
-    ("GatherND", (X, np.array([[2, 1], [0, 0]])), (), {}, lambda x, index: x[tuple(index.T)]),
     ("ScatterND", (X, np.array([[1, 2]]), np.array(["new"], object)), (), {}, lambda x, i, u: scattered(x)),
-    ("Expand", (OTHER, ints(2, 3, 4)), (1,), {}, lambda x, s: np.broadcast_to(x, (2, 3, 4))),
-    ("Tile", (OTHER, ints(2, 2)), (1,), {}, lambda x, repeats: np.tile(x, (2, 2))),
     ("Pad", (X, ints(0, 1, 1, 0)), (1,), {}, lambda x, pads: np.pad(x, ((0, 1), (1, 0)), constant_values="")),
     (
         "Pad",
@@ -40,12 +32,6 @@ MOVES: list[tuple[str, tuple[Array | None, ...], tuple[int, ...], dict[str, Any]
     ),
     ("Resize", (X, None, np.array([2, 1.5], np.float32)), (2,), {}, lambda x, *_: x[[0, 0, 1, 1, 2, 2]][:, [0, 0, 1, 2, 2, 3]]),
     ("CenterCropPad", (X, ints(2, 6)), (1,), {}, lambda x, s: np.pad(x[:2], ((0, 0), (1, 1)), constant_values="")),
-    ("Where", (np.eye(3, 4) > 0, X, OTHER), (1, 2), {}, np.where),
-    ("Identity", (X,), (), {}, lambda x: x),
-    ("Compress", (X, np.array([True, False, True])), (), {"axis": 0}, lambda x, c, axis: x[c]),
-    ("NonZero", (OTHER,), (), {}, lambda x: np.array(np.nonzero(x))),
-    ("Shape", (X,), (), {}, lambda x: ints(3, 4)),
-    ("Size", (X,), (), {}, lambda x: np.array(12)),
 ]
 
 
