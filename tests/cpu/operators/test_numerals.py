@@ -19,10 +19,7 @@ _REALS = """
     0x10 0x1p3 0X1.8P-1 1e39 123456789012345678901234567890 0.1 1e-300 9007199254740993 16777217
     2.2250738585072014e-308
 """
-REALS = [
-    *READ,
-    *_REALS.split(),
-]
+REALS = [*READ, *_REALS.split()]
 
 
 def cast(text: str, dtype: str) -> Any:

@@ -92,11 +92,7 @@ def test_a_scalar_has_one_axis_to_reduce(op: str) -> None:
 
 @pytest.mark.parametrize(
     ("axis", "message"),
-    [
-        (ints(2), "axis 2 is out of range"),
-        (ints(-3), "axis -3 is out of range"),
-        (ints(0, 1), "2 axes, expected one"),
-    ],
+    [(ints(2), "axis 2 is out of range"), (ints(-3), "axis -3 is out of range"), (ints(0, 1), "2 axes, expected one")],
     ids=str,
 )
 def test_an_axis_that_is_not_there_is_refused(axis: Array, message: str) -> None:
