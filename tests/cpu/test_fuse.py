@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -96,14 +95,6 @@ def test_one_element_and_known_contents_are_scalars_of_the_loop() -> None:
     assert instructions(program) == 1
     for n in (3, 5):
         np.testing.assert_array_equal(program([ramp((2, n), "int64")])[0], ramp((2, n), "int64") * n + 2)
-
-
-def test_a_cast_to_sixteen_bits_rounds_inside_of_a_loop_too() -> None:
-    for code, dtype in ((10, np.float16), (16, ml_dtypes.bfloat16)):
-        program = text_program(f"(float[N] x) => (float[N] y) {{ a = Cast<to={code}>(x) b = Cast<to=1>(a) y = Neg(b) }}")
-        x = ramp((30,))
-        np.testing.assert_array_equal(program([x])[0], -x.astype(dtype).astype(np.float32))
-        assert instructions(program) == 1
 
 
 # --- Broadcasting

@@ -10,8 +10,6 @@ from ort_lite import InferenceSession
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
-Shape = tuple[int, ...]
-
 
 def test_zeros_copy_sizes_of_the_input() -> None:
     with pytest.raises(OrtLiteError, match="Reshape 'node'"):
@@ -32,16 +30,6 @@ def test_a_squeezed_axis_has_one_element() -> None:
     assert program([ramp((1, 3))])[0].shape == (3,)
     with pytest.raises(InvalidArgument, match="Squeeze 'node'"):
         program([ramp((2, 3))])
-
-
-PERMUTATIONS: list[tuple[Shape, tuple[int, ...]]] = [
-    ((40, 50), (1, 0)), ((2, 3, 2, 2, 3, 2, 2), (6, 0, 5, 1, 4, 2, 3)), ((2, 1, 2, 1, 2, 3, 2, 2), (7, 6, 5, 4, 3, 2, 1, 0)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("shape", "perm"), PERMUTATIONS, ids=str)
-def test_transpose(shape: Shape, perm: tuple[int, ...]) -> None:
-    check_op("Transpose", ramp(shape), perm=list(perm), expected=lambda x, perm: x.transpose(perm))
 
 
 @settings(max_examples=40)

@@ -152,13 +152,6 @@ def test_what_an_optional_held_is_the_callers_own() -> None:
     assert same(fed, A)
 
 
-def test_numbers_flow_from_a_sequence_into_kernels() -> None:
-    text = """(seq(float[?,3]) s, int64 i) => (float[?,3] y) { x = SequenceAt(s, i) z = Relu(x) y = Add(z, x) }"""
-    made = session(text)
-    for at, element in enumerate((A, B, C)):
-        assert same(made.run(None, {"s": [A, B, C], "i": np.array(at)}), [np.maximum(element, 0) + element])
-
-
 def test_elements_of_different_types_are_refused() -> None:
     with pytest.raises(InvalidGraph, match="SequenceConstruct-11 takes one type for both"):
         run_op("SequenceConstruct", [A, ints(1)])

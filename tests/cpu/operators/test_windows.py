@@ -8,19 +8,6 @@ from ort_lite.errors import InvalidArgument, RuntimeException, ShapeInferenceErr
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, run_op
 
-FORMULAS = {
-    "HannWindow": lambda a: 0.5 - 0.5 * np.cos(a),
-    "HammingWindow": lambda a: 25 / 46 - 21 / 46 * np.cos(a),
-    "BlackmanWindow": lambda a: 0.42 - 0.5 * np.cos(a) + 0.08 * np.cos(2 * a),
-}
-
-
-@pytest.mark.parametrize("op", FORMULAS)
-@pytest.mark.parametrize("periodic", [0, 1])
-def test_windows_are_sums_of_cosines(op: str, periodic: int) -> None:
-    wanted = FORMULAS[op](2 * np.pi * np.arange(10) / (9 + periodic)).astype(np.float32)
-    check_op(op, np.array(10), periodic=periodic, constants=[0], expected=wanted)
-
 
 @pytest.mark.parametrize("op", ["HannWindow", "BlackmanWindow"])
 def test_the_middle_of_a_window_of_integers_is_one(op: str) -> None:
