@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
@@ -26,22 +27,20 @@ def test_rows_that_do_not_fit_fail(starts: tuple[int, int]) -> None:
         run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 4)), ints(*starts)], {}, opset=24)
 
 
-def test_shapes_that_do_not_fit_are_named() -> None:
-    with pytest.raises(InvalidArgument, match="an update of 7 rows for a cache of 6"):
-        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 7, 4))], {}, opset=24)
-    with pytest.raises(InvalidArgument, match="the update does not fit the cache: 3 against 4"):
-        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 3))], {}, opset=24)
-
-
-@pytest.mark.parametrize("axis", [0, -3])
-def test_the_batch_is_no_axis_to_write_along(axis: int) -> None:
-    with pytest.raises(NotSupported, match=f"axis {axis} of a cache of rank 3 .*; axis 0 is the batch"):
-        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((1, 6, 4)), ints(0, 0)], {"axis": axis}, opset=24)
-
-
-def test_every_sample_has_a_start() -> None:
-    with pytest.raises(InvalidArgument, match="write_indices do not fit the batch: 1 against 2"):
-        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 4)), ints(0)], {}, opset=24)
+@pytest.mark.parametrize(
+    ("update", "more", "axis", "message"),
+    [
+        ((2, 7, 4), [], -2, "an update of 7 rows for a cache of 6"),
+        ((2, 2, 3), [], -2, "the update does not fit the cache: 3 against 4"),
+        ((2, 2, 4), [ints(0)], -2, "write_indices do not fit the batch: 1 against 2"),
+        ((1, 6, 4), [ints(0, 0)], 0, "axis 0 of a cache of rank 3 .*; axis 0 is the batch"),
+        ((1, 6, 4), [ints(0, 0)], -3, "axis -3 of a cache of rank 3 .*; axis 0 is the batch"),
+    ],
+    ids=str,
+)
+def test_shapes_that_do_not_fit_are_named(update: Shape, more: list[Array], axis: int, message: str) -> None:
+    with pytest.raises((InvalidArgument, NotSupported), match=message):
+        run_op("TensorScatter", [ramp((2, 6, 4)), ramp(update), *more], {"axis": axis}, opset=24)
 
 
 @pytest.mark.parametrize("mode", ["linear", "circular"])
