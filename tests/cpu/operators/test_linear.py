@@ -87,21 +87,16 @@ def test_features_and_coefficients_should_agree(fixed: bool) -> None:
         run_op("LinearRegressor", [X], {"coefficients": [1.0] * 4}, fixed=fixed, **ML)
 
 
+ROW, ROWS = {"coefficients": coefficients(1), "intercepts": [0.0]}, {"coefficients": coefficients(3), "intercepts": [0.0] * 3}
+
+
 @pytest.mark.parametrize(
     ("op", "attributes", "message"),
     [
         ("LinearRegressor", {"coefficients": [1.0] * 5, "targets": 2}, "5 coefficients are not 2 rows"),
         ("LinearRegressor", {"coefficients": coefficients(1), "post_transform": "RELU"}, "post_transform 'RELU'"),
-        (
-            "LinearClassifier",
-            {"coefficients": coefficients(3), "intercepts": [0.0] * 3, "classlabels_ints": [1, 2]},
-            "2 labels for 3",
-        ),
-        (
-            "LinearClassifier",
-            {"coefficients": coefficients(1), "classlabels_ints": [1, 2, 3]},
-            "3 labels for one row of coefficients",
-        ),
+        ("LinearClassifier", {**ROWS, "classlabels_ints": [1, 2]}, "2 labels for 3 classes"),
+        ("LinearClassifier", {**ROW, "classlabels_ints": [1, 2, 3]}, "3 labels for one row of coefficients"),
     ],
     ids=lambda case: case if isinstance(case, str) else None,
 )
