@@ -40,13 +40,6 @@ def test_a_chain_is_one_loop() -> None:
     assert scratch(program, x) == 0
 
 
-def test_without_fusion_every_node_is_a_loop_with_the_same_results() -> None:
-    x = ramp((100,))
-    one, many = text_program(CHAIN), text_program(CHAIN, fusion=False)
-    assert instructions(many) == 4
-    np.testing.assert_allclose(many([x])[0], one([x])[0], rtol=1e-6)
-
-
 def test_what_is_read_twice_is_computed_once() -> None:
     program = text_program("(float[N] x) => (float[N] y) { a = Exp(x) b = Neg(a) y = Mul(b, a) }")
     x = ramp((9,))

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto
-from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, RuntimeException
@@ -59,12 +58,9 @@ def test_a_guess_that_begins_outside_of_the_source_is_refused(start: int) -> Non
 
 
 def test_tokens_whose_rank_only_the_run_tells() -> None:
-    inputs = [ints(1, 5, 3, 4), ints(9, 8, 7), ints(0), ints(1, 5, 3, 4, 2)]
-    ranks: list[list[str] | None] = [["n"], None, [""], None]
-    infos = [make_tensor_value_info(f"in{k}", TensorProto.INT64, shape) for k, shape in enumerate(ranks)]
-    outputs = [make_tensor_value_info(name, TensorProto.INT64, None) for name in ("tokens", "suffix")]
-    node = make_node(OP, [info.name for info in infos], ["tokens", "suffix"], domain="com.microsoft")
-    model = make_model(make_graph([node], "g", infos, outputs), opset_imports=[make_opsetid("com.microsoft", 1)])
-    session = ort_lite.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    tokens, _ = session.run(None, {f"in{k}": array for k, array in enumerate(inputs)})
-    assert np.asarray(tokens).tolist() == [9, 8, 7, 1, 5, 3, 4, 2]
+    text = """<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (int64[n] source, int64[] current, int64[1] start, int64[] guess) => (int64[] tokens, int64[] suffix) {
+        tokens, suffix = com.microsoft.BifurcationDetector(source, current, start, guess) }"""
+    session = ort_lite.InferenceSession(onnx.parser.parse_model(text), providers=["CPUExecutionProvider"])
+    feeds = {"source": ints(1, 5, 3, 4), "current": ints(9, 8, 7), "start": ints(0), "guess": ints(1, 5, 3, 4, 2)}
+    assert np.asarray(session.run(None, feeds)[0]).tolist() == [9, 8, 7, 1, 5, 3, 4, 2]

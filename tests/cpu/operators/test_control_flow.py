@@ -54,29 +54,6 @@ def check(text: str, **feeds: Array) -> None:
 
 # --- If
 
-IF = """(bool c, float[N] x) => (float[M] y) {
-    y = If (c) <then_branch = g () => (float[M] a) { a = Concat<axis=0>(x, x) },
-                else_branch = h () => (float[M] b) { two = Constant<value_float=2.0>() b = Mul(x, two) }>
-}"""
-
-
-@pytest.mark.parametrize("condition", [True, False])
-def test_a_branch_sees_outer_values_and_has_its_own_shape(condition: bool) -> None:
-    check(IF, c=np.array(condition), x=ramp((5,)))
-
-
-def test_the_condition_may_be_computed_and_have_one_element() -> None:
-    text = """(float[N] x) => (float[M] z) {
-        limit = Constant<value_floats=[0.5]>()
-        top = ReduceMax<keepdims=1>(x)
-        c = Greater(top, limit)
-        y = If (c) <then_branch = g () => (float[M] a) { a = Neg(x) },
-                    else_branch = h () => (float[M] b) { b = Identity(x) }>
-        z = Add(y, x)
-    }"""
-    for x in (np.array([0.1, 0.9], np.float32), np.array([0.1, 0.2], np.float32)):
-        check(text, x=x)
-
 
 def test_branches_may_differ_in_rank() -> None:
     text = """(bool c, float[N] x) => (float[] z) {

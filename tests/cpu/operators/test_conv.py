@@ -92,9 +92,10 @@ def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monke
     check_op("Conv", ramp(x), weights(*w), bias, expected=convolved, constants=(1, 2), atol=1e-5, **attributes)
 
 
-def test_double_precision_by_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv, "by_pixels", lambda *_: True)
-    x, w = ramp((1, 3, 19, 20), "float64"), weights(5, 3, 3, 3, dtype="float64")
+@pytest.mark.parametrize(("shape", "outputs", "pixels"), [((1, 3, 19, 20), 5, True), ((1, 40, 6, 7), 40, False)], ids=str)
+def test_double_precision(shape: Shape, outputs: int, pixels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv, "by_pixels", lambda *_: pixels)
+    x, w = ramp(shape, "float64"), weights(outputs, shape[1], 3, 3, dtype="float64")
     check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
 
 
@@ -133,11 +134,6 @@ def test_where_products_cost_the_same_changes_of_order_decide(body: str, kernel:
     for cost in ("cost_of_pixels", "cost_of_channels"):
         monkeypatch.setattr(conv_pixels, cost, lambda *_: 1.0)
     assert chosen("float[1,1,30,30] x", (16, 1, 3, 3), body) == {kernel}
-
-
-def test_double_precision() -> None:
-    x, w = ramp((1, 40, 6, 7), "float64"), weights(40, 40, 3, 3, dtype="float64")
-    check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
 
 
 # --- The kernels for special cases

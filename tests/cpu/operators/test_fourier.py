@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
@@ -77,16 +75,6 @@ def test_frames_of_a_constant_signal_have_no_exact_zeros() -> None:
     for n in (12, 20):
         [y] = run_op("STFT", [np.full((1, 60, 1), 0.3, np.float32), np.array(5), ramp((n,)) * 0 + 1], {}, constants=[1])
         assert np.hypot(y[..., 0], y[..., 1]).min() > 0
-
-
-@settings(max_examples=12)
-@given(st.integers(1, 200))
-def test_the_inverse_undoes(n: int) -> None:
-    x = ramp((n, 2), "float64")
-    z = parts(np.fft.fft(signal(x)), "float64")
-    check_op(
-        "DFT", z, None, np.array(0), opset=20, rtol=1e-9, atol=1e-11, inverse=1, constants=[2], expected=lambda *_, **__: x
-    )
 
 
 def framed(x: Array, step: int, window: Array, onesided: int) -> Array:

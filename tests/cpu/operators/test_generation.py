@@ -223,6 +223,9 @@ def test_a_decoder_may_be_given_whole_sequences() -> None:
 
 
 # --- errors
+T5 = {"model_type": 1, "decoder": t5_decoder()}
+
+
 @pytest.mark.parametrize(
     ("op_type", "given", "attributes", "message"),
     [
@@ -248,13 +251,8 @@ def test_a_decoder_may_be_given_whole_sequences() -> None:
         ("BeamSearch", {"returned": 4}, {}, r"num_return_sequences is 4; a number from 1 to num_beams \(3\)"),
         ("BeamSearch", {}, {"model_type": 2}, "model_type 2; BeamSearch has 0"),
         ("BeamSearch", {}, {"model_type": 1}, "'encoder' is missing"),
-        (
-            "BeamSearch",
-            {},
-            {"model_type": 1, "encoder": t5_encoder(), "decoder": t5_decoder()},
-            "decoder_start_token_id is missing",
-        ),
-        ("BeamSearch", {}, {"model_type": 1, "encoder": gpt(), "decoder": t5_decoder()}, "begin with"),
+        ("BeamSearch", {}, {**T5, "encoder": t5_encoder()}, "decoder_start_token_id is missing"),
+        ("BeamSearch", {}, {**T5, "encoder": gpt()}, "begin with"),
     ],
 )
 def test_errors(op_type: str, given: dict[str, Any], attributes: dict[str, Any], message: str) -> None:

@@ -46,15 +46,7 @@ def test_rows_should_be_as_long_as_the_labels() -> None:
 
 
 def test_the_keys_of_a_sparse_map_are_places() -> None:
-    got = run(
-        "CastMap",
-        TensorProto.INT64,
-        TensorProto.FLOAT,
-        TensorProto.FLOAT,
-        {2: 5.0, 0: 1.0, 9: 4.0},
-        map_form="SPARSE",
-        max_map=4,
-    )
-    assert got.tolist() == [[1, 0, 5, 0]]
+    key, value = TensorProto.INT64, TensorProto.FLOAT
+    assert run("CastMap", key, value, value, {2: 5.0, 0: 1.0, 9: 4.0}, map_form="SPARSE", max_map=4).tolist() == [[1, 0, 5, 0]]
     with pytest.raises(RuntimeException, match="the key -1 is below zero"):
-        run("CastMap", TensorProto.INT64, TensorProto.FLOAT, TensorProto.FLOAT, {-1: 5.0}, map_form="SPARSE", max_map=4)
+        run("CastMap", key, value, value, {-1: 5.0}, map_form="SPARSE", max_map=4)

@@ -122,11 +122,7 @@ def test_the_default_axis_of_a_vector_matters_only_to_several_scales(op_type: st
     text = f"""<ir_version: 8, opset_import: ["" : 17]>
     main ({own}[N] x, float[S] scale, uint8[S] zero) => ({result}[N] y) {{ y = {op_type} (x, scale, zero) }}"""
     session = ort_lite.InferenceSession(onnx.parser.parse_model(text).SerializeToString(), providers=["CPUExecutionProvider"])
-    x, scale, zero = (
-        np.array([2, 3], np.float32 if quantizes else np.uint8),
-        np.array([0.5], np.float32),
-        np.array([1], np.uint8),
-    )
+    x, scale, zero = np.array([2, 3], np.float32 if quantizes else np.uint8), f32(0.5), np.array([1], np.uint8)
     [got] = session.run(None, {"x": x, "scale": scale, "zero": zero})
     assert got.tolist() == ([5, 7] if quantizes else [0.5, 1.0])
     with pytest.raises(InvalidArgument, match="axis 1 is out of range, and the scale has 2 elements"):

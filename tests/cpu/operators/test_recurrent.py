@@ -113,13 +113,6 @@ def test_shapes_that_do_not_fit_are_refused(position: int, shape: tuple[int, ...
         program([array for array in inputs if array is not None])
 
 
-def test_lengths_of_all_steps_change_nothing() -> None:
-    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("RNN")]
-    [want] = run_op("RNN", inputs, {"hidden_size": SIZE})
-    [got] = run_op("RNN", [*inputs, np.array([STEPS] * BATCH, np.int32)], {"hidden_size": SIZE})
-    np.testing.assert_array_equal(got, want)
-
-
 def test_unknown_activations_are_declined() -> None:
     with pytest.raises(NotSupported, match=r"RNN 'node' .* activation swish"):
         run_op("RNN", [ramp((STEPS, BATCH, INPUT)), *weights("RNN")], {"hidden_size": SIZE, "activations": ["Swish"]})

@@ -18,20 +18,9 @@ BATCH = ints(0, 1, 1, 0)
 @pytest.mark.parametrize("how", ["half_pixel", "output_half_pixel"])
 @pytest.mark.parametrize("samples", [0, 2])
 def test_roi_align_matches_the_reference(mode: str, how: str, samples: int) -> None:
-    check_op(
-        "RoiAlign",
-        X,
-        ROIS,
-        BATCH,
-        opset=16,
-        atol=1e-5,
-        mode=mode,
-        coordinate_transformation_mode=how,
-        output_height=3,
-        output_width=2,
-        sampling_ratio=samples,
-        spatial_scale=0.75,
-    )
+    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": how, "sampling_ratio": samples}
+    attributes |= {"output_height": 3, "output_width": 2, "spatial_scale": 0.75}
+    check_op("RoiAlign", X, ROIS, BATCH, opset=16, atol=1e-5, **attributes)
 
 
 def test_max_roi_pool_scales_and_cells_outside_are_zero() -> None:

@@ -77,18 +77,6 @@ def test_numbers_are_read_and_written(dtype: str, values: list[Any]) -> None:
     check_op("CastLike", texts, numbers, expected=numbers)
 
 
-def test_special_numbers_have_names() -> None:
-    names = np.array(["NaN", "INF", "-INF"], object)
-    numbers = np.array([np.nan, np.inf, -np.inf], np.float32)
-    check_op("Cast", numbers, expected=names, to=to_onnx("string"))
-    check_op("Cast", names, expected=numbers, to=to_onnx("float32"))
-
-
-def test_a_text_that_is_no_number_is_named() -> None:
-    with pytest.raises(RuntimeException, match=r"Cast 'node'.*'twelve'"):
-        run_op("Cast", [np.array(["twelve"], object)], {"to": to_onnx("float32")})
-
-
 def test_what_identity_returns_is_the_callers_own() -> None:
     program = op_program("Identity", [X])
     program([X])[0][:] = "gone"
