@@ -232,7 +232,6 @@ TWO_HEADS = {"q_num_heads": 2, "kv_num_heads": 2}
         ([*shaped(Q, KV, KV, None, None, None), ints(1, 2, 3)], {}, "nonpad_kv_seqlen does not fit the batch: 3 against 2"),
         (shaped(*[(2, 4, 9)] * 3), TWO_HEADS, "9 columns do not make 2 heads"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 @pytest.mark.parametrize("fixed", [False, True])
 def test_what_does_not_fit_is_named(inputs: list[Array | None], attributes: dict[str, int], message: str, fixed: bool) -> None:
@@ -276,7 +275,6 @@ def test_windows_wider_than_any_sequence_hide_nothing(rows: int) -> None:
         ([*[ramp((2, 2, 4, 8))] * 3, ramp((1, 1, 1, 4, 4))], {}, "a mask of rank 5"),
         ([*[ramp((2, 2, 4, 8))] * 3, None, ramp((2, 2, 8)), ramp((2, 2, 8))], {}, "a past of rank 3"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_what_the_kernels_do_not_take_is_refused(inputs: list[Array | None], attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):

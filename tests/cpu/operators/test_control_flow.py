@@ -26,9 +26,15 @@ def model(text: str, opset: int = 21) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> main {text}')
 
 
+def session(text: str, opset: int = 21, level: str = "ORT_ENABLE_ALL") -> ort_lite.InferenceSession:
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel[level]
+    return ort_lite.InferenceSession(model(text, opset).SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
 def run(text: str, opset: int | Any = 21, **feeds: Array) -> list[Any]:
-    session = ort_lite.InferenceSession(model(text, opset).SerializeToString(), providers=["CPUExecutionProvider"])
-    first, second = session.run(None, feeds), session.run(None, feeds)
+    made = session(text, opset)
+    first, second = made.run(None, feeds), made.run(None, feeds)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
     return first
@@ -36,11 +42,11 @@ def run(text: str, opset: int | Any = 21, **feeds: Array) -> list[Any]:
 
 def native(text: str, **feeds: Array) -> list[Any]:
     """What one native call gives: the bits that called bodies give."""
-    session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
-    [program] = [step.function for step in session._prepared.compiled.executable.steps]
+    made = session(text)
+    [program] = [step.function for step in made._prepared.compiled.executable.steps]
     assert isinstance(program, Program)
     assert program.facts()["control_flow_steps"] == 0
-    got = session.run(None, feeds)
+    got = made.run(None, feeds)
     want = program._with_calls()([feeds[value.name] for value in program.source.inputs])
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b.reshape(a.shape))  # without a turn a call does not know the shape of a row
@@ -78,18 +84,15 @@ def test_a_branch_sees_a_constant_in_the_shape_that_the_run_tells() -> None:
     whole = np.arange(1, 7, dtype=np.float32)
     for condition, sizes in ((True, (2, 3)), (True, (3, 2)), (False, (3, 2)), (False, (2, 3))):
         want = whole.reshape(sizes)[:, :1] if condition else whole.reshape(sizes)
-        for level in (0, 99):
-            options = ort_lite.SessionOptions()
-            options.graph_optimization_level = ort_lite.GraphOptimizationLevel(level)
-            session = ort_lite.InferenceSession(model(text).SerializeToString(), options)
-            shape, got = session.run(None, {"c": np.array(condition), "shape": np.array(sizes)})
+        for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
+            shape, got = session(text, level=level).run(None, {"c": np.array(condition), "shape": np.array(sizes)})
             np.testing.assert_array_equal(got, want)
             assert tuple(shape) == want.shape
 
 
 def facts(text: str) -> dict[str, Any]:
-    session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
-    return {p.nodes[0].op_type: session.explain().facts[p.name] for p in session.explain().assignment.partitions if p.nested}
+    explained = session(text).explain()
+    return {p.nodes[0].op_type: explained.facts[p.name] for p in explained.assignment.partitions if p.nested}
 
 
 def test_bodies_that_are_part_of_the_program_around_them_are_not_lowered_for_themselves() -> None:
@@ -109,7 +112,7 @@ def test_a_body_that_cannot_be_lowered_is_told_when_the_session_is_made() -> Non
                     else_branch = h () => (bool[N] b) { b = RegexFullMatch<pattern = "a">(x) }>
     }"""
     with pytest.raises(ort_lite.errors.CompileError, match=r"could not compile CPU.*_\d: NotImplemented: RegexFullMatch"):
-        ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
+        session(text)
 
 
 # --- Loop
@@ -290,14 +293,11 @@ CAPTURES = {
 @pytest.mark.parametrize("kind", ROWLESS)
 def test_rows_without_a_turn_have_the_shape_that_the_arrays_of_the_run_tell(kind: str, capture: str, level: str) -> None:
     before, row = CAPTURES[capture]
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel[level]
-    contents = model(ROWLESS[kind].format(before=before, row=row)).SerializeToString()
-    session = ort_lite.InferenceSession(contents, options, providers=["CPUExecutionProvider"])
+    made = session(ROWLESS[kind].format(before=before, row=row), level=level)
     feeds = {"x": ramp((2, 3)), "n": np.array(0), "c": np.array(False), "a": np.array([2, 3], np.float32)}
     feeds["n"] = np.zeros((0, 2), np.float32) if kind == "Scan" else np.array(0)
     for _ in range(2):
-        assert session.run(None, feeds)[0].shape == (0, 1, 2, 3)
+        assert made.run(None, feeds)[0].shape == (0, 1, 2, 3)
 
 
 def test_optionals_of_a_body_without_a_turn_stay_optionals() -> None:
@@ -313,12 +313,8 @@ def test_optionals_of_a_body_without_a_turn_stay_optionals() -> None:
             o = MatMul(e, w)
         }>
     }"""
-    feeds = {"n": np.array(0), "m": np.array([2, 3]), "w": ramp((3,))}
-    feeds.update(x=ramp((3, 2)), z=ramp((3, 2)))
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL  # Identity has to stay
-    session = ort_lite.InferenceSession(model(text).SerializeToString(), options, providers=["CPUExecutionProvider"])
-    s, y = session.run(None, feeds)
+    feeds = {"n": np.array(0), "m": np.array([2, 3]), "w": ramp((3,)), "x": ramp((3, 2)), "z": ramp((3, 2))}
+    s, y = session(text, level="ORT_DISABLE_ALL").run(None, feeds)  # Identity has to stay
     assert (s.shape, y.shape) == ((3, 2), (0, 2))
 
 
@@ -435,44 +431,39 @@ def test_terminate_ends_a_native_loop() -> None:
             more = Identity(go)  [turn] t = Add(s, x)
         }>
     }"""
-    session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
-    options = ort_lite.RunOptions()
+    made, options = session(text), ort_lite.RunOptions()
     timer = threading.Timer(0.1, lambda: setattr(options, "terminate", True))
     timer.start()
     with pytest.raises(RunTerminated):
-        session.run(None, {"x": ramp((3,))}, options)
+        made.run(None, {"x": ramp((3,))}, options)
     join(timer)
 
 
 def test_a_profile_has_each_turn(tmp_path: Path) -> None:
     options = ort_lite.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
-    session = ort_lite.InferenceSession(model(SUMS).SerializeToString(), options, providers=["CPUExecutionProvider"])
-    session.run(None, {"n": np.array(4), "x": ramp((3,))})
-    events = json.loads(Path(session.end_profiling()).read_text())
+    made = ort_lite.InferenceSession(model(SUMS).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    made.run(None, {"n": np.array(4), "x": ramp((3,))})
+    events = json.loads(Path(made.end_profiling()).read_text())
     assert sum("give" in str(event["args"].get("kernel")) for event in events) == 4, [e["args"] for e in events]
 
 
 def test_a_machine_takes_a_loop_as_one_instruction() -> None:
-    session = ort_lite.InferenceSession(model(SUMS).SerializeToString(), providers=["CPUExecutionProvider"])
-    feeds = {"n": np.array(4), "x": ramp((3,))}
-    machine = Machine(session, feeds)
+    made, feeds = session(SUMS), {"n": np.array(4), "x": ramp((3,))}
+    machine = Machine(made, feeds)
     looping = [each for each in machine.instructions if each.node.op_type == "Loop" and len(each.operands) > 3]
-    for got, want in zip(machine.run(), session.run(None, feeds), strict=True):
+    for got, want in zip(machine.run(), made.run(None, feeds), strict=True):
         np.testing.assert_array_equal(got, want)
     assert len(looping) == 1
 
 
 def test_scan_over_an_input_of_unknown_rank_knows_the_types_in_its_body() -> None:
     """Providers claim the nodes of a body by their types."""
-    text = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> main (float x) => (string[N] y) <int64[1] k = {2}> {
+    text = """<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]> main (float[] x) => (string[] y) <int64[1] k = {2}> {
         y = Scan<num_scan_inputs=1, scan_output_axes=[0], body = body (float[N] row) => (string[1] label) {
             t = ai.onnx.ml.CategoryMapper<cats_int64s=[1, 2], cats_strings=["a", "b"]>(k)
             label = Identity(t) }>(x) }"""
-    model = onnx.parser.parse_model(text)
-    model.graph.input[0].type.tensor_type.ClearField("shape")
-    model.graph.output[0].type.tensor_type.ClearField("shape")
     options = ort_lite.SessionOptions()
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    (y,) = ort_lite.InferenceSession(model, options).run(None, {"x": np.ones((3, 2), np.float32)})
+    (y,) = ort_lite.InferenceSession(onnx.parser.parse_model(text), options).run(None, {"x": np.ones((3, 2), np.float32)})
     assert y.tolist() == [["b"]] * 3

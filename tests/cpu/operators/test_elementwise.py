@@ -133,11 +133,6 @@ def test_mod_of_floats_with_the_sign_of_the_divisor() -> None:
     assert np.array_equal(got, wanted, equal_nan=True) and np.array_equal(np.signbit(got)[:-3], np.signbit(wanted)[:-3])
 
 
-def test_prelu_of_old_models_has_a_vector_of_slopes_for_axis_1() -> None:
-    x, slope = ramp((2, 3, 4, 5)), ramp((3,))
-    check_op("PRelu", x, slope, opset=6, expected=np.where(x >= 0, x, x * slope[:, None, None]))
-
-
 @pytest.mark.parametrize("dtype", ["int8", "uint64"])
 def test_erf_of_integers_is_truncated(dtype: str) -> None:
     x = np.array([0, 1, 3, 4, 5, 100]).astype(dtype)

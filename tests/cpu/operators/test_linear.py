@@ -98,7 +98,6 @@ ROW, ROWS = {"coefficients": coefficients(1), "intercepts": [0.0]}, {"coefficien
         ("LinearClassifier", {**ROWS, "classlabels_ints": [1, 2]}, "2 labels for 3 classes"),
         ("LinearClassifier", {**ROW, "classlabels_ints": [1, 2, 3]}, "3 labels for one row of coefficients"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_broken_attributes_are_declined(op: str, attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):

@@ -148,7 +148,6 @@ def linear(changes: dict[int, Array | None], **more: Any) -> None:
         ({2: ramp((2, 3, 2 * WIDTH))}, "the values do not fit the keys: 3 against 4"),
         ({1: ramp((2, 4, 2 * SIZE + 1))}, "the keys do not fit their heads: 7 against 6"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_operands_that_do_not_fit_are_refused(changes: dict[int, Array | None], message: str, fixed: bool) -> None:
     with pytest.raises(InvalidArgument, match=message):

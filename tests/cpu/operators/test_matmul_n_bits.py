@@ -134,7 +134,6 @@ def test_what_no_kernel_takes_is_refused(more: dict[str, int], zeros: str, messa
         (4, np.zeros(63, np.int32), "input 4 has 63 elements, expected 64"),
         (5, np.zeros(7, np.float32), "the bias does not fit the weights: 7 against 8"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_operands_of_other_sizes_are_refused(index: int, given: Array, message: str, fixed: bool, constants: list[int]) -> None:
     inputs = [ramp((3, 64)), *operands(8, 64, 32, 4, "uint8"), np.zeros(64, np.int32), np.zeros(8, np.float32)]

@@ -184,7 +184,6 @@ def test_caches_that_do_not_fit_are_refused() -> None:
         ("MultiHeadAttention", [*qkv(3), ramp((2,))], {}, "the bias does not fit queries, keys and values: 2 against"),
         ("MultiHeadAttention", [ramp((BATCH, 3, WIDTH + 1)), *qkv(3)[1:]], {}, "columns do not make"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_what_does_not_fit_is_refused(
     op_type: str, inputs: list[Array | None], more: dict[str, Any], message: str, fixed: bool
@@ -211,7 +210,6 @@ def test_what_does_not_fit_is_refused(
         ),
         ("MultiHeadAttention", [*qkv(3), None, None, None, *[ramp((BATCH, HEADS, SIZE))] * 2], {}, "rank"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_what_no_kernel_takes_is_refused(op_type: str, inputs: list[Array | None], more: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):

@@ -81,7 +81,6 @@ def test_weights_must_be_constant() -> None:
         (8, ramp((1, 3), low=0.01), NotSupported, r"input 8 \(1, 3\), expected \(1,\) or \(1, 28\)"),
         (11, np.zeros(4 * H, np.int8), NotSupported, r"input 11 \(28,\), expected \(1,\) or \(1, 28\)"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_weights_and_scales_that_do_not_fit_are_refused(index: int, given: Array, error: type[Exception], message: str) -> None:
     operands = inputs(1, 1)

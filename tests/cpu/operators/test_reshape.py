@@ -50,13 +50,6 @@ def test_dimensions_that_cannot_be_expanded_are_named() -> None:
         program([ramp((2, 3)), ints(4, 3)])
 
 
-@pytest.mark.parametrize("constants", [(), (1, 2)])
-def test_tile_began_with_one_axis(constants: tuple[int, ...]) -> None:
-    """Count and axis are of the input's type, float."""
-    x, count, axis = ramp((2, 3)), np.array(3, np.float32), np.array(1, np.float32)
-    check_op("Tile", x, count, axis, opset=1, constants=constants, expected=np.tile(x, (1, 3)))
-
-
 @pytest.mark.parametrize("block", [0, -2])
 @pytest.mark.parametrize("op", ["DepthToSpace", "SpaceToDepth"])
 @pytest.mark.parametrize("fixed", [True, False])

@@ -51,7 +51,6 @@ X, FLAT = ramp((2, 3, 5, 8)), ramp((2, 5, 24))
         ([X, *caches(10, 250), IDS], {"rotary_embedding_dim": 500}, "500 of the 8 numbers of a head cannot be rotated"),
         ([X, *caches(10, 4), IDS], {"rotary_embedding_dim": -8}, "-8 / 2"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_what_does_not_fit_is_named(inputs: list[Array], attributes: dict[str, int], message: str, fixed: bool) -> None:
     with pytest.raises(InvalidArgument, match=message):
@@ -68,7 +67,6 @@ def test_what_does_not_fit_is_named(inputs: list[Array], attributes: dict[str, i
         ([FLAT, ints(), *caches(10, 4)], {}, "position_ids do not fit: 0 against 1"),
         ([FLAT, ints(0), ramp((12,)), ramp((12,))], {}, "a cache of rank 1"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_what_does_not_fit_microsofts_is_named(
     inputs: list[Array], attributes: dict[str, int], message: str, fixed: bool

@@ -66,10 +66,6 @@ def test_what_a_cut_leaves_is_wrapped(pads: list[int], want: list[int]) -> None:
     check_op("Pad", np.arange(4), ints(*pads), mode="wrap", constants=[1], expected=np.array(want))
 
 
-def test_pad_of_a_scalar_is_the_scalar() -> None:
-    check_op("Pad", ramp(()), ints(), constants=[1], expected=ramp(()))
-
-
 def test_nothing_cannot_be_continued() -> None:
     program = op_program("Pad", [ramp((2, 3)), ints(1, 0, 0, 1)], {"mode": "edge"}, constants=[1])
     with pytest.raises(InvalidArgument, match=r"Pad 'node' .*: axis 0 has no elements to continue"):

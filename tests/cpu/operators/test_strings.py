@@ -61,10 +61,6 @@ def test_a_node_that_moves_strings_counts_as_one_python_step() -> None:
     assert op_program("Concat", [np.ones(2), np.ones(2)], {"axis": 0}).facts()["python_steps"] == 0
 
 
-def test_strings_are_compared() -> None:
-    check_op("Equal", X, np.array(["0é0", "", "2é2", "1é3"], object), expected=lambda a, b: np.asarray(a == b, bool))
-
-
 @pytest.mark.parametrize(
     ("dtype", "values"), [("float32", [0.5, -2, 1e20]), ("float64", [0.5, 3.25]), ("int8", [1, -7]), ("uint64", [2**63])]
 )

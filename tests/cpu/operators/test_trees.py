@@ -176,10 +176,12 @@ def test_no_rows_a_vector_and_more_features_than_asked_for(shape: tuple[int, ...
     check_op("TreeEnsembleRegressor", x, expected=wanted, **ML, **attributes)
 
 
+LEAF: dict[str, Any] = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
+LEAF |= {"target_treeids": [0], "target_nodeids": [1], "target_ids": [0], "target_weights": [3.0], "n_targets": 1}
+
+
 def test_a_tree_may_be_one_leaf() -> None:
-    attributes: dict[str, Any] = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
-    attributes |= {"target_treeids": [0], "target_nodeids": [1], "target_ids": [0], "target_weights": [3.0], "n_targets": 1}
-    check_op("TreeEnsembleRegressor", np.zeros((2, 1), np.float32), expected=np.full((2, 1), 3, np.float32), **ML, **attributes)
+    check_op("TreeEnsembleRegressor", np.zeros((2, 1), np.float32), expected=np.full((2, 1), 3, np.float32), **ML, **LEAF)
 
 
 @settings(max_examples=25)
@@ -286,10 +288,8 @@ def test_a_wide_cycle_is_soon_found() -> None:
 @pytest.mark.parametrize("fixed", [True, False])
 def test_a_leaf_alone_looks_at_a_feature_too(fixed: bool) -> None:
     """Whatever it is: the kernel steps from a leaf to itself."""
-    leaf: dict[str, Any] = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
-    leaf |= {"target_treeids": [0], "target_nodeids": [1], "target_ids": [0], "target_weights": [3.0], "n_targets": 1}
     with pytest.raises(InvalidArgument, match="rows have 0 features, the trees ask for 1"):
-        run_op("TreeEnsembleRegressor", [np.zeros((2, 0), np.float32)], leaf, fixed=fixed, **ML)
+        run_op("TreeEnsembleRegressor", [np.zeros((2, 0), np.float32)], LEAF, fixed=fixed, **ML)
 
 
 def test_rows_are_a_matrix() -> None:
