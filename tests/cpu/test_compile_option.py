@@ -162,9 +162,8 @@ def test_without_a_compiler_what_is_there_runs_and_the_error_names_it(empty: Sto
     monkeypatch.setattr(missing, "_is_there", lambda name: name != "numba")
     missing.compiler_lacks.cache_clear()
     try:
-        with pytest.raises(
-            KernelMissing, match=r"ort_lite\.compile is 'wait', but numba, which would compile, is not installed"
-        ):
+        message = r"ort_lite\.compile is 'wait', but numba, which would compile, is not installed"
+        with pytest.raises(KernelMissing, match=message):
             text_program(CHAIN)
         empty.give(generic())
         np.testing.assert_array_equal(text_program(CHAIN)([X, V])[0], Y)

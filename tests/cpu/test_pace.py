@@ -124,9 +124,8 @@ def test_bytes_are_given_back_at_the_end() -> None:
         PACE.take(400)
         with counted(pool):
             PACE.take(500)
-            with pytest.raises(
-                OutOfMemory, match=r"Op 'node' \(CPUExecutionProvider\): the limit is 1,000 bytes: 200 asked for"
-            ):
+            message = r"Op 'node' \(CPUExecutionProvider\): the limit is 1,000 bytes: 200 asked for"
+            with pytest.raises(OutOfMemory, match=message):
                 PACE.take(200)
         PACE.take(500)
         assert budget.held == 900

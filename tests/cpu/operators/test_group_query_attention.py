@@ -87,9 +87,8 @@ def test_scores_before_and_after_the_softmax(case: Any, stage: int) -> None:
 
 
 def test_lengths_that_do_not_fit_are_named() -> None:
-    with pytest.raises(
-        RuntimeException, match=r"key 10 at position 1 of 'in5' is out of range \[0, 10\): 1 new rows end there"
-    ):
+    message = r"key 10 at position 1 of 'in5' is out of range \[0, 10\): 1 new rows end there"
+    with pytest.raises(RuntimeException, match=message):
         run_op("GroupQueryAttention", operands(2, 1, 9, [10, 11], 10), attributes(), outputs=3, **HOW)
     with pytest.raises(InvalidArgument, match="seqlens_k has 3 elements, expected 2"):
         run_op("GroupQueryAttention", operands(2, 5, 0, [5, 5, 5], 5), attributes(), outputs=3, **HOW)

@@ -127,9 +127,8 @@ def test_inner_dimensions_that_differ_are_an_error() -> None:
 
 
 def test_a_bias_that_does_not_broadcast_is_named_by_its_sizes() -> None:
-    with pytest.raises(
-        InvalidArgument, match=r"Gemm 'node' .*: dimension 4 of an input is neither 1 nor 5, that of the others$"
-    ):
+    message = r"Gemm 'node' .*: dimension 4 of an input is neither 1 nor 5, that of the others$"
+    with pytest.raises(InvalidArgument, match=message):
         run_op("Gemm", [ramp((2, 3)), ramp((3, 5)), ramp((4,))])
 
 

@@ -10,9 +10,8 @@ from tests.cpu.check import ints, ramp, run_op
 
 
 def test_a_length_beyond_the_sequence_is_named() -> None:
-    with pytest.raises(
-        RuntimeException, match=r"ReverseSequence 'node' .*length 3 at position 1 of 'in1' is out of range \[0, 3\)"
-    ):
+    message = r"ReverseSequence 'node' .*length 3 at position 1 of 'in1' is out of range \[0, 3\)"
+    with pytest.raises(RuntimeException, match=message):
         run_op("ReverseSequence", [ramp((2, 3)), ints(2, 3, 1)])
 
 

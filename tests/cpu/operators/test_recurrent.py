@@ -117,9 +117,8 @@ def test_shapes_that_do_not_fit_are_refused(position: int, shape: tuple[int, ...
 @pytest.mark.parametrize("constants", [[], [4]])
 def test_a_length_below_zero_or_beyond_the_steps_is_refused(length: int, constants: list[int]) -> None:
     inputs = [ramp((STEPS, BATCH, INPUT)), *weights("RNN"), np.array([0, length, STEPS], np.int32)]
-    with pytest.raises(
-        OrtLiteError, match=f"RNN 'node' .* length {length} at position 1 of 'in4' is out of range .0, {STEPS + 1}"
-    ):
+    message = f"RNN 'node' .* length {length} at position 1 of 'in4' is out of range .0, {STEPS + 1}"
+    with pytest.raises(OrtLiteError, match=message):
         run_op("RNN", inputs, {"hidden_size": SIZE}, constants=constants)
 
 
