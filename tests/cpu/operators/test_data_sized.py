@@ -50,7 +50,8 @@ def test_any_elements_and_slices(rows: int, columns: int, axis: int | None, orde
     found, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     order = np.arange(len(first)) if ordered else np.argsort(first)
     want = [np.take(found, order, axis or 0), first[order], np.argsort(order)[inverse.reshape(-1)], counts[order]]
-    for got, wanted in zip(run_op("Unique", [x], attributes, outputs=4), want, strict=True):
+    outputs = data.draw(st.integers(1, 4))
+    for got, wanted in zip(run_op("Unique", [x], attributes, outputs=outputs), want[:outputs], strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 

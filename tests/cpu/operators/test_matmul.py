@@ -83,7 +83,9 @@ def general(a: Array, b: Array, c: Any = 0, alpha: float = 1, beta: float = 1, t
 @pytest.mark.parametrize(("m", "k", "n"), [(5, 7, 9), (5, 1, 9), (5, 7, 1), (1, 7, 9), (2, 70, 40)])
 def test_gemm_of_transposed_operands(m: int, k: int, n: int, transA: int, transB: int) -> None:
     a, b = ramp((k, m) if transA else (m, k)), ramp((n, k) if transB else (k, n))
-    check_op("Gemm", a, b, expected=general, constants=(1,), rtol=1e-4, atol=1e-4, transA=transA, transB=transB)
+    how: dict[str, Any] = {"expected": general, "rtol": 1e-4, "atol": 1e-4, "transA": transA, "transB": transB}
+    check_op("Gemm", a, b, constants=(1,), **how)
+    check_op("Gemm", a, b, ramp((n,)), constants=(1, 2), beta=0.5, **how)
 
 
 # --- com.microsoft

@@ -24,6 +24,7 @@ def cut(x: Array, starts: Array, ends: Array, axes: Array, steps: Array) -> Arra
 
 SLICES: list[tuple[Shape, list[int], list[int], list[int], list[int]]] = [
     ((5,), [1], [LAST], [0], [1]),
+    ((5,), [-2], [LAST], [0], [1]),
     ((5,), [LAST], [FIRST], [0], [-1]),
     ((5,), [FIRST], [3], [0], [2]),
     ((3, 4), [2, 3], [9, FIRST], [0, 1], [2, -3]),
