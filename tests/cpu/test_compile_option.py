@@ -127,11 +127,8 @@ def test_never_names_what_is_missing(empty: Store) -> None:
     empty.give(MACHINERY)
     with pytest.raises(KernelMissing) as caught:
         text_program(CHAIN, options=CPUOptions(compile=missing.NEVER))
-    who, why = (
-        f"Relu 'Relu_0' (CPUExecutionProvider): kernel {fused()[-1].name} is neither in a kernel pack",
-        "compile is 'never': run",
-    )
-    assert str(caught.value).startswith(who) and why in str(caught.value)
+    who = f"Relu 'Relu_0' (CPUExecutionProvider): kernel {fused()[-1].name} is neither in a kernel pack"
+    assert str(caught.value).startswith(who) and "compile is 'never': run" in str(caught.value)
     with pytest.raises(ort_lite.errors.CompileError, match="KernelMissing: Relu"):
         session(CHAIN, missing.NEVER)
 

@@ -118,15 +118,11 @@ def test_a_step_outside_of_segments_sees_the_shape_of_its_input() -> None:
 # --- What cannot be lowered
 
 
-def one_node(op_type: str, domain: str = "") -> Program:
-    x, y = Value("x", TensorType("float32", (symbol("n"),))), Value("y", TensorType("float32", (symbol("n"),)))
-    node = Node(op_type, [x], [y], domain=domain, version=21, name="odd")
-    return Program([node], [(x, Info(x.type))], [y], rules(), CPUOptions(), {})
-
-
 def test_an_operator_without_a_kernel_is_named() -> None:
+    x, y = (Value(name, TensorType("float32", (symbol("n"),))) for name in "xy")
+    node = Node("Odd", [x], [y], domain="some.domain", version=21, name="odd")
     with pytest.raises(NotSupported, match=r"Odd 'odd' \(CPUExecutionProvider\): no kernel for some.domain.Odd"):
-        one_node("Odd", "some.domain")
+        Program([node], [(x, Info(x.type))], [y], rules(), CPUOptions(), {})
 
 
 def test_a_shape_operand_of_many_elements_is_declined() -> None:

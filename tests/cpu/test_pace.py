@@ -165,10 +165,8 @@ def test_idle_scratch_makes_room() -> None:
 
 
 def test_errors_without_a_text_say_their_class() -> None:
-    assert (
-        str(step_error(NODE, MemoryError()))
-        == "Op 'node' (CPUExecutionProvider): its results do not fit into memory: MemoryError"
-    )
-    assert isinstance(step_error(NODE, MemoryError()), OutOfMemory)
+    error = step_error(NODE, MemoryError())
+    assert str(error) == "Op 'node' (CPUExecutionProvider): its results do not fit into memory: MemoryError"
+    assert isinstance(error, OutOfMemory)
     assert str(step_error(NODE, ValueError("bad"))) == "Op 'node' (CPUExecutionProvider): bad"
     assert isinstance(step_error(NODE, KeyError()), InvalidData)

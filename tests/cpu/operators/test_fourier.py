@@ -38,11 +38,9 @@ def test_any_length_matches_numpy(n: int, complex_: int) -> None:
 @pytest.mark.parametrize(("inverse", "onesided"), [(0, 1), (1, 0), (1, 1)])
 def test_lengths_cut_and_fill(length: int | None, inverse: int, onesided: int) -> None:
     x = ramp((2, 7, 1 if onesided and not inverse else 2), "float64")
-    wanted = None if length is None else np.array(length)
-    attributes: dict[str, Any] = {"inverse": inverse, "onesided": onesided}
-    check_op(
-        "DFT", x, wanted, np.array(-2), opset=20, rtol=1e-9, atol=1e-12, constants=[1, 2], expected=transformed, **attributes
-    )
+    how: dict[str, Any] = {"opset": 20, "rtol": 1e-9, "atol": 1e-12, "constants": [1, 2], "expected": transformed}
+    points = None if length is None else np.array(length)
+    check_op("DFT", x, points, np.array(-2), inverse=inverse, onesided=onesided, **how)
 
 
 @pytest.mark.parametrize("n", [10, 12, 55, 84])

@@ -9,16 +9,8 @@ from onnx.numpy_helper import saturate_cast
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from tests.cpu.check import check_op, run_op
 
-FLOATS = [
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float4_e2m1fn",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-]
 CODES = {"float4_e2m1fn": 16, "float6_e2m3fn": 64, "float6_e3m2fn": 64}
+FLOATS = [*(f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")), *CODES]
 INTEGERS = {"int4": 16, "uint4": 16, "int2": 4, "uint2": 4}
 
 

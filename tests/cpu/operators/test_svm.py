@@ -61,14 +61,9 @@ def test_scores_are_transformed_as_onnxruntime_does(classes: int, counts: list[i
 @pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_without_support_vectors_it_is_linear(classes: int, positive: bool) -> None:
-    weights = numbers(classes * 4)
-    attributes = {"coefficients": [abs(w) for w in weights] if positive else weights, "rho": [0.1], "kernel_type": "RBF"}
-    attributes |= {
-        "kernel_params": [0.3, 0.5, 3.0],
-        "classlabels_strings": ["a", "b", "c"][:classes],
-        "post_transform": "LOGISTIC",
-    }
-    classify(attributes, "string")
+    weights = [abs(w) if positive else w for w in numbers(classes * 4)]
+    attributes: dict[str, Any] = {"coefficients": weights, "rho": [0.1], "kernel_type": "RBF", "kernel_params": [0.3, 0.5, 3.0]}
+    classify({**attributes, "classlabels_strings": ["a", "b", "c"][:classes], "post_transform": "LOGISTIC"}, "string")
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
