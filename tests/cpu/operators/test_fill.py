@@ -17,6 +17,11 @@ def test_a_range_of_fractions_has_its_last_step() -> None:
     check_op("Range", *inputs, expected=np.array([0, 0.3, 0.6, 0.9], np.float32))
 
 
+@pytest.mark.parametrize("k", [0, 1, -2, 9])
+def test_ones_on_a_diagonal(k: int) -> None:
+    check_op("EyeLike", ramp((3, 4)), k=k, expected=np.eye(3, 4, k, np.float32))
+
+
 def test_complex_numbers_are_refused() -> None:
     with pytest.raises(InvalidGraph, match="complex128"):
         run_op("ConstantOfShape", [ints(2)], {"value": np.array([1j])})
