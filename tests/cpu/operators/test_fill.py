@@ -12,11 +12,6 @@ from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
 
 
-def test_a_range_of_fractions_has_its_last_step() -> None:
-    inputs = [np.array(number, np.float32) for number in (0, 1, 0.3)]
-    check_op("Range", *inputs, expected=np.array([0, 0.3, 0.6, 0.9], np.float32))
-
-
 @pytest.mark.parametrize("k", [0, 1, -2, 9])
 def test_ones_on_a_diagonal(k: int) -> None:
     check_op("EyeLike", ramp((3, 4)), k=k, expected=np.eye(3, 4, k, np.float32))

@@ -89,13 +89,9 @@ def test_scatter_elements_of_any_shape(shape: Shape, index: Shape, axis: int) ->
     check_op("ScatterElements", ramp(shape), indices(index, shape[axis]), ramp(index), axis=axis, expected=oracle)
 
 
-def test_scatter_of_integers_halves_and_bools() -> None:
-    index = np.array([1, 1, 0])
-    for dtype in ("int64", "uint64", "float16"):
-        x, updates = ramp((4,), dtype), ramp((3,), dtype)
-        check_op("ScatterElements", x, index, updates, reduction="max")
-    check_op("ScatterElements", ramp((4,), "bool"), index, ramp((3,), "bool"))
-    check_op("Scatter", ramp((4,)), index, ramp((3,)), opset=9, expected=lambda x, i, u: np.array([u[2], u[1], x[2], x[3]]))
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float16"])
+def test_the_largest_of_what_is_scattered(dtype: str) -> None:
+    check_op("ScatterElements", ramp((4,), dtype), np.array([1, 1, 0]), ramp((3,), dtype), reduction="max")
 
 
 @pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
