@@ -42,18 +42,16 @@ def test_a_position_out_of_range_is_named(op: str, at: int) -> None:
 
 
 def test_what_leaves_is_the_callers_own() -> None:
-    text = """(float[2,3] a, seq(float[2,3]) s) => (seq(float[2,3]) t, float[2,3] one, seq(float[2,3]) same) {
-        t = SequenceInsert(s, a)
-        zero = Constant<value_int: int = 0>()
-        one = SequenceAt(s, zero)
+    text = """(float[2,3] a, seq(float[2,3]) s) => (seq(float[2,3]) less, seq(float[2,3]) t, float[2,3] one, seq(float[2,3]) same) {
+        less = SequenceErase(s) t = SequenceInsert(s, a) zero = Constant<value_int: int = 0>() one = SequenceAt(s, zero)
         same = Identity(s)
     }"""
     made = session(text)
     fed = {"a": A.copy(), "s": [A + 1]}
-    t, one, again = made.run(None, fed)
-    for array in (*t, one, *again):
+    less, t, one, again = made.run(None, fed)
+    for array in (*less, *t, one, *again):
         array[:] = 0
-    assert same(made.run(None, fed), [[A + 1, A], A + 1, [A + 1]])
+    assert same(made.run(None, fed), [[], [A + 1, A], A + 1, [A + 1]])
 
 
 def test_a_constant_in_a_sequence_stays_as_it_is() -> None:
