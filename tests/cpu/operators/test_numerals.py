@@ -81,6 +81,11 @@ def test_numbers_beyond_a_type_are_refused(text: str, dtype: str) -> None:
         cast(text, dtype)
 
 
+@pytest.mark.parametrize(("text", "truth"), [("0", False), ("-0", False), ("2e0", True)])
+def test_any_number_but_zero_is_true(text: str, truth: bool) -> None:
+    assert cast(text, "bool").tolist() == [truth]
+
+
 def test_a_double_is_the_nearest() -> None:
     assert numerals.real("0.1") == 0.1
     assert math.copysign(1, numerals.real("-0")) == -1
