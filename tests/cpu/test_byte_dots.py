@@ -56,15 +56,8 @@ def product(
     size = scratch_size(m, 4 * -(-k // 4), tile.rows)
     assert isinstance(size, int)
     c = np.full((m, n), -1, np.int32)
-    operands = [
-        a.view(np.uint8),
-        zero.view(np.uint8),
-        quads(b, tile.columns),
-        sums,
-        points,
-        c,
-        np.empty((parts, size), np.uint8),
-    ]
+    scratch = np.empty((parts, size), np.uint8)
+    operands = [a.view(np.uint8), zero.view(np.uint8), quads(b, tile.columns), sums, points, c, scratch]
     for part in range(parts):
         scalars = [1, m, n, k, 0, 0, int(zero.size > 1), FLIPS[a.dtype.name], size]
         assert call(gemm(target), operands, scalars, part, parts, target) == 0

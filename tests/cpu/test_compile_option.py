@@ -127,11 +127,8 @@ def test_never_names_what_is_missing(empty: Store) -> None:
     empty.give(MACHINERY)
     with pytest.raises(KernelMissing) as caught:
         text_program(CHAIN, options=CPUOptions(compile=missing.NEVER))
-    who, why = (
-        f"Relu 'Relu_0' (CPUExecutionProvider): kernel {fused()[-1].name} is neither in a kernel pack",
-        "compile is 'never': run",
-    )
-    assert str(caught.value).startswith(who) and why in str(caught.value)
+    who = f"Relu 'Relu_0' (CPUExecutionProvider): kernel {fused()[-1].name} is neither in a kernel pack"
+    assert str(caught.value).startswith(who) and "compile is 'never': run" in str(caught.value)
     with pytest.raises(ort_lite.errors.CompileError, match="KernelMissing: Relu"):
         session(CHAIN, missing.NEVER)
 
@@ -162,9 +159,8 @@ def test_without_a_compiler_what_is_there_runs_and_the_error_names_it(empty: Sto
     monkeypatch.setattr(missing, "_is_there", lambda name: name != "numba")
     missing.compiler_lacks.cache_clear()
     try:
-        with pytest.raises(
-            KernelMissing, match=r"ort_lite\.compile is 'wait', but numba, which would compile, is not installed"
-        ):
+        message = r"ort_lite\.compile is 'wait', but numba, which would compile, is not installed"
+        with pytest.raises(KernelMissing, match=message):
             text_program(CHAIN)
         empty.give(generic())
         np.testing.assert_array_equal(text_program(CHAIN)([X, V])[0], Y)

@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,13 +38,6 @@ def test_a_chain_is_one_loop() -> None:
     np.testing.assert_allclose(program([x])[0], np.exp(-x * x) + x, rtol=1e-6)
     assert instructions(program) == 1
     assert scratch(program, x) == 0
-
-
-def test_without_fusion_every_node_is_a_loop_with_the_same_results() -> None:
-    x = ramp((100,))
-    one, many = text_program(CHAIN), text_program(CHAIN, fusion=False)
-    assert instructions(many) == 4
-    np.testing.assert_allclose(many([x])[0], one([x])[0], rtol=1e-6)
 
 
 def test_what_is_read_twice_is_computed_once() -> None:
@@ -96,14 +88,6 @@ def test_one_element_and_known_contents_are_scalars_of_the_loop() -> None:
     assert instructions(program) == 1
     for n in (3, 5):
         np.testing.assert_array_equal(program([ramp((2, n), "int64")])[0], ramp((2, n), "int64") * n + 2)
-
-
-def test_a_cast_to_sixteen_bits_rounds_inside_of_a_loop_too() -> None:
-    for code, dtype in ((10, np.float16), (16, ml_dtypes.bfloat16)):
-        program = text_program(f"(float[N] x) => (float[N] y) {{ a = Cast<to={code}>(x) b = Cast<to=1>(a) y = Neg(b) }}")
-        x = ramp((30,))
-        np.testing.assert_array_equal(program([x])[0], -x.astype(dtype).astype(np.float32))
-        assert instructions(program) == 1
 
 
 # --- Broadcasting

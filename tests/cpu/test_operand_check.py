@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import permutations
 from pathlib import Path
@@ -72,8 +72,12 @@ GOOD: dict[str, Dim | float] = {"n": 3, "m": 4, "factor": 0.5}
 
 def called(named: Mapping[str, object]) -> Instruction:
     """What a call of `spread` by name becomes."""
+    return instruction_of(spread, [tensor("float32", 3), tensor("float32", 3, 4)], named)
+
+
+def instruction_of(kernel: Callable[..., int], operands: Sequence[Tensor], named: Mapping[str, object]) -> Instruction:
     builder = Builder(1, Kernels(host()))
-    builder.emit(NODE, spread, [tensor("float32", 3), tensor("float32", 3, 4)], named=named)
+    builder.emit(NODE, kernel, operands, named=named)
     [instruction] = builder.result.items
     assert isinstance(instruction, Instruction)
     return instruction
@@ -85,16 +89,13 @@ def test_scalars_by_name_come_in_the_order_of_the_kernel() -> None:
 
 
 def test_statics_by_name_are_those_of_the_kernel() -> None:
-    builder = Builder(1, Kernels(host()))
-    few = {"few": 2, "count": 3, "outer": 1}
-    builder.emit(NODE, weave, [tensor("int8", 6), tensor("int8", 6)], named=few)
-    [instruction] = builder.result.items
-    assert isinstance(instruction, Instruction)
+    few, operands = {"few": 2, "count": 3, "outer": 1}, [tensor("int8", 6), tensor("int8", 6)]
+    instruction = instruction_of(weave, operands, few)
     assert instruction.scalars == (1, 3)
     assert instruction.spec.statics == (("few", 2),)
     del few["few"]
     with pytest.raises(TypeError, match=r"kernel .*weave: 'few' missing; it takes outer, count, few"):
-        builder.emit(NODE, weave, [tensor("int8", 6), tensor("int8", 6)], named=few)
+        instruction_of(weave, operands, few)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +125,8 @@ def test_an_operand_is_read_as_what_it_is() -> None:
 
 @pytest.mark.parametrize(("n", "m"), [(4, 3), (3, 5), (2**62, 2)])
 def test_known_sizes_are_refused_at_once(n: int, m: int) -> None:
-    with pytest.raises(
-        InvalidArgument, match=r"Test 'node'.*: kernel spread would touch elements 0 to .* of its operand '.'.*bytes"
-    ):
+    message = r"Test 'node'.*: kernel spread would touch elements 0 to .* of its operand '.'.*bytes"
+    with pytest.raises(InvalidArgument, match=message):
         emitted([tensor("float32", 3), tensor("float32", 3, 4)], n, m, 0.5)
 
 

@@ -124,9 +124,8 @@ def test_bytes_are_given_back_at_the_end() -> None:
         PACE.take(400)
         with count_strings(pool):
             PACE.take(500)
-            with pytest.raises(
-                OutOfMemory, match=r"Op 'node' \(CPUExecutionProvider\): the limit is 1,000 bytes: 200 asked for"
-            ):
+            message = r"Op 'node' \(CPUExecutionProvider\): the limit is 1,000 bytes: 200 asked for"
+            with pytest.raises(OutOfMemory, match=message):
                 PACE.take(200)
         PACE.take(500)
         assert budget.held == 900
@@ -166,10 +165,8 @@ def test_idle_scratch_makes_room() -> None:
 
 
 def test_errors_without_a_text_say_their_class() -> None:
-    assert (
-        str(step_error(NODE, MemoryError()))
-        == "Op 'node' (CPUExecutionProvider): its results do not fit into memory: MemoryError"
-    )
-    assert isinstance(step_error(NODE, MemoryError()), OutOfMemory)
+    error = step_error(NODE, MemoryError())
+    assert str(error) == "Op 'node' (CPUExecutionProvider): its results do not fit into memory: MemoryError"
+    assert isinstance(error, OutOfMemory)
     assert str(step_error(NODE, ValueError("bad"))) == "Op 'node' (CPUExecutionProvider): bad"
     assert isinstance(step_error(NODE, KeyError()), InvalidData)

@@ -170,10 +170,8 @@ def test_any_number_of_threads_gives_the_same() -> None:
 @example((np.uint8, np.int8), True, 3, 2, 0, True, 0)
 def test_products_of_any_size(kinds: Any, each: bool, m: int, k: int, n: int, quantised: bool, seed: int) -> None:
     case = unit("MatMul", (m, k), (k, n), seed, kinds=kinds, each=each, quantised=quantised)
-    points = case.points + np.arange(case.points.size, dtype=case.points.dtype).reshape(
-        case.points.shape
-    )  # and asymmetric ones
-    case = case.replace(points=points)
+    asymmetric = np.arange(case.points.size, dtype=case.points.dtype).reshape(case.points.shape)
+    case = case.replace(points=case.points + asymmetric)
     np.testing.assert_array_equal(case.ours(), case.rule())
 
 
@@ -181,9 +179,8 @@ def test_products_of_any_size(kinds: Any, each: bool, m: int, k: int, n: int, qu
 @pytest.mark.parametrize("quantised", [False, True])
 def test_convolutions_of_any_batch(shape: Sequence[int], quantised: bool) -> None:
     case = unit("Conv", shape, (4, 5, 3, 3), kinds=(np.int8, np.uint8), biased=True, quantised=quantised)
-    np.testing.assert_array_equal(
-        case.replace(points=case.points + np.uint8(9)).ours(), case.replace(points=case.points + np.uint8(9)).rule()
-    )
+    case = case.replace(points=case.points + np.uint8(9))
+    np.testing.assert_array_equal(case.ours(), case.rule())
 
 
 def test_a_window_that_fits_nowhere_is_refused() -> None:
@@ -199,10 +196,7 @@ def test_both_operands_may_be_computed() -> None:
         p = MatMul(c, e)  y = QuantizeLinear(p, t, zt) }"""
     model = onnx.parser.parse_model(text).SerializeToString()
     rng = np.random.default_rng(0)
-    feeds = {
-        "a": rng.integers(0, 256, (2, 3, 5, 33)).astype(np.uint8),
-        "b": rng.integers(0, 256, (2, 3, 20, 33)).astype(np.uint8),
-    }
+    feeds = {name: rng.integers(0, 256, (2, 3, rows, 33)).astype(np.uint8) for name, rows in (("a", 5), ("b", 20))}
     got = ort_lite.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)[0]
     total = (feeds["a"].astype(np.float64) - 7) @ (feeds["b"].astype(np.float64) - 130).swapaxes(-1, -2)
     factor = np.float32(0.02) * np.float32(0.02) / np.float32(0.5)

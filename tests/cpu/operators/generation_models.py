@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
 from ort_lite.dtypes import Array
 
@@ -64,10 +64,6 @@ def search(
     graph = helper.make_graph([made], "main", given, results)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
-def bodies(model: ModelProto) -> dict[str, GraphProto]:
-    return {a.name: a.g for a in model.graph.node[0].attribute if a.type == AttributeProto.GRAPH}
 
 
 # --- encoder and decoder

@@ -14,33 +14,8 @@ from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 
 def test_positions_of_what_is_not_zero() -> None:
-    x = np.array([[1, 0, 3], [0, 0, 5]], np.float32)
-    check_op("NonZero", x, expected=np.array(np.nonzero(x)))
-    check_op("NonZero", np.zeros((2, 2), bool), expected=np.zeros((2, 0), np.int64))
     check_op("NonZero", np.array(3, np.int32), expected=np.array([[0]]))
     check_op("NonZero", np.array(["", "a"], object), expected=np.array([[1]]))
-
-
-@pytest.mark.parametrize("axis", [None, 0, 1, -1])
-def test_compress(axis: int | None) -> None:
-    condition = np.array([False, True, True])
-    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
-    check_op("Compress", ramp((3, 4)), condition, **attributes, expected=np.compress(condition, ramp((3, 4)), axis))
-
-
-@pytest.mark.parametrize("dtype", ["int64", "float32", "object"])
-def test_unique_elements(dtype: str) -> None:
-    x = np.array([2, 1, 1, 3, 2]).astype(str if dtype == "object" else dtype).astype(dtype)
-    values = np.unique(x)
-    check_op("Unique", x, outputs=4, expected=[values, ints(1, 0, 3), ints(1, 0, 0, 2, 1), ints(2, 2, 1)])
-    first_come = [values[[1, 0, 2]], ints(0, 1, 3), ints(0, 1, 1, 2, 0), ints(2, 2, 1)]
-    check_op("Unique", x, sorted=0, outputs=4, expected=first_come)
-
-
-def test_unique_slices() -> None:
-    x = np.array([[1, 0, 1], [0, 0, 0], [1, 0, 1]], np.float32)
-    check_op("Unique", x, axis=0, outputs=4, expected=[x[1::-1], ints(1, 0), ints(1, 0, 1), ints(1, 2)])
-    check_op("Unique", x, axis=-1, sorted=0, outputs=2, expected=[x[:, :2], ints(0, 1)])
 
 
 def test_elements_of_the_result_can_be_read_by_kernels() -> None:
@@ -60,14 +35,6 @@ def test_any_zero_is_zero(dtype: str) -> None:
     check_op("NonZero", halves, expected=np.array([[1]]))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "complex128", "uint8"])
-def test_compress_moves_elements_of_any_size(dtype: str) -> None:
-    x, condition = ramp((4, 3), "float32").astype(dtype), np.array([True, False, True])
-    check_op("Compress", x, condition, axis=1, expected=x[:, [0, 2]])
-    check_op("Compress", x, condition[:2], axis=1, constants=[1], expected=x[:, :1])
-    check_op("Compress", x, np.zeros(5, bool), expected=x.reshape(-1)[:0])
-
-
 def test_a_condition_that_is_too_long_is_refused() -> None:
     program = op_program("Compress", [ramp((3,)), np.ones(4, bool)])
     with pytest.raises(InvalidArgument, match="a condition for 4 of 3 entries"):
@@ -83,15 +50,9 @@ def test_any_elements_and_slices(rows: int, columns: int, axis: int | None, orde
     found, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     order = np.arange(len(first)) if ordered else np.argsort(first)
     want = [np.take(found, order, axis or 0), first[order], np.argsort(order)[inverse.reshape(-1)], counts[order]]
-    for got, wanted in zip(run_op("Unique", [x], attributes, outputs=4), want, strict=True):
+    outputs = data.draw(st.integers(1, 4))
+    for got, wanted in zip(run_op("Unique", [x], attributes, outputs=outputs), want[:outputs], strict=True):
         np.testing.assert_array_equal(got, wanted)
-
-
-@pytest.mark.parametrize("dtype", ["complex64", "complex128", "bool", "float64"])
-def test_unique_of_other_types(dtype: str) -> None:
-    x = np.array([2 + 1j, 1, 2, 1, 0, 2 + 1j]) if dtype.startswith("complex") else np.array([2, 1, 0, 1, 0, 2])
-    x = x.astype(dtype)
-    check_op("Unique", x, outputs=4, expected=list(np.unique(x, True, True, True)))
 
 
 def test_what_is_no_number_occurs_once_and_last() -> None:

@@ -35,30 +35,11 @@ def test_matches_the_reference(batches: int, classes: int, most: int) -> None:
     check_op("NonMaxSuppression", boxes, scores, ints(most), number(0.3), number(2.0), constants=[2])
 
 
-def test_corners_come_in_any_order() -> None:
-    boxes, scores = boxes_of(20), scores_of(20)
-    flipped = boxes[..., [2, 1, 0, 3]]
-    [wanted] = run_op("NonMaxSuppression", [boxes, scores, ints(20), number(0.4)])
-    check_op("NonMaxSuppression", flipped, scores, ints(20), number(0.4), expected=wanted)
-
-
-def test_boxes_may_be_centres_and_sizes_with_x_first() -> None:
-    boxes, scores = boxes_of(20), scores_of(20)
-    top, left, bottom, right = np.moveaxis(boxes, -1, 0)
-    centred = np.stack([(left + right) / 2, (top + bottom) / 2, right - left, bottom - top], -1)
-    [wanted] = run_op("NonMaxSuppression", [boxes, scores, ints(20), number(0.4)])
-    check_op("NonMaxSuppression", centred, scores, ints(20), number(0.4), center_point_box=1, expected=wanted)
-
-
 def test_an_overlap_of_just_the_threshold_is_kept() -> None:
     boxes = np.array([[[0, 0, 1, 1], [0, 0.5, 1, 1.5]]], np.float32)
     third = number(np.float32(0.5) / np.float32(1.5))
     wanted = np.array([[0, 0, i] for i in scores_of(2)[0, 0].argsort()[::-1]])
     check_op("NonMaxSuppression", boxes, scores_of(2), ints(9), third, expected=wanted)
-
-
-def test_nothing_is_picked_where_no_number_is_given() -> None:
-    check_op("NonMaxSuppression", boxes_of(5), scores_of(5), expected=np.zeros((0, 3), np.int64))
 
 
 def test_of_equal_scores_the_first_box_wins() -> None:
@@ -84,14 +65,10 @@ def overlap(a: Array, b: Array) -> np.float32:
     return np.float32(both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both))
 
 
-def test_boxes_and_scores_of_different_shapes_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"NonMaxSuppression 'node' .*different shapes: 5 against 4"):
-        run_op("NonMaxSuppression", [boxes_of(5), scores_of(4), ints(1)], fixed=True)
-
-
 @pytest.mark.parametrize(
     ("boxes", "scores", "message"),
     [
+        ((1, 5, 4), (1, 1, 4), "different shapes: 5 against 4"),
         ((1, 5, 3), (1, 2, 5), "different shapes: 3 against 4"),
         ((1, 5, 4, 1), (1, 2, 5), "4 axes against 3"),
         ((1, 5, 4), (2, 5), "scores of rank 2"),
@@ -115,7 +92,6 @@ def test_any_number_of_boxes_may_be_asked_for(most: int) -> None:
 def test_a_threshold_without_a_number_is_refused(index: int) -> None:
     inputs = [boxes_of(5), scores_of(5), ints(3), np.ones(1, np.float32), np.zeros(1, np.float32)]
     inputs[index] = np.zeros(0, np.float32)
-    with pytest.raises(
-        InvalidArgument, match=r"NonMaxSuppression 'node' .*kernel suppress would touch elements 0 to 1 .*0 bytes"
-    ):
+    message = r"NonMaxSuppression 'node' .*kernel suppress would touch elements 0 to 1 .*0 bytes"
+    with pytest.raises(InvalidArgument, match=message):
         run_op("NonMaxSuppression", inputs)

@@ -41,11 +41,6 @@ def test_equations(equation: str, shapes: list[Shape]) -> None:
     check_op("Einsum", *arrays, expected=einsum, equation=equation, constants=[len(arrays) - 1], rtol=1e-4, atol=1e-5)
 
 
-def test_integers() -> None:
-    for equation, *shapes in (("ij,jk->ik", (3, 4), (4, 5)), ("bij,bkj->bik", (2, 3, 4), (2, 5, 4)), ("ij->i", (3, 4))):
-        check_op("Einsum", *(ramp(shape, "int64") for shape in shapes), expected=einsum, equation=equation)
-
-
 @settings(max_examples=40)
 @given(st.data())
 def test_any_equation_of_two_operands(data: st.DataObject) -> None:

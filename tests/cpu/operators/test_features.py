@@ -9,23 +9,20 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
+from tests.cpu.ort import ort_op
 
 ML: dict[str, Any] = {"domain": "ai.onnx.ml", "opset": 1}
-WORDS = np.array([["red", "blue"], ["green", "red"]], object)
 
 
-def extracted(x: Array, index: Array) -> Array:
-    return np.take(np.atleast_2d(x), index.reshape(-1), axis=-1)
+def check(op: str, *inputs: Array, constants: tuple[int, ...] = (), output: str = "float32", **attributes: Any) -> None:
+    expected = ort_op(op, inputs, attributes, outputs=[output], **ML)
+    check_op(op, *inputs, expected=expected, constants=constants, **attributes, **ML)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 @pytest.mark.parametrize(("shape", "index"), [((4, 5), [3, 0, 3]), ((5,), [[1, 4]]), ((2, 3, 5), [2]), ((0, 5), [1])], ids=str)
 def test_an_extractor_takes_columns(shape: tuple[int, ...], index: Any, dtype: str) -> None:
-    check_op("ArrayFeatureExtractor", ramp(shape, dtype), np.array(index, np.int64), expected=extracted, constants=[1], **ML)
-
-
-def test_an_extractor_takes_columns_of_strings() -> None:
-    check_op("ArrayFeatureExtractor", WORDS, ints(1, 1, 0), expected=extracted, constants=[1], **ML)
+    check("ArrayFeatureExtractor", ramp(shape, dtype), np.array(index, np.int64), constants=(1,), output=dtype)
 
 
 def test_an_index_out_of_range_is_named() -> None:
@@ -35,17 +32,11 @@ def test_an_index_out_of_range_is_named() -> None:
             run_op("ArrayFeatureExtractor", [ramp((2, 3)), ints(0, index)], **ML)
 
 
-def vectorized(*tables: Array, inputdimensions: list[int]) -> Array:
-    flat = [table.reshape(1 if table.ndim == 1 else len(table), -1) for table in tables]
-    wide = [np.pad(table, ((0, 0), (0, 9)))[:, :width] for table, width in zip(flat, inputdimensions, strict=True)]
-    return np.concatenate(wide, axis=1).astype(np.float32)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 def test_a_vectorizer_cuts_or_fills_up_and_joins(dtype: str) -> None:
     tables = [ramp((3, 4), dtype), ramp((3, 2), dtype), ramp((3, 2, 2), dtype)]
-    check_op("FeatureVectorizer", *tables, expected=vectorized, **ML, inputdimensions=[2, 5, 4])
-    check_op("FeatureVectorizer", tables[0][0], tables[1][0], expected=vectorized, **ML, inputdimensions=[4, 2])
+    check("FeatureVectorizer", *tables, inputdimensions=[2, 5, 4])
+    check("FeatureVectorizer", tables[0][0], tables[1][0], inputdimensions=[4, 2])
 
 
 def test_a_vectorizer_wants_as_many_widths_as_inputs() -> None:
@@ -58,22 +49,11 @@ def test_a_vectorizer_wants_as_many_rows_everywhere() -> None:
         run_op("FeatureVectorizer", [ramp((2, 2)), ramp((3, 2))], {"inputdimensions": [2, 2]}, **ML)
 
 
-def one_hot(x: Array, zeros: int = 1, **categories: list[Any]) -> Array:
-    [known] = categories.values()
-    cut = x if x.dtype == object else x.astype(np.int64)
-    hot: Array = (cut[..., None] == np.array(known, x.dtype if x.dtype == object else np.int64)).astype(np.float32)
-    return hot
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
 @pytest.mark.parametrize("shape", [(2, 3), (6,), (0, 2)], ids=str)
 def test_numbers_become_rows_of_zeros_and_a_one(shape: tuple[int, ...], dtype: str) -> None:
     x = (np.arange(np.prod(shape)).reshape(shape) % 5 + (0.7 if dtype[0] == "f" else 0)).astype(dtype)
-    check_op("OneHotEncoder", x, expected=one_hot, **ML, cats_int64s=[3, 1, 0, 12])
-
-
-def test_strings_become_rows_of_zeros_and_a_one() -> None:
-    check_op("OneHotEncoder", WORDS, expected=one_hot, **ML, cats_strings=["green", "red"])
+    check("OneHotEncoder", x, cats_int64s=[3, 1, 0, 12])
 
 
 @pytest.mark.parametrize("x", [np.array([1, 2], np.int64), np.array(["a", "b"], object)], ids=["numbers", "strings"])

@@ -204,24 +204,6 @@ def logarithms(sequence: Sequence[int], seed: int) -> Array:
     return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
 
 
-def test_greedy_takes_the_likeliest() -> None:
-    [got] = check("GreedySearch", greedy_inputs(PROMPT[:1]), SEQUENCES, decoder=gpt(2))
-    likeliest = logarithms(got[0].tolist(), 2).argmax(axis=1)
-    assert got[0, 3:].tolist() == likeliest[2:-1].tolist()
-
-
-def test_scores_are_sums_of_logarithms() -> None:
-    sequences, totals, _ = check(
-        "BeamSearch", beam_inputs(PROMPT[:1], longest=7, length=0.5), BEAMS, decoder=gpt(2), eos_token_id=19
-    )
-    for sequence, total in zip(sequences[0], totals[0], strict=True):
-        ended = 3 + int((sequence[3:] != 0).sum())
-        chosen = [*sequence[:ended], *([19] if ended < 7 else [])]
-        rows = logarithms(chosen[:-1], 2)[2:]
-        want = sum(row[token] for row, token in zip(rows, chosen[3:], strict=True)) / ended**0.5
-        assert_close(np.asarray(total), np.asarray(want, np.float32), 1e-4, 1e-5, "the sum")
-
-
 # --- encoder and decoder
 @pytest.mark.parametrize(("hidden", "joined"), [(True, True), (False, True), (False, False)])
 def test_an_encoder_and_a_decoder(hidden: bool, joined: bool) -> None:
@@ -241,6 +223,9 @@ def test_a_decoder_may_be_given_whole_sequences() -> None:
 
 
 # --- errors
+T5 = {"model_type": 1, "decoder": t5_decoder()}
+
+
 @pytest.mark.parametrize(
     ("op_type", "given", "attributes", "message"),
     [
@@ -266,13 +251,8 @@ def test_a_decoder_may_be_given_whole_sequences() -> None:
         ("BeamSearch", {"returned": 4}, {}, r"num_return_sequences is 4; a number from 1 to num_beams \(3\)"),
         ("BeamSearch", {}, {"model_type": 2}, "model_type 2; BeamSearch has 0"),
         ("BeamSearch", {}, {"model_type": 1}, "'encoder' is missing"),
-        (
-            "BeamSearch",
-            {},
-            {"model_type": 1, "encoder": t5_encoder(), "decoder": t5_decoder()},
-            "decoder_start_token_id is missing",
-        ),
-        ("BeamSearch", {}, {"model_type": 1, "encoder": gpt(), "decoder": t5_decoder()}, "begin with"),
+        ("BeamSearch", {}, {**T5, "encoder": t5_encoder()}, "decoder_start_token_id is missing"),
+        ("BeamSearch", {}, {**T5, "encoder": gpt()}, "begin with"),
     ],
 )
 def test_errors(op_type: str, given: dict[str, Any], attributes: dict[str, Any], message: str) -> None:

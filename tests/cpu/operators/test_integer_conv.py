@@ -45,15 +45,8 @@ def test_sums_are_exact(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
 
 def test_signed_inputs() -> None:
     for x, w, attributes in CASES[:4]:
-        check_op(
-            "ConvInteger",
-            full(x, "int8"),
-            full(w, "uint8"),
-            np.array(-100, np.int8),
-            expected=conv,
-            constants=[1],
-            **attributes,
-        )
+        zero = np.array(-100, np.int8)
+        check_op("ConvInteger", full(x, "int8"), full(w, "uint8"), zero, expected=conv, constants=[1], **attributes)
 
 
 @pytest.mark.parametrize("constants", [[], [1, 2, 3, 4, 5, 6, 7, 8]], ids=["computed", "constant"])
@@ -70,27 +63,12 @@ def test_qlinear_conv(x: Shape, w: Shape, attributes: dict[str, Any], constants:
 
 @pytest.mark.parametrize("channels_last", [0, 1])
 def test_qlinear_conv_of_com_microsoft(channels_last: int) -> None:
-    shape = (2, 9, 8, 5) if channels_last else (2, 5, 9, 8)
-    one, two, three = np.array(0.02, np.float32), np.array(2, np.float32), np.array(3, np.uint8)
-    inputs = [
-        full(shape, "uint8"),
-        one,
-        three,
-        full((6, 5, 3, 3), "int8") // 2,
-        ramp((6,), low=0.01, high=0.1),
-        np.zeros(6, np.int8),
-        two,
-        three,
-        full((6,), "int32") >> 20,
-    ]
+    x = [full((2, 9, 8, 5) if channels_last else (2, 5, 9, 8), "uint8"), np.array(0.02, np.float32), np.array(2, np.uint8)]
+    w = [full((6, 5, 3, 3), "int8") // 2, ramp((6,), low=0.01, high=0.1), np.zeros(6, np.int8)]
+    inputs = [*x, *w, np.array(2, np.float32), np.array(3, np.uint8), full((6,), "int32") >> 20]
     attributes: dict[str, Any] = {"channels_last": channels_last, "pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}
     expected = ort_op("QLinearConv", inputs, attributes, domain="com.microsoft", opset=1, outputs=["uint8"])
     check_op("QLinearConv", *inputs, expected=expected, domain="com.microsoft", opset=1, constants=[3, 4, 5], **attributes)
-
-
-def test_channels_must_agree() -> None:
-    with pytest.raises(InvalidArgument, match="channels of input and weight differ: 5 against 4"):
-        run_op("ConvInteger", [full((1, 5, 9, 9), "uint8"), full((6, 4, 3, 3), "int8")])
 
 
 X8, W8 = full((1, 4, 5, 6), "uint8"), full((6, 4, 2, 2), "int8", 1)

@@ -31,42 +31,9 @@ def test_keys_become_values_and_others_the_default(keys: str, values: str) -> No
     check_op("LabelEncoder", x, expected=expected, opset=2, domain="ai.onnx.ml", **attributes)
 
 
-@pytest.mark.parametrize("dtype", ["int16", "int32", "float64"])
-def test_version_four_takes_tensors_of_any_type(dtype: str) -> None:
-    tables = {
-        "keys_tensor": np.array([4, 2], dtype),
-        "values_tensor": np.array([1, 9], dtype),
-        "default_tensor": np.array([5], dtype),
-    }
-    x, wanted = np.array([2, 3, 4], dtype), np.array([9, 5, 1], dtype)
-    check_op("LabelEncoder", x, expected=wanted, opset=4, domain="ai.onnx.ml", **tables)
-
-
-def test_given_defaults_are_used() -> None:
-    attributes = {"keys_int64s": [1], "values_strings": ["one"], "default_string": "many"}
-    wanted = np.array(["many", "one"], object)
-    check_op("LabelEncoder", np.array([2, 1]), expected=wanted, opset=4, domain="ai.onnx.ml", **attributes)
-
-
 def test_of_equal_keys_the_first_counts() -> None:
     attributes: dict[str, Any] = {"keys_int64s": [1, 1], "values_int64s": [5, 6]}
     check_op("LabelEncoder", np.array([1]), expected=np.array([5]), opset=4, domain="ai.onnx.ml", **attributes)
-
-
-def test_version_one_numbers_its_strings() -> None:
-    attributes: dict[str, Any] = {"classes_strings": ["a", "b"], "default_int64": -7, "default_string": "?"}
-    words, numbers = np.array(["b", "c"], object), np.array([1, 5])
-    check_op("LabelEncoder", words, expected=np.array([1, -7]), opset=1, domain="ai.onnx.ml", **attributes)
-    check_op("LabelEncoder", numbers, expected=np.array(["b", "?"], object), opset=1, domain="ai.onnx.ml", **attributes)
-
-
-def test_a_category_mapper_goes_both_ways() -> None:
-    attributes: dict[str, Any] = {"cats_strings": ["cat", "dog"], "cats_int64s": [5, 3]}
-    words, numbers = np.array([["dog", "cow"]], object), np.array([[5], [4]])
-    check_op("CategoryMapper", words, expected=np.array([[3, -1]]), opset=1, domain="ai.onnx.ml", **attributes)
-    check_op(
-        "CategoryMapper", numbers, expected=np.array([["cat"], ["_Unused"]], object), opset=1, domain="ai.onnx.ml", **attributes
-    )
 
 
 def test_keys_and_values_should_be_as_many() -> None:

@@ -87,30 +87,18 @@ def test_features_and_coefficients_should_agree(fixed: bool) -> None:
         run_op("LinearRegressor", [X], {"coefficients": [1.0] * 4}, fixed=fixed, **ML)
 
 
+ROW, ROWS = {"coefficients": coefficients(1), "intercepts": [0.0]}, {"coefficients": coefficients(3), "intercepts": [0.0] * 3}
+
+
 @pytest.mark.parametrize(
-    ("attributes", "message"),
+    ("op", "attributes", "message"),
     [
-        ({"coefficients": [1.0] * 5, "targets": 2}, "5 coefficients are not 2 rows"),
-        ({"coefficients": coefficients(1), "post_transform": "RELU"}, "post_transform 'RELU'"),
+        ("LinearRegressor", {"coefficients": [1.0] * 5, "targets": 2}, "5 coefficients are not 2 rows"),
+        ("LinearRegressor", {"coefficients": coefficients(1), "post_transform": "RELU"}, "post_transform 'RELU'"),
+        ("LinearClassifier", {**ROWS, "classlabels_ints": [1, 2]}, "2 labels for 3 classes"),
+        ("LinearClassifier", {**ROW, "classlabels_ints": [1, 2, 3]}, "3 labels for one row of coefficients"),
     ],
 )
-def test_broken_attributes_are_declined(attributes: dict[str, Any], message: str) -> None:
+def test_broken_attributes_are_declined(op: str, attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
-        run_op("LinearRegressor", [X], attributes, **ML)
-
-
-def test_each_class_needs_a_label() -> None:
-    with pytest.raises(NotSupported, match="2 labels for 3 classes"):
-        run_op(
-            "LinearClassifier",
-            [X],
-            {"coefficients": coefficients(3), "intercepts": [0.0] * 3, "classlabels_ints": [1, 2]},
-            outputs=2,
-            **ML,
-        )
-
-
-def test_one_row_of_coefficients_decides_between_two_only() -> None:
-    attributes = {"coefficients": coefficients(1), "intercepts": [0.0], "classlabels_ints": [1, 2, 3]}
-    with pytest.raises(NotSupported, match="3 labels for one row of coefficients"):
-        run_op("LinearClassifier", [X], attributes, outputs=2, **ML)
+        run_op(op, [X], attributes, outputs=2 if op == "LinearClassifier" else 1, **ML)

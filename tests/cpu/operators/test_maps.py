@@ -45,46 +45,8 @@ def test_rows_should_be_as_long_as_the_labels() -> None:
         run_op("ZipMap", [np.zeros((1, 2), np.float32)], {"classlabels_int64s": [1, 2, 3]}, **ML)
 
 
-def test_a_dict_becomes_a_row_in_the_order_of_the_vocabulary() -> None:
-    got = run(
-        "DictVectorizer",
-        TensorProto.STRING,
-        TensorProto.FLOAT,
-        TensorProto.FLOAT,
-        {"c": 2.5, "a": 1},
-        string_vocabulary=["a", "b", "c"],
-    )
-    assert got.dtype == np.float32
-    assert got.tolist() == [[1, 0, 2.5]]
-    texts = run("DictVectorizer", TensorProto.INT64, TensorProto.STRING, TensorProto.STRING, {5: "x"}, int64_vocabulary=[4, 5])
-    assert texts.tolist() == [["", "x"]]
-
-
-@pytest.mark.parametrize(
-    ("value", "cast_to", "wanted"),
-    [
-        (TensorProto.FLOAT, "TO_INT64", np.array([[1, -2]])),
-        (TensorProto.FLOAT, "TO_STRING", np.array([["1.500000", "-2.000000"]], object)),
-        (TensorProto.STRING, "TO_FLOAT", np.array([[1.5, -2]], np.float32)),
-    ],
-)
-def test_the_values_of_a_dict_by_rising_keys(value: int, cast_to: str, wanted: Any) -> None:
-    fed: dict[int, Any] = {3: -2.0, 1: 1.5} if value == TensorProto.FLOAT else {3: "-2", 1: "1.5"}
-    got = run("CastMap", TensorProto.INT64, value, helper.np_dtype_to_tensor_dtype(wanted.dtype), fed, cast_to=cast_to)
-    assert got.dtype == wanted.dtype
-    assert got.tolist() == wanted.tolist()
-
-
 def test_the_keys_of_a_sparse_map_are_places() -> None:
-    got = run(
-        "CastMap",
-        TensorProto.INT64,
-        TensorProto.FLOAT,
-        TensorProto.FLOAT,
-        {2: 5.0, 0: 1.0, 9: 4.0},
-        map_form="SPARSE",
-        max_map=4,
-    )
-    assert got.tolist() == [[1, 0, 5, 0]]
+    key, value = TensorProto.INT64, TensorProto.FLOAT
+    assert run("CastMap", key, value, value, {2: 5.0, 0: 1.0, 9: 4.0}, map_form="SPARSE", max_map=4).tolist() == [[1, 0, 5, 0]]
     with pytest.raises(RuntimeException, match="the key -1 is below zero"):
-        run("CastMap", TensorProto.INT64, TensorProto.FLOAT, TensorProto.FLOAT, {-1: 5.0}, map_form="SPARSE", max_map=4)
+        run("CastMap", key, value, value, {-1: 5.0}, map_form="SPARSE", max_map=4)

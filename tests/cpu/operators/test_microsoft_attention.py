@@ -141,15 +141,7 @@ def test_the_projections_bias_is_optional() -> None:
     check_op("Attention", x, w, num_heads=HEADS, expected=want, **HOW)
 
 
-def test_what_is_refused_is_named() -> None:
-    for attribute in ("do_rotary", "past_present_share_buffer"):
-        with pytest.raises(NotSupported, match=attribute):
-            run_op("Attention", projection(5), {"num_heads": HEADS, attribute: 1}, **HOW)
-    mask = np.ones((BATCH, 1, 5, 5), np.int32)
-    with pytest.raises(NotSupported, match="a mask of rank 4"):
-        run_op("Attention", [*projection(5), mask], {"num_heads": HEADS}, **HOW)
-    with pytest.raises(InvalidArgument, match="a mask of 3 lengths for a batch of 2"):
-        run_op("Attention", [*projection(5), np.ones(3, np.int32)], {"num_heads": HEADS}, **HOW)
+def test_caches_that_do_not_fit_are_refused() -> None:
     shared = [*qkv(1, 1), None, None, None, *[ramp((BATCH, HEADS, PAST, SIZE))] * 2, np.array([2], np.int32)]
     with pytest.raises(NotSupported, match="cache_indirection without past_sequence_length"):
         run_op("MultiHeadAttention", [*shared[:8], None, np.zeros((1, 2, PAST), np.int32)], {"num_heads": HEADS}, **HOW)
@@ -180,18 +172,18 @@ def test_what_is_refused_is_named() -> None:
         ("Attention", [ramp((2, 5, 7)), *projection(5)[1:]], {}, "the weights do not fit"),
         ("Attention", [*projection(5)[:2], ramp((5,))], {}, "the bias does not fit the weights: 5"),
         ("Attention", [*projection(5), padding(3, 5)], {}, "the mask does not fit queries and keys: 3 against 2"),
+        ("Attention", [*projection(5), np.ones(3, np.int32)], {}, "a mask of 3 lengths for a batch of 2"),
         (
             "Attention",
             [*projection(5), None, ramp((2, 1, HEADS, PAST, SIZE))],
             {},
-            "the past does not go with what is new: 1 against 2",
+            "the past does not go with .* new: 1 against 2",
         ),
         ("MultiHeadAttention", [ramp((BATCH, 3, HEADS, 2, SIZE))], {}, "2 operands are packed together, expected 3"),
         ("MultiHeadAttention", [ramp((BATCH, 3, HEADS + 1, 3, SIZE))], {}, "the result does not fit queries and values"),
         ("MultiHeadAttention", [*qkv(3), ramp((2,))], {}, "the bias does not fit queries, keys and values: 2 against"),
         ("MultiHeadAttention", [ramp((BATCH, 3, WIDTH + 1)), *qkv(3)[1:]], {}, "columns do not make"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_what_does_not_fit_is_refused(
     op_type: str, inputs: list[Array | None], more: dict[str, Any], message: str, fixed: bool
@@ -206,17 +198,18 @@ def test_what_does_not_fit_is_refused(
         ("Attention", projection(5), {"num_heads": 0}, "0 heads"),
         ("Attention", projection(5), {"qkv_hidden_sizes": [5 * WIDTH, -3 * WIDTH, WIDTH]}, "qkv_hidden_sizes"),
         ("Attention", projection(5), {"qkv_hidden_sizes": [WIDTH] * 4}, "qkv_hidden_sizes"),
+        *(("Attention", projection(5), {name: 1}, name) for name in ("do_rotary", "past_present_share_buffer")),
         ("Attention", [*projection(5), np.array(5, np.int32)], {}, "a mask of rank 0"),
+        ("Attention", [*projection(5), np.ones((BATCH, 1, 5, 5), np.int32)], {}, "a mask of rank 4"),
         ("MultiHeadAttention", [ramp((BATCH, 3, WIDTH))], {}, "queries without keys and values"),
         (
             "MultiHeadAttention",
             [*qkv(3), None, padding(BATCH, LENGTH), ramp((3, LENGTH))],
             {},
-            "an attention bias of rank 2; it should be 4",
+            "an attention bias of rank 2; it",
         ),
         ("MultiHeadAttention", [*qkv(3), None, None, None, *[ramp((BATCH, HEADS, SIZE))] * 2], {}, "rank"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 def test_what_no_kernel_takes_is_refused(op_type: str, inputs: list[Array | None], more: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):

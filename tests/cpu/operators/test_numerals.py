@@ -16,13 +16,9 @@ READ = ["0", "1", "-1", "+1", "007", "-0", "42", "127", " 1", "\t1", "\n1", "1 "
 """Integers, and reals."""
 _REALS = """
     3.14 -3.14 .5 5. 1e3 1E3 1e+3 1e-3 -1.5E-10 inf INF -inf +Inf infinity -INFINITY nan NaN -nan nan(1) 1e300
-    0x10 0x1p3 0X1.8P-1 1e39 123456789012345678901234567890 0.1 1e-300 9007199254740993 16777217
-    2.2250738585072014e-308
+    0x10 0x1p3 0X1.8P-1 1e39 123456789012345678901234567890 0.1 1e-300 9007199254740993 16777217 2.2250738585072014e-308
 """
-REALS = [
-    *READ,
-    *_REALS.split(),
-]
+REALS = [*READ, *_REALS.split()]
 
 
 def cast(text: str, dtype: str) -> Any:
@@ -82,6 +78,11 @@ def test_other_texts_are_no_numbers(text: str) -> None:
 def test_numbers_beyond_a_type_are_refused(text: str, dtype: str) -> None:
     with pytest.raises(InvalidData, match=f"'{text}' (is beyond|has no value)"):
         cast(text, dtype)
+
+
+@pytest.mark.parametrize(("text", "truth"), [("0", False), ("-0", False), ("2e0", True)])
+def test_any_number_but_zero_is_true(text: str, truth: bool) -> None:
+    assert cast(text, "bool").tolist() == [truth]
 
 
 def test_a_double_is_the_nearest() -> None:

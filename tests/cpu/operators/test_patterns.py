@@ -17,23 +17,7 @@ _TEXTS = """
         a aa b ab abc aab A é É ß ω 1 ٣ _ - a.b 日本 😀 a😀 x1y2 2024-01-31 ä1
     """
 TEXTS = np.array(
-    [
-        *_TEXTS.split(),
-        "",
-        " ",
-        "\t",
-        "\n",
-        "a\n",
-        "\na",
-        "a\nb",
-        "a\x00b",
-        "\x00",
-        "\x7f",
-        "\xa0",
-        "\u2028",
-        "\r\n",
-    ],
-    object,
+    [*_TEXTS.split(), "", " ", "\t", "\n", "a\n", "\na", "a\nb", "a\x00b", "\x00", "\x7f", "\xa0", "\u2028", "\r\n"], object
 )
 _PATTERNS = r"""
     a a* a+ a? (a)(b)? a|ab (a|ab)(c|bcd)? a{2} a{1,2}b [ab]+ [^a] [^a]* . .* .. (?s).* (?s). \w \w+ \W \d \D \s
@@ -42,13 +26,7 @@ _PATTERNS = r"""
     \C \C\C \n a\0b \a \v \t [\s\S]* (\d{4})-(\d\d)-(\d\d) 日. (a*)* (a|b)*? (?:) () (?P<x>a)(?P<x>b)
     [a-zA-Z_][a-zA-Z0-9_]* (?:a*)* \_ \- ] { a{ a{,2} }
 """
-PATTERNS = [
-    *_PATTERNS.split(),
-    "",
-    "a$\n",
-    "(?m)a$\nb",
-    "(?m)^a\n^b$",
-]
+PATTERNS = [*_PATTERNS.split(), "", "a$\n", "(?m)a$\nb", "(?m)^a\n^b$"]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -77,10 +55,7 @@ _TOKENS = r"""
     a|ab a|ab|abc (a|ab)(c|bcd)? [a-z]+ \w+ \d+ \d [aé]+ é|e a* .+ \S+ \bx ^a b$ (?i)[a-z]+ \pL+ 😀 .. a?? (?U)a+
     [a-c]{2}
 """
-TOKENS = [
-    *_TOKENS.split(),
-    "[^ ]+",
-]
+TOKENS = [*_TOKENS.split(), "[^ ]+"]
 
 
 @pytest.mark.parametrize("least", [1, 2])

@@ -55,7 +55,6 @@ def test_masks_and_a_past() -> None:
         (2, ramp((HIDDEN,)), "the bias does not fit the weights: 8 against 24"),
         (8, ramp((2, 1, HEADS, 3, SIZE)), "the past does not go with what is new: 1 against 2"),
     ],
-    ids=lambda case: case if isinstance(case, str) else None,
 )
 @pytest.mark.parametrize("fixed", [False, True])
 def test_what_does_not_fit_is_refused(index: int, given: Array, message: str, fixed: bool) -> None:

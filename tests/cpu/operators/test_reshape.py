@@ -7,65 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite import InferenceSession
-from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
-Shape = tuple[int, ...]
 
-
-@pytest.mark.parametrize(
-    ("shape", "target", "expected"),
-    [
-        ((2, 3, 4), (4, 6), (4, 6)),
-        ((2, 3, 4), (0, -1), (2, 12)),
-        ((2, 3, 4), (-1,), (24,)),
-        ((1,), (), ()),
-        ((), (1, 1), (1, 1)),
-        ((0, 3), (3, 0), None),
-        ((4, 0, 2), (0, 0, 2), (4, 0, 2)),
-        ((2, 3, 4), (1, 0, -1, 2), (1, 3, 4, 2)),
-    ],
-    ids=str,
-)
-def test_reshape(shape: Shape, target: Shape, expected: Shape | None) -> None:
-    if expected is None:
-        with pytest.raises(OrtLiteError, match="Reshape 'node'"):
-            run_op("Reshape", [ramp(shape), ints(*target)])
-    else:
-        check_op("Reshape", ramp(shape), ints(*target), constants=[1], expected=ramp(shape).reshape(expected))
-
-
-def test_zero_is_a_length_where_the_attribute_says_so() -> None:
-    check_op("Reshape", ramp((0, 3)), ints(3, 0), allowzero=1, constants=[1], expected=ramp((3, 0)))
-
-
-@pytest.mark.parametrize("dtype", ["int64", "bool", "float16"])
-def test_reshape_of_any_type(dtype: str) -> None:
-    check_op("Reshape", ramp((2, 3), dtype), ints(6), constants=[1])
+def test_zeros_copy_sizes_of_the_input() -> None:
+    with pytest.raises(OrtLiteError, match="Reshape 'node'"):
+        run_op("Reshape", [ramp((0, 3)), ints(3, 0)])
 
 
 def test_a_shape_that_does_not_fit_is_refused_with_its_numbers() -> None:
     program = op_program("Reshape", [ramp((2, 3)), ints(4, -1)], constants=[1])
     assert program([ramp((2, 6))])[0].shape == (4, 3)
-    with pytest.raises(
-        InvalidArgument, match=r"Reshape 'node' \(CPUExecutionProvider\): the shape \(2, 3\) cannot become \(4, 1\)"
-    ):
+    message = r"Reshape 'node' \(CPUExecutionProvider\): the shape \(2, 3\) cannot become \(4, 1\)"
+    with pytest.raises(InvalidArgument, match=message):
         program([ramp((2, 3))])
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2, 4, -1, -4])
-def test_flatten(axis: int) -> None:
-    check_op("Flatten", ramp((2, 3, 4, 5)), axis=axis)
-
-
-def test_axes_of_one_element_come_and_go() -> None:
-    check_op("Squeeze", ramp((1, 3, 1)), ints(0, -1), constants=[1])
-    check_op("Squeeze", ramp((1, 3, 1)))
-    check_op("Squeeze", ramp((1, 3, 1)), axes=[2], opset=11, expected=ramp((1, 3)))
-    check_op("Unsqueeze", ramp((3, 4)), ints(0, -1), constants=[1])
-    check_op("Unsqueeze", ramp(()), ints(0), constants=[1])
-    check_op("Unsqueeze", ramp((3, 4)), axes=[1], opset=11, expected=ramp((3, 1, 4)))
 
 
 def test_a_squeezed_axis_has_one_element() -> None:
@@ -75,42 +31,10 @@ def test_a_squeezed_axis_has_one_element() -> None:
         program([ramp((2, 3))])
 
 
-def test_identity_and_dropout_pass_their_input_on() -> None:
-    check_op("Identity", ramp((2, 3)))
-    check_op("Identity", ramp((2, 3), "int8"))
-    x = ramp((2, 3))
-    check_op("Dropout", x, np.array(0.5, np.float32), outputs=2, expected=[x, np.ones((2, 3), bool)])
-    check_op("Dropout", x, None, np.array(False), constants=[2], expected=x)
-    check_op("Dropout", x, ratio=0.3, outputs=2, opset=7, expected=[x, np.zeros((2, 3), np.float32)])
-
-
-PERMUTATIONS: list[tuple[Shape, tuple[int, ...]]] = [
-    ((3, 4), (1, 0)), ((40, 50), (1, 0)), ((2, 3, 4), (0, 2, 1)), ((2, 3, 4), (2, 0, 1)), ((2, 3, 4, 5), (0, 2, 3, 1)),
-    ((2, 3, 4, 5), (0, 3, 1, 2)), ((2, 3, 4, 5), (3, 1, 0, 2)), ((1, 3, 1, 5), (1, 2, 0, 3)), ((2, 0, 3), (2, 1, 0)), ((), ()),
-    ((2, 3, 2, 2, 3, 2, 2), (6, 0, 5, 1, 4, 2, 3)), ((2, 1, 2, 1, 2, 3, 2, 2), (7, 6, 5, 4, 3, 2, 1, 0)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("shape", "perm"), PERMUTATIONS, ids=str)
-def test_transpose(shape: Shape, perm: tuple[int, ...]) -> None:
-    check_op("Transpose", ramp(shape), perm=list(perm), expected=lambda x, perm: x.transpose(perm))
-
-
-def test_transpose_turns_all_axes_by_default() -> None:
-    check_op("Transpose", ramp((2, 3, 4), "int16"), expected=np.transpose)
-    check_op("Transpose", ramp((2, 3), "bool"), expected=np.transpose)
-
-
 @settings(max_examples=40)
 @given(st.permutations(range(5)), st.lists(st.integers(0, 4), min_size=5, max_size=5))
 def test_any_transpose_matches_numpy(perm: list[int], shape: list[int]) -> None:
     check_op("Transpose", ramp(shape, "float64"), perm=perm, expected=lambda x, perm: x.transpose(perm))
-
-
-@pytest.mark.parametrize("mode", ["DCR", "CRD"])
-def test_channels_become_space_and_space_channels(mode: str) -> None:
-    check_op("DepthToSpace", ramp((2, 8, 2, 3)), blocksize=2, mode=mode)
-    check_op("SpaceToDepth", ramp((2, 2, 4, 6)), opset=28, blocksize=2, mode=mode)
 
 
 def test_blocks_must_fit() -> None:
@@ -119,51 +43,10 @@ def test_blocks_must_fit() -> None:
         program([ramp((1, 1, 5, 6))])
 
 
-@pytest.mark.parametrize(
-    ("shape", "target"),
-    [((3, 1), (2, 3, 4)), ((3, 4), (3, 4)), ((3, 4), (1, 1)), ((), (2, 2)), ((1, 3), (0, 3)), ((2, 1, 3), (4, 1))],
-    ids=str,
-)
-def test_expand(shape: Shape, target: Shape) -> None:
-    wanted = np.broadcast_shapes(shape, target)
-    check_op("Expand", ramp(shape), ints(*target), constants=[1], expected=np.broadcast_to(ramp(shape), wanted))
-
-
-def test_expand_of_any_type() -> None:
-    check_op("Expand", ramp((3, 1), "int64"), ints(3, 4), constants=[1])
-    check_op("Expand", ramp((3, 1), "bool"), ints(3, 4), constants=[1])
-
-
 def test_dimensions_that_cannot_be_expanded_are_named() -> None:
     program = op_program("Expand", [ramp((2, 3)), ints(4, 3)])
     with pytest.raises(InvalidArgument, match=r"Expand 'node' .*: dimension 4 is neither 1 nor 2, that of the result"):
         program([ramp((2, 3)), ints(4, 3)])
-
-
-@pytest.mark.parametrize(
-    ("shape", "repeats"),
-    [
-        ((2, 3), (2, 3)),
-        ((3,), (1,)),
-        ((2, 3), (0, 2)),
-        ((2, 0), (3, 2)),
-        ((2, 3, 4, 5), (1, 2, 1, 3)),
-        ((2, 1, 3, 2), (2, 2, 2, 2)),
-    ],
-    ids=str,
-)
-def test_tile(shape: Shape, repeats: Shape) -> None:
-    def oracle(x: Array, repeats: Array) -> Array:
-        return np.tile(x, repeats)
-
-    check_op("Tile", ramp(shape), ints(*repeats), constants=[1], expected=oracle)
-
-
-@pytest.mark.parametrize("constants", [(), (1, 2)])
-def test_tile_began_with_one_axis(constants: tuple[int, ...]) -> None:
-    """Count and axis are of the input's type, float."""
-    x, count, axis = ramp((2, 3)), np.array(3, np.float32), np.array(1, np.float32)
-    check_op("Tile", x, count, axis, opset=1, constants=constants, expected=np.tile(x, (1, 3)))
 
 
 @pytest.mark.parametrize("block", [0, -2])

@@ -13,21 +13,10 @@ from tests.cpu.ort import ort_op
 
 X = ramp((1, 2, 4, 5))
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
-COORDINATES = ["half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric", "pytorch_half_pixel"]
 
 
 def floats(*values: float) -> Any:
     return np.array(values, np.float32)
-
-
-@pytest.mark.parametrize("coordinates", COORDINATES)
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_by_scales(mode: str, coordinates: str) -> None:
-    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": coordinates}
-    for scales in ((1, 1, 2, 2), (1, 1, 0.6, 0.8), (1, 1, 1.5, 3)):
-        inputs = [X, None, floats(*scales)]
-        [wanted] = ort_op("Resize", inputs, attributes, opset=19)
-        check_op("Resize", *inputs, constants=[2], expected=wanted, **attributes, **CLOSE)
 
 
 @pytest.mark.parametrize("coordinates", ["align_corners", "tf_crop_and_resize"])
@@ -43,26 +32,6 @@ def test_corners_are_those_that_there_are(scale: float, mode: str, coordinates: 
     assert (wanted[..., -1] == x[..., -1]).all()
 
 
-@pytest.mark.parametrize("nearest_mode", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-def test_the_nearest_may_be_chosen(nearest_mode: str) -> None:
-    for scales in ((1, 1, 2, 2), (1, 1, 0.5, 0.6)):
-        inputs = [X, None, floats(*scales)]
-        [wanted] = ort_op("Resize", inputs, {"nearest_mode": nearest_mode}, opset=19)
-        check_op("Resize", *inputs, constants=[2], expected=wanted, nearest_mode=nearest_mode)
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_by_sizes(mode: str) -> None:
-    for sizes in ((1, 2, 3, 8), (1, 2, 9, 1), (1, 2, 4, 5), (1, 3, 2, 2)):
-        check_op("Resize", X, None, None, ints(*sizes), mode=mode, constants=[3], **CLOSE)
-
-
-@pytest.mark.parametrize("exclude_outside", [0, 1])
-def test_cubic_weights(exclude_outside: int) -> None:
-    attributes: dict[str, Any] = {"mode": "cubic", "exclude_outside": exclude_outside, "cubic_coeff_a": -0.5}
-    check_op("Resize", X, None, floats(1, 1, 2.3, 0.8), constants=[2], **attributes, **CLOSE)
-
-
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_infinities_without_weight_do_not_count(mode: str) -> None:
     """Every other column is one of x, which has no neighbors; rows stay."""
@@ -71,38 +40,6 @@ def test_infinities_without_weight_do_not_count(mode: str) -> None:
     [y] = run_op("Resize", [x, None, None, np.array([1, 1, 2, 5])], attributes, opset=19)
     np.testing.assert_array_equal(y[..., ::2], x)
     assert not np.isfinite(y[0, 0, 0, 1::2]).any()
-
-
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_antialiasing_stretches_the_filter(mode: str) -> None:
-    for scales in ((1, 1, 0.6, 0.3), (1, 1, 2, 0.5)):
-        check_op("Resize", X, None, floats(*scales), mode=mode, antialias=1, constants=[2], **CLOSE)
-
-
-@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_proportions_may_be_kept(policy: str, mode: str) -> None:
-    attributes: dict[str, Any] = {"axes": [2, 3], "keep_aspect_ratio_policy": policy, "mode": mode}
-    for sizes in ((7, 8), (1, 3), (3, 3)):
-        check_op("Resize", X, None, None, ints(*sizes), constants=[3], **attributes, **CLOSE)
-
-
-def test_of_named_axes_only() -> None:
-    check_op("Resize", X, None, floats(2.0), axes=[-1], constants=[2], expected=np.repeat(X, 2, 3))
-    check_op("Resize", X, None, None, ints(8, 1), axes=[3, 1], mode="linear", constants=[3], **CLOSE)
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-def test_of_a_region(mode: str) -> None:
-    roi = floats(0, 0, 0.4, -0.2, 1, 1, 0.6, 1.2)
-    attributes: dict[str, Any] = {
-        "coordinate_transformation_mode": "tf_crop_and_resize",
-        "extrapolation_value": 9.0,
-        "mode": mode,
-    }
-    inputs = [X, roi, None, ints(1, 2, 3, 6)]
-    [wanted] = ort_op("Resize", inputs, attributes, opset=19)
-    check_op("Resize", *inputs, constants=[1, 3], expected=wanted, **attributes, **CLOSE)
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 5), (1, 2, 3, 2, 2)], ids=str)
@@ -116,14 +53,6 @@ def test_bytes_are_rounded_and_kept_in_range(dtype: str) -> None:
     check_op("Resize", x, None, floats(1, 1, 2, 2), constants=[2])
     x[0, 0, 0] = np.iinfo(dtype).max
     check_op("Resize", x, None, floats(1, 1, 1.5, 2), mode="cubic", constants=[2])
-
-
-def test_upsample_and_the_first_resize_repeat() -> None:
-    expected = np.repeat(np.repeat(X, 2, 2), 3, 3)
-    check_op("Upsample", X, scales=[1.0, 1.0, 2.0, 3.0], opset=7, expected=expected)
-    check_op("Upsample", X, floats(1, 1, 2, 3), opset=9, constants=[1], expected=expected)
-    check_op("Upsample", X, height_scale=2.0, width_scale=3.0, opset=1, expected=expected)
-    check_op("Resize", X, floats(1, 1, 2, 3), opset=10, constants=[1], expected=expected)
 
 
 def test_scales_may_come_with_the_run() -> None:
@@ -162,13 +91,6 @@ def test_integers_end_where_their_type_does() -> None:
         x = np.array([[[limits.min, limits.max, limits.max, limits.min]]], dtype)
         got = run_op("Resize", [x, None, floats(1, 1, 4)], {"mode": "cubic"}, constants=[2])[0].astype(float)
         assert got.min() == float(limits.min) and got.max() >= float(limits.max) * 0.999999
-
-
-def test_upsample_of_bools_and_integers() -> None:
-    x = ramp((1, 1, 2, 2), "bool")
-    check_op("Upsample", x, opset=1, height_scale=2.0, width_scale=2.0, expected=x.repeat(2, 2).repeat(2, 3))
-    x = ramp((1, 1, 2, 2), "int32")
-    check_op("Upsample", x, opset=7, scales=[1.0, 1.0, 2.0, 3.0], expected=x.repeat(2, 2).repeat(3, 3))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

@@ -19,21 +19,6 @@ def caches(rows: int, columns: int) -> list[Array]:
     return [ramp((rows, columns)), ramp((rows, columns), low=0)]
 
 
-@pytest.mark.parametrize("interleaved", [0, 1])
-@pytest.mark.parametrize("turned", [0, 4])
-@pytest.mark.parametrize("rank", [3, 4])
-def test_positions_are_looked_up(rank: int, turned: int, interleaved: int) -> None:
-    x = ramp((2, 5, 24) if rank == 3 else (2, 3, 5, 8))
-    attributes: dict[str, Any] = {"num_heads": 3, "rotary_embedding_dim": turned, "interleaved": interleaved}
-    check_op("RotaryEmbedding", x, *caches(10, (turned or 8) // 2), IDS, opset=23, **attributes)
-
-
-@pytest.mark.parametrize("rank", [3, 4])
-def test_without_positions_every_row_has_angles_of_its_own(rank: int) -> None:
-    x = ramp((2, 5, 24) if rank == 3 else (2, 3, 5, 8))
-    check_op("RotaryEmbedding", x, ramp((2, 5, 4)), ramp((2, 5, 4), low=0), opset=23, num_heads=3)
-
-
 @pytest.mark.parametrize("attributes", [{}, {"interleaved": 1}, {"num_heads": 3, "rotary_embedding_dim": 4}], ids=str)
 @pytest.mark.parametrize("ids", [IDS, ints(3)], ids=["each", "first"])
 @pytest.mark.parametrize("rank", [3, 4])
@@ -54,34 +39,37 @@ def test_a_position_beyond_the_caches_is_named(ids: Array, where: str) -> None:
         run_op("RotaryEmbedding", [ramp((2, 3, 5, 8)), *caches(10, 4), ids], {}, opset=23)
 
 
-def test_what_does_not_fit_is_named() -> None:
-    x = ramp((2, 3, 5, 8))
-    with pytest.raises(InvalidArgument, match="a cache has rows of 3, expected 8 / 2"):
-        run_op("RotaryEmbedding", [x, *caches(10, 3), IDS], {}, opset=23)
-    with pytest.raises(InvalidArgument, match="position_ids do not fit: 4 against 5"):
-        run_op("RotaryEmbedding", [x, *caches(10, 4), IDS[:, :4]], {}, opset=23)
-    with pytest.raises(InvalidArgument, match="position_ids do not fit: 2 against 1"):
-        run_op("RotaryEmbedding", [x, ints(3, 4), *caches(10, 4)], {}, opset=1, domain=MICROSOFT)
-    with pytest.raises(NotSupported, match="is_packed_batching"):
-        run_op("RotaryEmbedding", [x, IDS, *caches(10, 4)], {"is_packed_batching": 1}, opset=1, domain=MICROSOFT)
+X, FLAT = ramp((2, 3, 5, 8)), ramp((2, 5, 24))
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_no_more_is_rotated_than_a_head_has(fixed: bool) -> None:
-    x = ramp((2, 3, 5, 8))
-    with pytest.raises(InvalidArgument, match="500 of the 8 numbers of a head cannot be rotated"):
-        run_op("RotaryEmbedding", [x, *caches(10, 250), IDS], {"rotary_embedding_dim": 500}, opset=23, fixed=fixed)
-    with pytest.raises(InvalidArgument, match="-8 / 2"):
-        run_op("RotaryEmbedding", [x, *caches(10, 4), IDS], {"rotary_embedding_dim": -8}, opset=23, fixed=fixed)
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "message"),
+    [
+        ([X, *caches(10, 3), IDS], {}, "a cache has rows of 3, expected 8 / 2"),
+        ([X, *caches(10, 4), IDS[:, :4]], {}, "position_ids do not fit: 4 against 5"),
+        ([X, *caches(10, 250), IDS], {"rotary_embedding_dim": 500}, "500 of the 8 numbers of a head cannot be rotated"),
+        ([X, *caches(10, 4), IDS], {"rotary_embedding_dim": -8}, "-8 / 2"),
+    ],
+)
+def test_what_does_not_fit_is_named(inputs: list[Array], attributes: dict[str, int], message: str, fixed: bool) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        run_op("RotaryEmbedding", inputs, attributes, opset=23, fixed=fixed)
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_caches_and_positions_without_elements_are_refused(fixed: bool) -> None:
-    x = ramp((2, 5, 24))
-    how: dict[str, Any] = {"opset": 1, "domain": MICROSOFT, "fixed": fixed}
-    with pytest.raises((InvalidArgument, NotSupported), match=r"24 columns do not make 0 heads|0 heads"):
-        run_op("RotaryEmbedding", [x, ints(0), *caches(10, 0)], {}, **how)
-    with pytest.raises(InvalidArgument, match="position_ids do not fit: 0 against 1"):
-        run_op("RotaryEmbedding", [x, ints(), *caches(10, 4)], {}, **how)
-    with pytest.raises(NotSupported, match="a cache of rank 1"):
-        run_op("RotaryEmbedding", [x, ints(0), ramp((12,)), ramp((12,))], {}, **how)
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "message"),
+    [
+        ([X, ints(3, 4), *caches(10, 4)], {}, "position_ids do not fit: 2 against 1"),
+        ([X, IDS, *caches(10, 4)], {"is_packed_batching": 1}, "is_packed_batching"),
+        ([FLAT, ints(0), *caches(10, 0)], {}, "24 columns do not make 0 heads|0 heads"),
+        ([FLAT, ints(), *caches(10, 4)], {}, "position_ids do not fit: 0 against 1"),
+        ([FLAT, ints(0), ramp((12,)), ramp((12,))], {}, "a cache of rank 1"),
+    ],
+)
+def test_what_does_not_fit_microsofts_is_named(
+    inputs: list[Array], attributes: dict[str, int], message: str, fixed: bool
+) -> None:
+    with pytest.raises((InvalidArgument, NotSupported), match=message):
+        run_op("RotaryEmbedding", inputs, attributes, opset=1, domain=MICROSOFT, fixed=fixed)

@@ -9,19 +9,7 @@ from ort_lite.dtypes import to_numpy
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import OrtLiteError
 from tests.cpu.check import check_op, ints, ramp, run_op
-from tests.cpu.ort import both, ort_op
-
-
-@pytest.mark.parametrize("align", [0, 1])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_grid_sample_of_images_matches_the_reference(mode: str, padding: str, align: int) -> None:
-    x, grid = ramp((2, 3, 4, 5)), ramp((2, 3, 6, 2), low=-1.7, high=1.7)
-    attributes: dict[str, Any] = {"mode": mode, "padding_mode": padding, "align_corners": align}
-    wanted: Any = None
-    if (mode, padding) == ("cubic", "border"):  # the reference clamps the position: decision 0076
-        [wanted] = ort_op("GridSample", [x, grid], attributes, opset=20)
-    check_op("GridSample", x, grid, opset=22, atol=1e-4, expected=wanted, **attributes)
+from tests.cpu.ort import both
 
 
 @pytest.mark.parametrize("align", [0, 1])
@@ -57,13 +45,6 @@ def test_grids_of_16_bits_are_read_as_numbers(dtype: str, mode: str) -> None:
     assert np.array_equal(got, want)
 
 
-def test_the_grid_of_the_pixels_themselves_is_the_image() -> None:
-    x = ramp((1, 2, 3, 4))
-    rows, columns = np.meshgrid(np.linspace(-1, 1, 3), np.linspace(-1, 1, 4), indexing="ij")
-    grid = np.stack([columns, rows], -1)[None].astype(np.float32)
-    check_op("GridSample", x, grid, opset=22, mode="cubic", align_corners=1, expected=lambda x, grid, **_: x)
-
-
 def test_far_away_and_undefined_positions_read_nothing() -> None:
     x, grid = np.ones((1, 1, 2, 2), np.float32), np.full((1, 1, 3, 2), 1e30, np.float32)
     check_op("GridSample", x, grid, opset=22, mode="linear", expected=np.zeros((1, 1, 1, 3), np.float32))
@@ -74,14 +55,6 @@ def test_far_away_and_undefined_positions_read_nothing() -> None:
 def test_grid_sample_of_vectors_is_declined() -> None:
     with pytest.raises(NotSupported, match=r"GridSample 'node' .*rank 3; there are 4 and 5"):
         run_op("GridSample", [ramp((1, 1, 4)), ramp((1, 2, 1))], opset=22)
-
-
-@pytest.mark.parametrize("align", [0, 1])
-@pytest.mark.parametrize("space", [(3, 4), (2, 3, 4)], ids=str)
-def test_affine_grid_matches_the_reference(space: tuple[int, ...], align: int) -> None:
-    rank = len(space)
-    theta = ramp((2, rank, rank + 1))
-    check_op("AffineGrid", theta, ints(2, 3, *space), align_corners=align, constants=[1])
 
 
 @pytest.mark.parametrize("dtype", ["int16", "uint64", "bool"])

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
@@ -25,13 +23,10 @@ def cut(x: Array, starts: Array, ends: Array, axes: Array, steps: Array) -> Arra
 
 
 SLICES: list[tuple[Shape, list[int], list[int], list[int], list[int]]] = [
-    ((2, 3, 4, 5), [0, -1], [2, -4], [1, 3], [1, -2]),
     ((5,), [1], [LAST], [0], [1]),
+    ((5,), [-2], [LAST], [0], [1]),
     ((5,), [LAST], [FIRST], [0], [-1]),
     ((5,), [FIRST], [3], [0], [2]),
-    ((5,), [3], [1], [0], [1]),
-    ((5, 4), [-2, 1], [-9, 3], [-2, -1], [-1, 1]),
-    ((0, 3), [0], [9], [0], [1]),
     ((3, 4), [2, 3], [9, FIRST], [0, 1], [2, -3]),
     ((1, 2, 1, 2, 1, 2, 3, 2), [1], [3], [6], [1]),
 ]
@@ -43,46 +38,11 @@ def test_slice(case: tuple[Shape, list[int], list[int], list[int], list[int]]) -
     check_op("Slice", ramp(shape), *(ints(*column) for column in numbers), constants=[1, 2, 3, 4], expected=cut)
 
 
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.data())
-def test_any_slice_matches_numpy(shape: list[int], data: st.DataObject) -> None:
-    axes = data.draw(st.lists(st.integers(0, len(shape) - 1), unique=True, max_size=len(shape)))
-    bounds = st.lists(st.integers(-7, 7), min_size=len(axes), max_size=len(axes))
-    steps = data.draw(st.lists(st.sampled_from([-3, -1, 1, 2]), min_size=len(axes), max_size=len(axes)))
-    numbers = (data.draw(bounds), data.draw(bounds), axes, steps)
-    check_op("Slice", ramp(shape), *(ints(*column) for column in numbers), constants=[3, 4], expected=cut)
-
-
-def test_slice_of_any_type_and_of_attributes() -> None:
-    for dtype in ("bool", "float16", "int64"):
-        check_op("Slice", ramp((4, 5), dtype), ints(1), ints(3), expected=ramp((4, 5), dtype)[1:3])
-    x = ramp((4, 5))
-    check_op("Slice", x, starts=[1, -2], ends=[3, 9], axes=[0, 1], opset=9, expected=x[1:3, -2:])
-    check_op("Slice", x, starts=[1], ends=[3], opset=1, expected=x[1:3])
-
-
 def test_axes_may_come_with_the_run() -> None:
     program = op_program("Slice", [ramp((4, 5)), ints(1), ints(3), ints(0)])
     x = ramp((4, 5))
     for axis, expected in ((0, x[1:3]), (1, x[:, 1:3]), (-1, x[:, 1:3]), (0, x[1:3])):
         np.testing.assert_array_equal(program([x, ints(1), ints(3), ints(axis)])[0], expected)
-
-
-@pytest.mark.parametrize(
-    ("shape", "axis", "sizes"), [((6, 4), 0, [1, 2, 3]), ((2, 3, 4), -1, [4, 0]), ((5, 0), 0, [2, 3]), ((7,), 0, [7])], ids=str
-)
-def test_split_into_given_sizes(shape: Shape, axis: int, sizes: list[int]) -> None:
-    parts = np.split(ramp(shape), np.cumsum(sizes)[:-1], axis)
-    check_op("Split", ramp(shape), ints(*sizes), axis=axis, outputs=len(sizes), constants=[1], expected=parts)
-    check_op("Split", ramp(shape), axis=axis, split=sizes, opset=11, outputs=len(sizes), expected=parts)
-
-
-def test_split_into_equal_parts() -> None:
-    check_op("Split", ramp((6, 4)), axis=1, num_outputs=2, outputs=2, expected=np.split(ramp((6, 4)), 2, 1))
-    x = ramp((7, 2))
-    check_op("Split", x, num_outputs=3, outputs=3, expected=[x[:3], x[3:6], x[6:]])
-    check_op("Split", x, axis=1, opset=13, outputs=2, expected=[x[:, :1], x[:, 1:]])
 
 
 def test_parts_make_up_the_whole() -> None:
@@ -91,91 +51,20 @@ def test_parts_make_up_the_whole() -> None:
         program([ramp((6, 4))])
 
 
-@pytest.mark.parametrize(
-    ("shapes", "axis"),
-    [
-        ([(2, 3), (4, 3)], 0),
-        ([(2, 3), (2, 1)], -1),
-        ([(2, 0), (2, 3), (2, 1)], 1),
-        ([(2, 3, 4)] * 2, 1),
-        ([(5,)], 0),
-        ([(0, 3), (0, 3)], 0),
-        ([(2, 1, 3, 4), (2, 2, 3, 4)], 1),
-    ],
-    ids=str,
-)
-def test_concat(shapes: list[Shape], axis: int) -> None:
-    check_op("Concat", *(ramp(shape) for shape in shapes), axis=axis, expected=lambda *xs, axis: np.concatenate(xs, axis))
-
-
-def test_concat_of_any_type_with_constants() -> None:
-    for dtype in ("bool", "float16", "uint64"):
-        x, y = ramp((2, 3), dtype), ramp((1, 3), dtype)
-        check_op("Concat", x, y, axis=0, constants=[1], expected=np.concatenate([x, y]))
-    check_op("Concat", ramp((2, 3)), ramp((2, 3)), opset=3, expected=np.concatenate([ramp((2, 3))] * 2, 1))
-
-
 def test_concatenated_inputs_agree() -> None:
     program = op_program("Concat", [ramp((2, 3)), ramp((2, 4))], {"axis": 0})
     with pytest.raises(InvalidArgument, match=r"Concat 'node' .*: dimensions of its inputs differ: 4 against 3"):
         program([ramp((2, 3)), ramp((2, 4))])
 
 
-def padded(x: Array, pads: Array, value: Any = None, axes: Array | None = None, mode: Any = "constant") -> Array:
-    named = list(range(x.ndim)) if axes is None else [int(axis) % x.ndim for axis in axes]
-    widths = [(0, 0)] * x.ndim
-    for k, axis in enumerate(named):
-        widths[axis] = (int(pads[k]), int(pads[k + len(named)]))
-    constant: dict[str, Any] = {"constant_values": value if value is not None else 0} if mode == "constant" else {}
-    added = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode=mode, **constant)
-    return np.asarray(added[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(added.shape, widths, strict=True))])
-
-
-@pytest.mark.parametrize(
-    ("shape", "pads"),
-    [((2, 3, 4), [1, 0, 0, 2, 0, 1]), ((3,), [0, 0]), ((5,), [-1, -2]), ((4, 5), [2, -1, -3, 1]), ((0, 2), [1, 1, 0, 0])],
-    ids=str,
-)
-def test_pad_with_a_constant(shape: Shape, pads: list[int]) -> None:
-    check_op("Pad", ramp(shape), ints(*pads), np.array(7, np.float32), constants=[1], expected=padded)
-
-
-@pytest.mark.parametrize(
-    ("mode", "shape", "pads"),
-    [
-        *(
-            (mode, shape, pads)
-            for mode in ("reflect", "edge", "wrap")
-            for shape, pads in (((2, 3, 4), [1, 0, 2, 0, 2, 1]), ((3,), [1, 2]), ((5, 2), [0, -1, 0, 0]))
-        ),
-        ("edge", (3,), [2, 7]),
-        ("wrap", (3,), [2, 7]),
-    ],
-    ids=str,
-)
-def test_pad_continues_the_input(mode: str, shape: Shape, pads: list[int]) -> None:
-    check_op("Pad", ramp(shape), ints(*pads), mode=mode, constants=[1], expected=padded)
+@pytest.mark.parametrize("mode", ["edge", "wrap"])
+def test_pad_continues_the_input_for_longer_than_it_is(mode: Any) -> None:
+    check_op("Pad", ramp((3,)), ints(2, 7), mode=mode, constants=[1], expected=np.pad(ramp((3,)), (2, 7), mode))
 
 
 @pytest.mark.parametrize(("pads", "want"), [([3, -1], [0, 1, 2, 0, 1, 2]), ([-2, 3], [2, 3, 2, 3, 2])], ids=str)
 def test_what_a_cut_leaves_is_wrapped(pads: list[int], want: list[int]) -> None:
     check_op("Pad", np.arange(4), ints(*pads), mode="wrap", constants=[1], expected=np.array(want))
-
-
-def test_pad_of_a_scalar_is_the_scalar() -> None:
-    check_op("Pad", ramp(()), ints(), constants=[1], expected=ramp(()))
-
-
-def test_pad_of_named_axes() -> None:
-    check_op("Pad", ramp((2, 3, 4)), ints(1, 2, 0, 1), None, ints(-1, 0), constants=[1, 3], expected=padded)
-
-
-def test_pad_of_any_type_and_of_attributes() -> None:
-    for dtype in ("bool", "float16", "int64"):
-        check_op("Pad", ramp((2, 3), dtype), ints(1, 0, 0, 1), expected=padded)
-        check_op("Pad", ramp((2, 3), dtype), ints(1, 0, 0, 1), mode="edge", expected=padded)
-    expected = padded(ramp((2, 3)), ints(1, 0, 0, 1), 2.5)
-    check_op("Pad", ramp((2, 3)), pads=[1, 0, 0, 1], value=2.5, opset=2, expected=expected)
 
 
 def test_nothing_cannot_be_continued() -> None:
@@ -184,17 +73,11 @@ def test_nothing_cannot_be_continued() -> None:
         program([np.zeros((0, 3), np.float32)])
 
 
-def test_what_is_cut_to_less_than_nothing_is_refused() -> None:
-    program = op_program("Pad", [ramp((2, 3)), ints(-2, 0, -1, 0)])
+@pytest.mark.parametrize("pads", [(-2, 0, -1, 0), (-2, -3, -1, -1)], ids=["one axis", "two, whose product is a size"])
+def test_what_is_cut_to_less_than_nothing_is_refused(pads: tuple[int, ...]) -> None:
+    program = op_program("Pad", [ramp((2, 3)), ints(*pads)])
     with pytest.raises(InvalidArgument, match=r"Pad 'node' .*: axis 0 would have -1 elements"):
-        program([ramp((2, 3)), ints(-2, 0, -1, 0)])
-
-
-def test_two_axes_cut_to_less_than_nothing_are_refused_too() -> None:
-    """Their product is a size."""
-    program = op_program("Pad", [ramp((2, 3)), ints(-2, -3, -1, -1)])
-    with pytest.raises(InvalidArgument, match="axis 0 would have -1 elements"):
-        program([ramp((2, 3)), ints(-2, -3, -1, -1)])
+        program([ramp((2, 3)), ints(*pads)])
 
 
 @pytest.mark.parametrize("value", [ramp((2,)), ramp((0,))], ids=str)

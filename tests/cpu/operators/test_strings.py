@@ -16,20 +16,12 @@ from tests.cpu.check import check_op, ints, op_program, run_op
 X = np.array([[f"{row}é{column}" for column in range(4)] for row in range(3)], object)
 OTHER = np.array([["p"], ["q"], [""]], object)
 MOVES: list[tuple[str, tuple[Array | None, ...], tuple[int, ...], dict[str, Any], Callable[..., Any]]] = [
-    ("Reshape", (X, ints(2, -1)), (1,), {}, lambda x, s: x.reshape(2, -1)),
-    ("Flatten", (X,), (), {"axis": 0}, lambda x, axis: x.reshape(1, -1)),
-    ("Squeeze", (OTHER, ints(1)), (1,), {}, lambda x, axes: x[:, 0]),
-    ("Unsqueeze", (X, ints(0)), (1,), {}, lambda x, axes: x[None]),
-    ("Transpose", (X,), (), {"perm": [1, 0]}, lambda x, perm: x.T),
     ("Concat", (X, OTHER, X), (1,), {"axis": 1}, lambda *xs, axis: np.concatenate(xs, axis)),
     ("Slice", (X, ints(3), ints(-5), ints(1), ints(-2)), (1, 2, 3, 4), {}, lambda x, *_: x[:, 3::-2]),
     ("Split", (X,), (), {"axis": 1, "num_outputs": 2}, lambda x, axis, num_outputs: np.split(x, 2, 1)),
     ("Gather", (X, ints(2, 0)), (1,), {"axis": 1}, lambda x, index, axis: x[:, index]),
     ("GatherElements", (X, np.array([[1], [0], [-1]])), (), {"axis": 1}, lambda x, i, axis: np.take_along_axis(x, i, 1)),
-    ("GatherND", (X, np.array([[2, 1], [0, 0]])), (), {}, lambda x, index: x[tuple(index.T)]),
     ("ScatterND", (X, np.array([[1, 2]]), np.array(["new"], object)), (), {}, lambda x, i, u: scattered(x)),
-    ("Expand", (OTHER, ints(2, 3, 4)), (1,), {}, lambda x, s: np.broadcast_to(x, (2, 3, 4))),
-    ("Tile", (OTHER, ints(2, 2)), (1,), {}, lambda x, repeats: np.tile(x, (2, 2))),
     ("Pad", (X, ints(0, 1, 1, 0)), (1,), {}, lambda x, pads: np.pad(x, ((0, 1), (1, 0)), constant_values="")),
     (
         "Pad",
@@ -40,12 +32,6 @@ MOVES: list[tuple[str, tuple[Array | None, ...], tuple[int, ...], dict[str, Any]
     ),
     ("Resize", (X, None, np.array([2, 1.5], np.float32)), (2,), {}, lambda x, *_: x[[0, 0, 1, 1, 2, 2]][:, [0, 0, 1, 2, 2, 3]]),
     ("CenterCropPad", (X, ints(2, 6)), (1,), {}, lambda x, s: np.pad(x[:2], ((0, 0), (1, 1)), constant_values="")),
-    ("Where", (np.eye(3, 4) > 0, X, OTHER), (1, 2), {}, np.where),
-    ("Identity", (X,), (), {}, lambda x: x),
-    ("Compress", (X, np.array([True, False, True])), (), {"axis": 0}, lambda x, c, axis: x[c]),
-    ("NonZero", (OTHER,), (), {}, lambda x: np.array(np.nonzero(x))),
-    ("Shape", (X,), (), {}, lambda x: ints(3, 4)),
-    ("Size", (X,), (), {}, lambda x: np.array(12)),
 ]
 
 
@@ -75,10 +61,6 @@ def test_a_node_that_moves_strings_counts_as_one_python_step() -> None:
     assert op_program("Concat", [np.ones(2), np.ones(2)], {"axis": 0}).facts()["python_steps"] == 0
 
 
-def test_strings_are_compared() -> None:
-    check_op("Equal", X, np.array(["0é0", "", "2é2", "1é3"], object), expected=lambda a, b: np.asarray(a == b, bool))
-
-
 @pytest.mark.parametrize(
     ("dtype", "values"), [("float32", [0.5, -2, 1e20]), ("float64", [0.5, 3.25]), ("int8", [1, -7]), ("uint64", [2**63])]
 )
@@ -89,36 +71,6 @@ def test_numbers_are_read_and_written(dtype: str, values: list[Any]) -> None:
     check_op("Cast", numbers, expected=texts, to=to_onnx("string"))
     check_op("CastLike", numbers, texts, expected=texts)
     check_op("CastLike", texts, numbers, expected=numbers)
-
-
-def test_special_numbers_have_names() -> None:
-    names = np.array(["NaN", "INF", "-INF"], object)
-    numbers = np.array([np.nan, np.inf, -np.inf], np.float32)
-    check_op("Cast", numbers, expected=names, to=to_onnx("string"))
-    check_op("Cast", names, expected=numbers, to=to_onnx("float32"))
-
-
-@pytest.mark.parametrize("target", ["float16", "bool", "int64"])
-def test_texts_become_other_types(target: str) -> None:
-    texts = np.array(["0", "1", "2e0"], object)
-    check_op("Cast", texts, expected=np.array([0, 1, 2]).astype(target), to=to_onnx(target))
-
-
-def test_a_text_that_is_no_number_is_named() -> None:
-    with pytest.raises(RuntimeException, match=r"Cast 'node'.*'twelve'"):
-        run_op("Cast", [np.array(["twelve"], object)], {"to": to_onnx("float32")})
-
-
-def test_unique_strings() -> None:
-    x = np.array(["b", "a", "b"], object)
-    wanted = [np.array(["a", "b"], object), ints(1, 0), ints(1, 0, 1), ints(1, 2)]
-    check_op("Unique", x, expected=wanted, outputs=4)
-
-
-def test_constants_of_strings() -> None:
-    check_op("Constant", expected=np.array("é", object), value_string="é")
-    check_op("Constant", expected=np.array(["é", ""], object), value_strings=["é", ""])
-    check_op("Constant", expected=X, value=X)
 
 
 def test_what_identity_returns_is_the_callers_own() -> None:
@@ -183,9 +135,3 @@ def test_optimization_does_not_decide_whether_strings_are_resized(scale: int, at
         return
     [y] = ort_lite.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
     np.testing.assert_array_equal(y, np.repeat(x, scale, 0))
-
-
-def test_rows_of_a_cache_are_overwritten() -> None:
-    want = X[None].copy()
-    want[0, 1] = "p"
-    check_op("TensorScatter", X[None], np.full((1, 1, 4), "p", object), ints(1), opset=24, expected=want)

@@ -18,27 +18,6 @@ def words(*texts: Any) -> Array:
 DAYS = words("Monday", "tuesday", "MONDAY", "Ωmega", "straße", "İstanbul")
 
 
-@pytest.mark.parametrize("shapes", [((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)), ((0, 2), (2,))], ids=str)
-def test_texts_are_joined_by_broadcasting(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    a, b = (
-        np.array([f"{name}é{k}" for k in range(np.prod(s, dtype=int))], object).reshape(s)
-        for name, s in zip("ab", shapes, strict=True)
-    )
-    check_op("StringConcat", a, b, expected=lambda a, b: np.add(a, b, dtype=object))
-
-
-def test_a_pattern_matches_the_whole_text() -> None:
-    x = words(["www.google.com", "www.facebook.com"], ["www.bbc.co.uk", ""])
-    wanted = np.array([[True, True], [False, False]])
-    check_op("RegexFullMatch", x, expected=wanted, pattern=r"www\.[\w.-]+\.\bcom\b")
-    check_op("RegexFullMatch", words("é", "a", "1"), expected=np.array([False, True, True]), pattern=r"\w\z")
-
-
-def test_a_pattern_should_be_one() -> None:
-    with pytest.raises(NotSupported, match=r"RegexFullMatch 'node'.*the pattern '\('"):
-        run_op("RegexFullMatch", [words("a")], {"pattern": "("})
-
-
 @pytest.mark.parametrize("attributes", [{}, {"delimiter": ","}, {"delimiter": ",", "maxsplit": 1}, {"delimiter": ""}], ids=str)
 def test_texts_are_split_and_filled_up(attributes: dict[str, Any]) -> None:
     x = words(["a, b,c", " one  two "], [",,", "é"])

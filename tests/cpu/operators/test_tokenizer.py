@@ -30,13 +30,6 @@ def test_matches_onnxruntime(way: dict[str, Any], mark: int) -> None:
         check_op("Tokenizer", x, expected=wanted, opset=1, domain="com.microsoft", **attributes)
 
 
-@pytest.mark.parametrize("way", [{"separators": [" ", "e"]}, {"tokenexp": "[a-z]+"}], ids=str)
-def test_tokens_have_a_least_length(way: dict[str, Any]) -> None:
-    attributes = {"mark": 0, "pad_value": "", "mincharnum": 3, **way}
-    wanted = ort_op("Tokenizer", [TEXTS], attributes, opset=1, domain="com.microsoft", outputs=["string"])
-    check_op("Tokenizer", TEXTS, expected=wanted, opset=1, domain="com.microsoft", **attributes)
-
-
 def test_where_no_token_is_found_there_are_no_columns() -> None:
     attributes = {"mark": 1, "pad_value": "#", "mincharnum": 1, "tokenexp": "z"}
     check_op("Tokenizer", TEXTS, expected=np.empty((2, 2, 0), object), opset=1, domain="com.microsoft", **attributes)

@@ -7,7 +7,7 @@ import pytest
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, op_program, ramp, reference, run_op
+from tests.cpu.check import check_op, op_program, ramp, run_op
 
 DOMAIN = "ai.onnx.preview.training"
 ATTRIBUTES: dict[str, dict[str, Any]] = {
@@ -15,29 +15,6 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "Adam": {"norm_coefficient": 0.01, "norm_coefficient_post": 0.1, "alpha": 0.95, "beta": 0.9, "epsilon": 1e-5},
     "Momentum": {"norm_coefficient": 0.01, "alpha": 0.95, "beta": 0.85, "mode": "standard"},
 }
-STATES = {"Adagrad": 1, "Adam": 2, "Momentum": 1}
-
-
-@pytest.mark.parametrize("step", [0, 3])
-@pytest.mark.parametrize("op", ATTRIBUTES)
-def test_one_tensor_matches_the_reference(op: str, step: int) -> None:
-    tensors = [ramp((2, 3), low=0.25, high=2 + k) for k in range(2 + STATES[op])]
-    inputs, count = [np.array(0.1, np.float32), np.array(step), *tensors], 1 + STATES[op]
-    wanted = [array.astype(np.float32) for array in reference(op, inputs, ATTRIBUTES[op], 1, DOMAIN, count)]
-    check_op(op, *inputs, domain=DOMAIN, opset=1, outputs=count, expected=lambda *_, **__: wanted, **ATTRIBUTES[op])
-
-
-@pytest.mark.parametrize("op", ATTRIBUTES)
-def test_two_tensors_come_grouped_by_kind(op: str) -> None:
-    tensors = [ramp(shape, low=0.25, high=2 + k) for k in range(2 + STATES[op]) for shape in ((2, 3), (4,))]
-    count = 2 * (1 + STATES[op])
-    check_op(op, np.array(0.1, np.float32), np.array(2), *tensors, domain=DOMAIN, opset=1, outputs=count, **ATTRIBUTES[op])
-
-
-def test_nesterov_looks_ahead() -> None:
-    tensors = [ramp((5,), low=0.25, high=2 + k) for k in range(3)]
-    attributes = {**ATTRIBUTES["Momentum"], "mode": "nesterov"}
-    check_op("Momentum", np.array(0.1, np.float32), np.array(2), *tensors, domain=DOMAIN, opset=1, outputs=2, **attributes)
 
 
 @pytest.mark.parametrize(

@@ -117,11 +117,6 @@ def test_two_classes_follow_the_rules_of_onnxruntime(classes: str, positive: boo
     classify(rows(6, 30), attributes, columns=1 if undefined else 99)
 
 
-def test_labels_may_be_strings() -> None:
-    attributes = random_forest(7, 7, range(3)).by_id("class")
-    classify(rows(7, 30), {**attributes, "classlabels_strings": ["red", "green", "blue"]}, "string")
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("targets", [1, 2])
 def test_ensembles_of_version_five(targets: int, dtype: str) -> None:
@@ -135,28 +130,34 @@ def test_ensembles_of_version_five(targets: int, dtype: str) -> None:
 def test_version_five_numbers_transforms_as_the_specification_does() -> None:
     attributes = {**random_forest(8, 18, range(2), single=True).by_position("float32"), "n_targets": 2}
     x = rows(8, 40)
-    [plain] = run_op(
-        "TreeEnsemble", [x], attributes, domain="ai.onnx.ml", opset=5
-    )  # onnxruntime has 1 and 2 the other way round
+    how: dict[str, Any] = {"domain": "ai.onnx.ml", "opset": 5}
+    [plain] = run_op("TreeEnsemble", [x], attributes, **how)  # onnxruntime has 1 and 2 the other way round
     softmax = np.exp(plain) / np.exp(plain).sum(1, keepdims=True)
-    check_op("TreeEnsemble", x, expected=softmax, domain="ai.onnx.ml", opset=5, post_transform=1, **attributes)
-    check_op("TreeEnsemble", x, expected=1 / (1 + np.exp(-plain)), domain="ai.onnx.ml", opset=5, post_transform=2, **attributes)
+    check_op("TreeEnsemble", x, expected=softmax, post_transform=1, **how, **attributes)
+    check_op("TreeEnsemble", x, expected=1 / (1 + np.exp(-plain)), post_transform=2, **how, **attributes)
+
+
+VERSION_FIVE: dict[str, Any] = {
+    "nodes_splits": np.array([0.5], np.float32),
+    "nodes_featureids": [0],
+    "nodes_modes": np.array([0], np.uint8),
+    "nodes_truenodeids": [0],
+    "nodes_falsenodeids": [1],
+    "nodes_trueleafs": [1],
+    "nodes_falseleafs": [1],
+    "leaf_targetids": [0, 0],
+    "leaf_weights": np.array([1, 2], np.float32),
+    "tree_roots": [0],
+    "n_targets": 1,
+}
 
 
 @pytest.mark.parametrize("track", [0, 1])
 @pytest.mark.parametrize("members", [[], [2.0], [2.0, -1.0], [5.0, 1.0, 2.0, -0.0, 7.0]], ids=str)
 def test_members_of_a_set_take_the_true_branch(members: list[float], track: int) -> None:
-    attributes: dict[str, Any] = {
-        "tree_roots": [0],
-        "nodes_featureids": [0],
+    attributes: dict[str, Any] = VERSION_FIVE | {
         "nodes_splits": np.zeros(1, np.float32),
-        "n_targets": 1,
         "nodes_modes": np.array([6], np.uint8),
-        "nodes_truenodeids": [0],
-        "nodes_trueleafs": [1],
-        "nodes_falsenodeids": [1],
-        "nodes_falseleafs": [1],
-        "leaf_targetids": [0, 0],
         "nodes_missing_value_tracks_true": [track],
         "leaf_weights": np.array([1, 0], np.float32),
         "membership_values": np.array([*members, np.nan], np.float32),
@@ -175,10 +176,12 @@ def test_no_rows_a_vector_and_more_features_than_asked_for(shape: tuple[int, ...
     check_op("TreeEnsembleRegressor", x, expected=wanted, **ML, **attributes)
 
 
+LEAF: dict[str, Any] = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
+LEAF |= {"target_treeids": [0], "target_nodeids": [1], "target_ids": [0], "target_weights": [3.0], "n_targets": 1}
+
+
 def test_a_tree_may_be_one_leaf() -> None:
-    attributes: dict[str, Any] = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
-    attributes |= {"target_treeids": [0], "target_nodeids": [1], "target_ids": [0], "target_weights": [3.0], "n_targets": 1}
-    check_op("TreeEnsembleRegressor", np.zeros((2, 1), np.float32), expected=np.full((2, 1), 3, np.float32), **ML, **attributes)
+    check_op("TreeEnsembleRegressor", np.zeros((2, 1), np.float32), expected=np.full((2, 1), 3, np.float32), **ML, **LEAF)
 
 
 @settings(max_examples=25)
@@ -246,19 +249,6 @@ def test_rows_need_the_features_that_trees_ask_for(fixed: bool) -> None:
         run_op("TreeEnsembleRegressor", [np.zeros((3, 1), np.float32)], STUMP, fixed=fixed, **ML)
 
 
-VERSION_FIVE: dict[str, Any] = {
-    "nodes_splits": np.array([0.5], np.float32),
-    "nodes_featureids": [0],
-    "nodes_modes": np.array([0], np.uint8),
-    "nodes_truenodeids": [0],
-    "nodes_falsenodeids": [1],
-    "nodes_trueleafs": [1],
-    "nodes_falseleafs": [1],
-    "leaf_targetids": [0, 0],
-    "leaf_weights": np.array([1, 2], np.float32),
-    "tree_roots": [0],
-    "n_targets": 1,
-}
 BROKEN_FIVE: list[tuple[dict[str, Any], str]] = [
     ({"nodes_trueleafs": [0]}, "a cycle"),
     ({"nodes_falsenodeids": [2]}, "a false node is out of range: there are 1 nodes and 2 leaves"),
@@ -287,18 +277,9 @@ def test_a_wide_cycle_is_soon_found() -> None:
     """Each level is all nodes once more: that ends long before as many levels as a tree may have."""
     count = 100_000
     itself = np.roll(np.arange(count), 1)
-    trees = Trees(
-        np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
-        np.zeros(count, np.float32),
-        itself,
-        itself,
-        np.zeros(count, bool),
-        np.arange(count),
-        np.zeros(1, np.int64),
-        np.zeros(0, np.int64),
-        np.zeros(0, np.float32),
-    )
+    modes, splits, nothing = np.zeros(count, np.int64), np.zeros(count, np.float32), np.zeros(0, np.int64)
+    children = (itself, itself, np.zeros(count, bool), np.arange(count), np.zeros(1, np.int64))
+    trees = Trees(modes, modes, splits, *children, nothing, np.zeros(0, np.float32))
     with patch.object(np, "unique", wraps=np.unique) as unique, pytest.raises(ValueError, match="the nodes form a cycle"):
         forest(trees, 1)
     assert unique.call_count < 20
@@ -307,10 +288,8 @@ def test_a_wide_cycle_is_soon_found() -> None:
 @pytest.mark.parametrize("fixed", [True, False])
 def test_a_leaf_alone_looks_at_a_feature_too(fixed: bool) -> None:
     """Whatever it is: the kernel steps from a leaf to itself."""
-    leaf: dict[str, Any] = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
-    leaf |= {"target_treeids": [0], "target_nodeids": [1], "target_ids": [0], "target_weights": [3.0], "n_targets": 1}
     with pytest.raises(InvalidArgument, match="rows have 0 features, the trees ask for 1"):
-        run_op("TreeEnsembleRegressor", [np.zeros((2, 0), np.float32)], leaf, fixed=fixed, **ML)
+        run_op("TreeEnsembleRegressor", [np.zeros((2, 0), np.float32)], LEAF, fixed=fixed, **ML)
 
 
 def test_rows_are_a_matrix() -> None:

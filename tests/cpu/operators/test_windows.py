@@ -8,25 +8,6 @@ from ort_lite.errors import InvalidArgument, RuntimeException, ShapeInferenceErr
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, run_op
 
-FORMULAS = {
-    "HannWindow": lambda a: 0.5 - 0.5 * np.cos(a),
-    "HammingWindow": lambda a: 25 / 46 - 21 / 46 * np.cos(a),
-    "BlackmanWindow": lambda a: 0.42 - 0.5 * np.cos(a) + 0.08 * np.cos(2 * a),
-}
-
-
-@pytest.mark.parametrize("op", FORMULAS)
-@pytest.mark.parametrize("periodic", [0, 1])
-def test_windows_are_sums_of_cosines(op: str, periodic: int) -> None:
-    wanted = FORMULAS[op](2 * np.pi * np.arange(10) / (9 + periodic)).astype(np.float32)
-    check_op(op, np.array(10), periodic=periodic, constants=[0], expected=wanted)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float16"])
-def test_windows_of_another_type(dtype: str) -> None:
-    wanted = FORMULAS["HannWindow"](2 * np.pi * np.arange(8) / 8).astype(dtype)
-    check_op("HannWindow", np.array(8), output_datatype=to_onnx(dtype), constants=[0], expected=wanted, rtol=1e-3)
-
 
 @pytest.mark.parametrize("op", ["HannWindow", "BlackmanWindow"])
 def test_the_middle_of_a_window_of_integers_is_one(op: str) -> None:
@@ -48,9 +29,8 @@ def test_mel_weights_match_the_reference(bins: int, length: int, rate: int, low:
 
 def test_triangles_beyond_the_spectrum_are_refused() -> None:
     edges = [np.array(0, np.float32), np.array(9000, np.float32)]
-    with pytest.raises(
-        RuntimeException, match=r"MelWeightMatrix 'node' .*triangle . reaches beyond the 9 rows of the spectrum"
-    ):
+    message = r"MelWeightMatrix 'node' .*triangle . reaches beyond the 9 rows of the spectrum"
+    with pytest.raises(RuntimeException, match=message):
         run_op("MelWeightMatrix", [np.array(4), np.array(16), np.array(8000), *edges])
 
 
@@ -69,9 +49,8 @@ def test_triangles_beyond_the_spectrum_are_refused() -> None:
 )
 def test_edges_of_anything_write_nothing_but_the_spectrum(low: float, high: float, rate: int) -> None:
     edges = [np.array(low, np.float32), np.array(high, np.float32)]
-    with pytest.raises(
-        RuntimeException, match=r"MelWeightMatrix 'node' .*triangle .* reaches beyond .* or falls before it rises"
-    ):
+    message = r"MelWeightMatrix 'node' .*triangle .* reaches beyond .* or falls before it rises"
+    with pytest.raises(RuntimeException, match=message):
         run_op("MelWeightMatrix", [np.array(4), np.array(16), np.array(rate), *edges], constants=[0, 1])
 
 

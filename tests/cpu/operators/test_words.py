@@ -38,17 +38,14 @@ def attributes(way: str, fill: str = "#") -> dict[str, Any]:
     return {"mark": 0, "mincharnum": 1, "pad_value": fill, **WAYS[way]}
 
 
-def text(given: dict[str, Any]) -> str:
-    def written(value: Any) -> str:
-        quoted = '"' + str(value).replace("\\", "\\\\") + '"'
-        return (
-            f"[{', '.join(map(written, value))}]"
-            if isinstance(value, list)
-            else quoted
-            if isinstance(value, str)
-            else str(value)
-        )
+def written(value: Any) -> str:
+    """As ONNX's text format spells an attribute."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(written, value))}]"
+    return '"' + value.replace("\\", "\\\\") + '"' if isinstance(value, str) else str(value)
 
+
+def text(given: dict[str, Any]) -> str:
     return ", ".join(f"{name}={written(value)}" for name, value in given.items())
 
 
