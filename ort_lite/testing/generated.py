@@ -168,7 +168,8 @@ class Cases:
         if draft is None or (number % 4 and _is_thin(draft)):
             return None  # few of the first results
         draft.plain = False
-        rng = Random(f"graphs/{start}/{number}")
+        target, first = start
+        rng = Random(f"graphs/{target}/{first}/{number}")
         alive = defaultdict(list)
         for one in others:
             if one.since <= draft.opsets.get(one.domain, 0) < one.until and _akin(one, start[0]):
