@@ -56,7 +56,7 @@ def test_a_call_that_does_not_fit_the_kernel_is_refused() -> None:
 class Without(Kernels):
     """None is there, and none may be compiled."""
 
-    def held(self, spec: Spec) -> bool:
+    def has_kernel(self, spec: Spec) -> bool:
         return False
 
     def load(self, specs: Sequence[Spec]) -> list[int]:
