@@ -168,10 +168,11 @@ class Cases:
         if draft is None or (number % 4 and _is_thin(draft)):
             return None  # few of the first results
         draft.plain = False
-        rng = Random(f"graphs/{start}/{number}")
+        target, first = start
+        rng = Random(f"graphs/{target}/{first}/{number}")
         alive = defaultdict(list)
         for one in others:
-            if one.since <= draft.opsets.get(one.domain, 0) < one.until and _akin(one, start[0]):
+            if one.since <= draft.opsets.get(one.domain, 0) < one.until and _akin(one, target):
                 alive[one.op_type].append(one)
         for role in FOLLOWERS[number % len(FOLLOWERS)]:
             fitting = [op_type for op_type in alive if op_type in ROLES.get(role, alive)] or list(alive)
