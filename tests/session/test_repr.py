@@ -6,7 +6,7 @@ import pytest
 import ort_lite
 from ort_lite.compat.datasets import get_example
 from ort_lite.session.metadata import NodeArg, summarize
-from ort_lite.tools.verify.report import PartitionReport, Report
+from ort_lite.tools.verify.verification_report import PartitionReport, VerificationReport
 
 
 def test_a_session_shows_its_model_inputs_outputs_and_providers() -> None:
@@ -80,5 +80,5 @@ def test_explanations_traces_plans_and_reports_fit_on_a_line() -> None:
 
 def test_a_report_shows_its_verdict() -> None:
     part = PartitionReport("My_0", "My", "", 3, skipped="no inputs")
-    assert repr(Report(())) == "Report(OK; partitions: 0)"
-    assert repr(Report((part,), "no memory")) == "Report(OK; partitions: 1, 1 not compared; the run failed: no memory)"
+    assert repr(VerificationReport(())) == "VerificationReport(OK; partitions: 0)"
+    assert repr(VerificationReport((part,), "no memory")) == "VerificationReport(OK; partitions: 1, 1 not compared; the run failed: no memory)"
