@@ -465,15 +465,3 @@ def test_imports_upwards_are_found() -> None:
     assert upwards(graph, "one beside\ntwo\np") == ["p.one.a -> p.two.b"]
     with pytest.raises(KeyError, match="three"):
         upwards({"p.three": {"p.one"}}, "one")
-
-
-def test_entries_are_counted(tmp_path: Path) -> None:
-    for name in ("a.py", "folder", "__pycache__"):
-        (tmp_path / name).mkdir()
-    assert entries(tmp_path) == ["a.py", "folder"]
-
-
-def test_modules_are_named_as_they_are_imported() -> None:
-    assert module_of("providers/ort_lite_cpu/run/__init__.py") == "ort_lite_cpu.run"
-    assert module_of("ort_lite/__main__.py") == "ort_lite.__main__"
-    assert {"ort_lite", "ort_lite.graph", "ort_lite.graph.graph"} <= modules("ort_lite").keys()

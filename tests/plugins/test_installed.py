@@ -180,11 +180,3 @@ def test_a_shape_rule_of_an_installed_plugin_types_operators_of_its_domain() -> 
     model = ort_lite.load(onnx.parser.parse_model(text))
     annotate(model.graph, plugins.shape_rules())
     assert str(next(iter(model.graph)).output.type) == "float32[2, 3]"
-
-
-@pytest.mark.usefixtures("passes")
-def test_a_plugin_that_is_not_installed_cannot_be_asked_for() -> None:
-    with pytest.raises(
-        ort_lite.errors.InvalidArgument, match=r"no installed plugin is called 'their'; did you mean 'theirs'\?"
-    ):
-        ran(transforms="their")

@@ -44,10 +44,6 @@ def names(entries: Any, options: Any = None) -> list[str]:
     return [p.name for p in selection.select(entries, options, SessionOptions()).providers]
 
 
-def test_none_means_the_cpu_provider_alone() -> None:
-    assert names(None) == ["CPUExecutionProvider"]
-
-
 def test_what_is_available_can_be_listed_again() -> None:
     listed = plugins.available_providers()
     assert listed == ["InstalledExecutionProvider", "CPUExecutionProvider"]
@@ -138,16 +134,21 @@ def test_of_those_that_nobody_named_one_that_cannot_be_created_is_left_out(
         names(["InstalledExecutionProvider"])
 
 
-def test_the_default_provider_is_added_at_the_end() -> None:
-    assert names([]) == ["CPUExecutionProvider"]
-    assert names(["OptionalExecutionProvider"]) == ["OptionalExecutionProvider", "CPUExecutionProvider"]
+ONE, OTHER, CPU = "InstalledExecutionProvider", "OptionalExecutionProvider", "CPUExecutionProvider"
 
 
-def test_the_order_is_the_callers() -> None:
-    assert names(["CPUExecutionProvider", "InstalledExecutionProvider"]) == [
-        "CPUExecutionProvider",
-        "InstalledExecutionProvider",
-    ]
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ([], [CPU]),
+        ([OTHER], [OTHER, CPU]),
+        ([CPU, ONE], [CPU, ONE]),
+        ([(ONE, {"device_id": 0}), (ONE, {"device_id": 1})], [ONE, ONE, CPU]),
+    ],
+    ids=["none", "the default one is last", "the order is the caller's", "other options, another instance"],
+)
+def test_a_session_has_what_is_listed(listed: list[Any], expected: list[str]) -> None:
+    assert names(listed) == expected
 
 
 def test_classes_and_instances_are_taken_too() -> None:
@@ -169,25 +170,11 @@ def test_options_come_with_the_name_or_beside_it(entries: Any, options: Any) -> 
     assert first.get_options() == {"device_id": 1}
 
 
-def test_two_instances_with_different_options_are_both_made() -> None:
-    twice = [("InstalledExecutionProvider", {"device_id": 0}), ("InstalledExecutionProvider", {"device_id": 1})]
-    assert names(twice)[:2] == ["InstalledExecutionProvider"] * 2
-
-
 def test_the_same_entry_twice_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     chosen = selection.select(["InstalledExecutionProvider"] * 2, None, SessionOptions())
     assert [p.name for p in chosen.providers] == ["InstalledExecutionProvider", "CPUExecutionProvider"]
     assert list(chosen.notes) == caplog.messages
     assert caplog.messages == ["InstalledExecutionProvider is listed twice with the same options; once is enough"]
-
-
-def test_a_known_name_that_is_not_installed_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    chosen = selection.select(["CUDAExecutionProvider", "CPUExecutionProvider"], None, SessionOptions())
-    assert [p.name for p in chosen.providers] == ["CPUExecutionProvider"]
-    assert chosen.notes == ("CUDAExecutionProvider is not installed; it is left out",)
-    assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
-        ("ort_lite", "WARNING", "CUDAExecutionProvider is not installed; it is left out")
-    ]
 
 
 @pytest.mark.parametrize(("severity", "count"), [(-1, 1), (0, 1), (2, 1), (3, 0), (4, 0)])
@@ -282,14 +269,6 @@ def test_a_provider_that_cannot_be_created_is_named() -> None:
         selection.create(Broken, {"level": 1})
     with pytest.raises(ProviderError, match=r"BrokenExecutionProvider could not be created .* unexpected keyword"):
         selection.create(Broken, {"lvl": 1})
-
-
-def test_the_base_class_refuses_options_that_nobody_knows() -> None:
-    class Plain(ExecutionProvider):
-        name = "PlainExecutionProvider"
-
-    with pytest.raises(ProviderError, match="PlainExecutionProvider knows no option speed"):
-        selection.create(Plain, {"speed": 1})
 
 
 def test_all_providers_are_the_installed_and_the_known_ones() -> None:

@@ -71,7 +71,8 @@ def test_a_run_sees_one_set_of_parameters(session: ort_lite.InferenceSession) ->
     together(work)
 
 
-def test_closing_ends_everything_once(session: ort_lite.InferenceSession) -> None:
+@pytest.mark.parametrize("attempt", range(5))
+def test_closing_ends_everything_once(session: ort_lite.InferenceSession, attempt: int) -> None:
     """A run that began before ends as if nothing had happened; nothing after it finds a session that is open again."""
     closed = threading.Event()
 
