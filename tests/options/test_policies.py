@@ -444,7 +444,6 @@ def test_a_constant_counts_once_and_a_lost_group_gives_its_bytes_back() -> None:
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("2.0", "was written for provider API 2.0; this ort-lite has 1.0: update ort-lite"),
         ("1.7", "was written for provider API 1.7; this ort-lite has 1.0: update ort-lite"),
         ("0.9", "was written for provider API 0.9; this ort-lite has 1.0: install a newer release of the provider"),
         ("one", "api_version is 'one'; expected one such as '1.0'"),

@@ -207,9 +207,3 @@ def test_the_command_line_knows_the_rivals(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         command_line.main(["bench", "--help"])
     assert f"--against {{{','.join(RIVALS)}}}" in capsys.readouterr().out
-
-
-def test_a_missing_rival_is_an_invalid_argument(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(InvalidArgument, match="--against onnxruntime"):
-        rival("onnxruntime")
