@@ -25,7 +25,7 @@ from ort_lite.provider import CPU, Device, Partition
 from tests.load.models import proto
 from tests.partition.random_graphs import feeds, random_graph
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider, evaluate, reference
-from tests.threads import join
+from tests.threads import join, run_together
 
 TEXT = "main (float[N] x) => (float[N] y) { y = Neg(x) }"
 X = np.array([1, -2, 3], np.float32)
@@ -535,21 +535,14 @@ def test_runs_with_a_profile_options_and_verification_take_values_too(tmp_path: 
 def test_many_threads_run_with_values_in_many_places() -> None:
     board = Board()
     made = session(board, text="main (float[N] a, float[N] b) => (float[N] y) { y = Sub(a, b) }")
-    wrong: list[Any] = []
 
     def work(seed: int) -> None:
         for k in range(40):
             a, b = np.array([seed, k], np.float32), np.array([k, 1], np.float32)
             feed = {"a": OrtValue.on(board, a) if (seed + k) % 2 else a, "b": OrtValue.on(board, b) if k % 3 else b}
-            if not np.array_equal(made.run(None, feed)[0], a - b):
-                wrong.append((seed, k))
+            np.testing.assert_array_equal(made.run(None, feed)[0], a - b)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        join(thread)
-    assert wrong == []
+    run_together(work, 4)
     assert board.memory.bytes_in_use == 0
 
 
