@@ -82,13 +82,6 @@ def test_what_is_built_in_is_what_the_distribution_announces() -> None:
     assert announced["ort_lite.transforms"] == plugins.BUILT_IN_TRANSFORMS
 
 
-def test_a_registered_provider_is_found_and_listed() -> None:
-    registry = Registry(paths=())
-    registry.register_provider("MyExecutionProvider", ExecutionProvider)
-    assert registry.provider("MyExecutionProvider") is ExecutionProvider
-    assert registry.available_providers() == ["MyExecutionProvider", "CPUExecutionProvider"]
-
-
 @pytest.mark.parametrize(
     ("line", "more"), [("MineExecutionProvider = mine:Mine", ""), ("any = mine", HOOK)], ids=["class", "hook"]
 )

@@ -15,7 +15,6 @@ from ort_lite import log
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.options import SessionOptions
 from ort_lite.plugins import Registry, plugins, selection
-from ort_lite.provider import ExecutionProvider
 from tests.provider.numpy_provider import CpuStandIn, NumpyProvider
 from tests.threads import join
 
@@ -249,19 +248,6 @@ def test_what_cannot_be_read_becomes_the_cpu_provider_as_in_onnxruntime(
 def test_options_beside_an_instance_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="came as an instance, with options besides"):
         names([NumpyProvider()], [{"a": 1}])
-
-
-def test_a_provider_that_cannot_be_created_is_named() -> None:
-    class Broken(ExecutionProvider):
-        name = "BrokenExecutionProvider"
-
-        def __init__(self, level: int = 0) -> None:
-            raise OSError("no device")
-
-    with pytest.raises(ProviderError, match=r"BrokenExecutionProvider could not be created with options .*OSError: no device"):
-        selection.create(Broken, {"level": 1})
-    with pytest.raises(ProviderError, match=r"BrokenExecutionProvider could not be created .* unexpected keyword"):
-        selection.create(Broken, {"lvl": 1})
 
 
 def test_all_providers_are_the_installed_and_the_known_ones() -> None:

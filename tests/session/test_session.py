@@ -51,19 +51,6 @@ def test_a_model_comes_as_path_bytes_buffer_proto_or_file(tmp_path: Path) -> Non
 # What it says of the model
 
 
-def test_inputs_and_outputs_are_described_as_onnxruntime_does() -> None:
-    import onnxruntime
-
-    text = """(float[N,3] x, string[?] s, int64 n, float16[1,2] h) => (float[N,3] y, string[K] t, int64 m, float16[1,2] g) {
-        y = Identity(x)  t = Identity(s)  m = Identity(n)  g = Identity(h)
-    }"""
-    theirs = onnxruntime.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
-    made = session(text)
-    for ours, expected in (*zip(made.get_inputs(), theirs.get_inputs(), strict=True),):
-        assert (ours.name, ours.type, ours.shape) == (expected.name, expected.type, expected.shape)
-    assert [(arg.name, arg.type) for arg in made.get_outputs()] == [(arg.name, arg.type) for arg in theirs.get_outputs()]
-
-
 def test_metadata_is_the_models() -> None:
     proto = model(SIMPLE)
     proto.producer_name, proto.domain, proto.model_version, proto.doc_string = "me", "here", 7, "what it is"
@@ -245,13 +232,6 @@ def test_the_transformed_model_can_be_saved(tmp_path: Path) -> None:
     assert [node.op_type for node in proto.graph.node] == ["Neg"]
 
 
-def test_without_optimisation_the_nodes_stay() -> None:
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    made = session("(float[N,3] x) => (float[N,3] y) { a = Identity(x)  y = Neg(a) }", options=options)
-    assert [place.node.op_type for _, place in made.explain().assignment.rows()] == ["Identity", "Neg"]
-
-
 def test_transforms_can_be_disabled_by_their_names_and_by_those_of_onnxruntime(caplog: pytest.LogCaptureFixture) -> None:
     text = "(float[N,3] x) => (float[N,3] y) { a = Identity(x)  y = Neg(a) }"
     for names in (["remove_no_op"], ["EliminateIdentity", "MatMulScaleFusion"]):
@@ -373,16 +353,6 @@ def test_a_rounding_that_there_is_not_is_refused() -> None:
 
 
 # Explaining
-
-
-def test_explain_says_who_runs_what_and_what_was_left_out() -> None:
-    made = ort_lite.InferenceSession(model(SIMPLE), providers=["CUDAExecutionProvider", CpuStandIn()])
-    text = str(made.explain())
-    assert "Abs_0  Abs       CPUExecutionProvider  CPUExecutionProvider_0" in text
-    assert "CUDAExecutionProvider is not installed; it is left out" in text
-    data = made.explain().as_dict()
-    assert data["notes"] == ["CUDAExecutionProvider is not installed; it is left out"]
-    assert [node["node"] for node in data["nodes"]] == ["Abs_0", "Neg_0"]
 
 
 class Counting(CpuStandIn):
