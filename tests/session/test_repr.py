@@ -81,4 +81,7 @@ def test_explanations_traces_plans_and_reports_fit_on_a_line() -> None:
 def test_a_report_shows_its_verdict() -> None:
     part = PartitionReport("My_0", "My", "", 3, skipped="no inputs")
     assert repr(VerificationReport(())) == "VerificationReport(OK; partitions: 0)"
-    assert repr(VerificationReport((part,), "no memory")) == "VerificationReport(OK; partitions: 1, 1 not compared; the run failed: no memory)"
+    assert (
+        repr(VerificationReport((part,), "no memory"))
+        == "VerificationReport(OK; partitions: 1, 1 not compared; the run failed: no memory)"
+    )
