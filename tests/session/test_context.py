@@ -252,11 +252,7 @@ class Everything(Saving):
 
 @pytest.mark.parametrize("flag", [True, False])
 def test_an_if_stays_and_the_partitions_of_its_bodies_are_saved(tmp_path: Path, flag: bool) -> None:
-    made = session(
-        model(BOTH),
-        Everything(lambda node: True),
-        CpuStandIn(),
-    )
+    made = session(model(BOTH), Everything(lambda node: True), CpuStandIn())
     feed = {"x": X, "f": np.array(flag)}
     expected = made.run(None, feed)[0]
     made.save_compiled(tmp_path / "both.onnx")

@@ -58,11 +58,7 @@ def test_bodies_have_costs_of_their_own() -> None:
 
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
     path, session = tmp_path / "trace.json", session_of(model(CHAIN), CPU)
-    for text, why in (
-        ("not JSON", "it is no trace"),
-        ('{"a": 1}', "it is no trace"),
-        ("[]", "no run is recorded in it"),
-    ):
+    for text, why in (("not JSON", "it is no trace"), ('{"a": 1}', "it is no trace"), ("[]", "no run is recorded in it")):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InvalidArgument, match=why):
             session.view(profile=path)
