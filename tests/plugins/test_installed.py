@@ -2,7 +2,6 @@
 
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +116,6 @@ def test_a_plain_session_does_not_import_an_installed_provider() -> None:
 
 
 @pytest.mark.usefixtures("template")
-@pytest.mark.parametrize("providers", ["all", [NPU], [NPU, "CPUExecutionProvider"]], ids=str)
-def test_a_program_enables_an_installed_provider_for_every_session(providers: Any) -> None:
-    ort_lite.set_default_providers(providers)
-    assert set(ran()[1].values()) == {NPU, "CPUExecutionProvider"}
-    ort_lite.set_default_providers(["CPUExecutionProvider"])
-    assert set(ran()[1].values()) == {"CPUExecutionProvider"}
-
-
-@pytest.mark.usefixtures("template")
 def test_a_registered_provider_has_to_be_named_as_well() -> None:
     cls = plugins.provider(NPU)
     plugins.register_provider(NPU, cls)
@@ -164,13 +154,6 @@ def test_a_session_asks_for_an_installed_transform(names: str) -> None:
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {CHAIN}')
     without = ort_lite.InferenceSession(model, options, disabled_optimizers=["drop_negations"])
     assert without.run(None, {"x": X})[0].tolist() == plain[0]
-
-
-@pytest.mark.usefixtures("passes")
-def test_a_program_enables_transforms_by_registering_them() -> None:
-    plain = ran()
-    plugins.register_plugin(import_module("their_passes"))
-    assert ran() == ran(transforms="all") != plain
 
 
 @pytest.mark.usefixtures("passes")
