@@ -10,12 +10,12 @@ TYPES = {"float32": "float", "int64": "int64", "uint8": "uint8", "bool": "bool",
 
 
 def kernel(node: str, **feeds: Any) -> Mistake:
-    """Run a model of one node whose inputs are the feeds. Of their sizes it knows the lengths of integer vectors alone."""
+    """Run a model of one node whose inputs are the feeds. It knows the sizes of integers alone."""
     return run(f"({', '.join(map(_input, feeds, feeds.values()))}) => ({node.partition(' = ')[0]}) {{ {node} }}", **feeds)
 
 
 def _input(name: str, array: Any) -> str:
-    dims = [str(len(array))] if array.dtype == np.int64 and array.ndim == 1 else [f"{name}_{k}" for k in range(array.ndim)]
+    dims = map(str, array.shape) if array.dtype == np.int64 else (f"{name}_{k}" for k in range(array.ndim))
     return f"{TYPES[array.dtype.name]}[{', '.join(dims)}] {name}"
 
 
